@@ -1,0 +1,12 @@
+-- Definitions of events. A name may be defined again: the newest is in force.
+
+CREATE TABLE events (
+    workspace_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    schema TEXT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT,
+    PRIMARY KEY (workspace_id, id)
+) /* WITHOUT ROWID */;
+CREATE INDEX events_by_name ON events (workspace_id, name, id);

@@ -1,0 +1,174 @@
+//! Who uses this instance: workspaces, the people in them, and the one-time
+//! link that sets up the first of both.
+
+pub mod setup;
+pub mod store;
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+
+use crate::auth::password;
+use crate::clock::Clock;
+use crate::db::{Batch, Db, DbError};
+
+/// The workspace that a new instance gets when nobody named one.
+pub const FIRST_WORKSPACE: &str = "Default";
+
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    pub id: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct User {
+    pub id: String,
+    pub email: String,
+    pub created_at: i64,
+}
+
+/// What a member may do in a workspace.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    Member,
+    Admin,
+    Owner,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Member => "member",
+            Role::Admin => "admin",
+            Role::Owner => "owner",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An address that identifies a person here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailAddress(String);
+
+impl EmailAddress {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What two spellings of one address have in common.
+    pub fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+impl FromStr for EmailAddress {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<EmailAddress, String> {
+        let trimmed = given.trim();
+        let allowed = "allowed is an address such as name@example.com, of at most 254 characters";
+        let Some((local, domain)) = trimmed.rsplit_once('@') else { return Err(allowed.into()) };
+        let odd = |char: char| char.is_whitespace() || char.is_control() || "<>()[],;:\"\\@".contains(char);
+        let broken = local.is_empty()
+            || domain.is_empty()
+            || domain.starts_with(['.', '-'])
+            || domain.ends_with(['.', '-'])
+            || trimmed.chars().count() > 254
+            || local.chars().any(odd)
+            || domain.chars().any(odd);
+        if broken { Err(allowed.into()) } else { Ok(EmailAddress(trimmed.to_owned())) }
+    }
+}
+
+/// A password that is long enough to be one.
+#[derive(Clone)]
+pub struct Password(String);
+
+impl Password {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Password {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Password, String> {
+        match given.chars().count() {
+            8..=512 => Ok(Password(given.to_owned())),
+            _ => Err("a password has 8 to 512 characters".into()),
+        }
+    }
+}
+
+/// Why an account could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error("there is a user with this address already")]
+    Taken,
+    #[error(transparent)]
+    Store(#[from] DbError),
+}
+
+/// Finds the only workspace, or makes the first. `None` when there are several.
+pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>, DbError> {
+    let mut workspaces = store::workspaces(db).await?;
+    if workspaces.is_empty() {
+        // Of several processes that try at once, one wins; all then find it.
+        let workspace = Workspace { id: clock.ordered_id(), name: FIRST_WORKSPACE.into() };
+        db.commit(store::insert_first_workspace(&workspace, clock.now())).await?;
+        workspaces = store::workspaces(db).await?;
+    }
+    let workspace = workspaces.pop();
+    Ok(workspace.filter(|_| workspaces.is_empty()))
+}
+
+/// The statements that make a person a member of a workspace.
+pub fn new_user(
+    clock: &Clock,
+    email: &EmailAddress,
+    password: &Password,
+    workspace: &Workspace,
+    role: Role,
+) -> (User, Batch) {
+    let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
+    let hash = password::hash(password.as_str());
+    let batch = Batch::new().and(store::insert_user(&user, &email.key(), &hash)).and(store::insert_membership(
+        &workspace.id,
+        &user.id,
+        role,
+        user.created_at,
+    ));
+    (user, batch)
+}
+
+/// Commits what [`new_user`] prepared.
+pub async fn create_user(db: &Db, batch: Batch) -> Result<(), AccountError> {
+    match db.commit(batch).await {
+        Ok(_) => Ok(()),
+        Err(DbError::Duplicate(_)) => Err(AccountError::Taken),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_need_a_name_and_a_domain() {
+        for good in ["a@b", "first.last+tag@example.com", "ünï@exämple.com", " padded@example.com "] {
+            assert!(good.parse::<EmailAddress>().is_ok(), "{good}");
+        }
+        for bad in ["", "a", "@b", "a@", "a b@c", "a@b c", "a@.b", "a@b.", "a@@b", "<a@b>", "a\u{0}@b", "a,b@c"] {
+            assert!(bad.parse::<EmailAddress>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The one-time link that gives a new instance its owner.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+
+use super::{AccountError, EmailAddress, Password, Role, store};
+use crate::app::App;
+use crate::clock::{Clock, HOUR};
+use crate::db::{Batch, Db};
+use crate::error::Error;
+use crate::secret;
+use crate::web::layout::{self, Field, Layout};
+use crate::web::query::Params;
+use crate::web::input;
+
+/// Links that nobody followed are forgotten after this long.
+const LIFETIME: i64 = 30 * 24 * HOUR;
+
+/// Makes a link where there is no user yet, and tells its secret part.
+pub async fn new_link(db: &Db, clock: &Clock) -> anyhow::Result<Option<String>> {
+    if store::any_user(db).await? {
+        return Ok(None);
+    }
+    let token = secret::token();
+    let now = clock.now();
+    let batch = Batch::new()
+        .and(store::delete_setup_links(now - LIFETIME))
+        .and(store::insert_setup_link(&secret::hash(&token), now));
+    db.commit(batch).await?;
+    Ok(Some(token))
+}
+
+pub fn router() -> Router<App> {
+    Router::new().route("/setup/{token}", get(show).post(submit))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/setup.html")]
+struct SetupPage {
+    layout: Layout,
+    action: String,
+    hidden: Vec<(String, String)>,
+    error: Option<String>,
+    workspace: Field,
+    email: Field,
+    password: Field,
+    password_again: Field,
+}
+
+/// What was typed, and what is wrong with it.
+#[derive(Default)]
+struct Form {
+    workspace: Field,
+    email: Field,
+    password: Field,
+    password_again: Field,
+    error: Option<String>,
+}
+
+async fn show(State(app): State<App>, Path(token): Path<String>) -> Response {
+    match open(&app, &token).await {
+        Ok(()) => page(&app, &token, StatusCode::OK, Form::default()),
+        Err(error) => layout::error_page(&app, &error),
+    }
+}
+
+async fn submit(State(app): State<App>, Path(token): Path<String>, request: Request) -> Response {
+    match try_submit(&app, &token, request).await {
+        Ok(Ok(())) => done(&app),
+        Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
+        Err(error) => layout::error_page(&app, &error),
+    }
+}
+
+async fn open(app: &App, token: &str) -> Result<(), Error> {
+    let known = store::setup_link_is_open(&app.db, &secret::hash(token)).await?;
+    known.then_some(()).ok_or(Error::not_found(
+        "This set-up link was used already, or was never given out. If the server has no owner yet, restart it: \
+         it prints a new link.",
+    ))
+}
+
+async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<(), Form>, Error> {
+    open(app, token).await?;
+    let (parts, body) = request.into_parts();
+    let body = input::read(&parts.headers, body, 16 << 10).await?;
+    let params = Params::parse(&body);
+    let typed = |name| params.text(name).map(|text| text.into_owned()).unwrap_or_default();
+    match Owner::read(&typed) {
+        Err(form) => Ok(Err(form)),
+        Ok(owner) => owner.create(app, token).await,
+    }
+}
+
+/// The first person and the first workspace.
+struct Owner {
+    workspace: String,
+    email: EmailAddress,
+    password: Password,
+}
+
+impl Owner {
+    fn read(typed: &impl Fn(&'static str) -> String) -> Result<Owner, Form> {
+        let mut form = Form::default();
+        form.workspace.value = typed("workspace").trim().to_owned();
+        form.email.value = typed("email").trim().to_owned();
+        if form.workspace.value.is_empty() || form.workspace.value.chars().count() > 200 {
+            form.workspace.error = Some("A workspace needs a name of at most 200 characters.".into());
+        }
+        let email: Result<EmailAddress, _> = form.email.value.parse();
+        let password: Result<Password, _> = typed("password").parse();
+        if email.is_err() {
+            form.email.error = Some("This is not a whole e-mail address.".into());
+        }
+        if let Err(error) = &password {
+            form.password.error = Some(format!("This does not do: {error}."));
+        } else if typed("password") != typed("password_again") {
+            form.password_again.error = Some("The two passwords differ.".into());
+        }
+        let faulty = form.workspace.error.is_some() || form.password_again.error.is_some();
+        match (email, password) {
+            (Ok(email), Ok(password)) if !faulty => Ok(Owner { workspace: form.workspace.value, email, password }),
+            _ => Err(form),
+        }
+    }
+
+    async fn create(self, app: &App, token: &str) -> Result<Result<(), Form>, Error> {
+        let workspaces = store::workspaces(&app.db).await?;
+        let now = app.clock.now();
+        // A workspace that a command made before anybody came is taken over.
+        let (workspace, named) = match workspaces.into_iter().next() {
+            Some(workspace) => {
+                let renamed = store::rename_workspace(&workspace.id, &self.workspace);
+                (workspace, renamed)
+            }
+            None => {
+                let workspace = super::Workspace { id: app.clock.ordered_id(), name: self.workspace.clone() };
+                let inserted = store::insert_first_workspace(&workspace, now).expect(1);
+                (workspace, inserted)
+            }
+        };
+        let clock = app.clock.clone();
+        let (email, password) = (self.email, self.password);
+        let prepared =
+            tokio::task::spawn_blocking(move || super::new_user(&clock, &email, &password, &workspace, Role::Owner).1);
+        let account = prepared.await.map_err(|_| Error::Internal)?;
+        let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
+        batch.append(account);
+        match super::create_user(&app.db, batch).await {
+            Ok(()) => Ok(Ok(())),
+            Err(AccountError::Taken) => Ok(Err(Form {
+                error: Some("There is an account with this address already.".into()),
+                ..Form::default()
+            })),
+            // Somebody else was faster with this link or another.
+            Err(AccountError::Store(crate::db::DbError::Unexpected { .. })) => open(app, token).await.map(|()| Ok(())),
+            Err(AccountError::Store(error)) => Err(error.into()),
+        }
+    }
+}
+
+fn page(app: &App, token: &str, status: StatusCode, form: Form) -> Response {
+    let content = SetupPage {
+        layout: Layout::dashboard(app),
+        action: format!("{}/setup/{token}", app.addresses.dashboard.path()),
+        hidden: Vec::new(),
+        error: form.error,
+        workspace: form.workspace,
+        email: form.email,
+        password: form.password,
+        password_again: form.password_again,
+    };
+    layout::page(status, &content)
+}
+
+#[derive(Template)]
+#[template(path = "accounts/ready.html")]
+struct ReadyPage {
+    layout: Layout,
+    docs: String,
+}
+
+fn done(app: &App) -> Response {
+    let docs = format!("{}/docs", app.addresses.base.as_str());
+    layout::page(StatusCode::OK, &ReadyPage { layout: Layout::dashboard(app), docs })
+}

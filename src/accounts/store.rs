@@ -1,0 +1,112 @@
+//! Accounts in the store.
+
+use super::{Role, User, Workspace};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+
+statements! {
+    WORKSPACES = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
+    INSERT_FIRST_WORKSPACE = Sql::both(
+        "INSERT INTO workspaces (id, name, created_at)
+         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT)
+         WHERE NOT EXISTS (SELECT 1 FROM workspaces)");
+    INSERT_USER = Sql::both(
+        "INSERT INTO users (id, email, email_key, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)");
+    INSERT_MEMBERSHIP = Sql::both(
+        "INSERT INTO memberships (workspace_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)");
+    USERS = Sql::both(
+        "SELECT u.id, u.email, u.created_at, m.role, w.name FROM users u
+         JOIN memberships m ON m.user_id = u.id JOIN workspaces w ON w.id = m.workspace_id
+         WHERE u.id > $1 ORDER BY u.id, w.id LIMIT 1000");
+    ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
+    MEMBERS = Sql::both("SELECT COUNT(*) FROM memberships WHERE workspace_id = $1");
+    SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1");
+    INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
+    FIND_SETUP_LINK = Sql::both(
+        "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
+    RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
+    USE_SETUP_LINK = Sql::both("DELETE FROM setup_links WHERE hash = $1");
+    DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
+}
+
+pub async fn workspaces(db: &Db) -> Result<Vec<Workspace>, DbError> {
+    let rows = db.read(WORKSPACES.with([])).await?;
+    rows.iter().map(|row| Ok(Workspace { id: row.text(0)?, name: row.text(1)? })).collect()
+}
+
+pub fn insert_first_workspace(workspace: &Workspace, now: i64) -> Stmt {
+    INSERT_FIRST_WORKSPACE.with([(&workspace.id).into(), (&workspace.name).into(), now.into()])
+}
+
+pub fn insert_user(user: &User, email_key: &str, password_hash: &str) -> Stmt {
+    INSERT_USER.with([
+        (&user.id).into(),
+        (&user.email).into(),
+        email_key.into(),
+        password_hash.into(),
+        user.created_at.into(),
+    ])
+}
+
+pub fn insert_membership(workspace_id: &str, user_id: &str, role: Role, now: i64) -> Stmt {
+    INSERT_MEMBERSHIP.with([workspace_id.into(), user_id.into(), role.as_str().into(), now.into()])
+}
+
+/// A person as a list shows one, with one of his memberships.
+pub struct Listed {
+    pub user: User,
+    pub role: String,
+    pub workspace: String,
+}
+
+pub async fn users(db: &Db) -> Result<Vec<Listed>, DbError> {
+    let read = |row: &Row| {
+        let user = User { id: row.text(0)?, email: row.text(1)?, created_at: row.int(2)? };
+        Ok(Listed { user, role: row.text(3)?, workspace: row.text(4)? })
+    };
+    let mut all: Vec<Listed> = Vec::new();
+    loop {
+        let after = all.last().map_or(String::new(), |last| last.user.id.clone());
+        let rows = db.read(USERS.with([after.into()])).await?;
+        if rows.is_empty() {
+            return Ok(all);
+        }
+        let page: Result<Vec<Listed>, DbError> = rows.iter().map(read).collect();
+        all.extend(page?);
+    }
+}
+
+pub async fn any_user(db: &Db) -> Result<bool, DbError> {
+    Ok(!db.read(ANY_USER.with([])).await?.is_empty())
+}
+
+pub async fn has_members(db: &Db, workspace_id: &str) -> Result<bool, DbError> {
+    let rows = db.read(MEMBERS.with([workspace_id.into()])).await?;
+    Ok(rows.first().map_or(Ok(0), |row| row.int(0))? > 0)
+}
+
+pub fn set_password(email_key: &str, hash: &str) -> Batch {
+    SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1).into()
+}
+
+pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {
+    INSERT_SETUP_LINK.with([hash.into(), now.into()])
+}
+
+pub fn delete_setup_links(before: i64) -> Stmt {
+    DELETE_SETUP_LINKS.with([before.into()])
+}
+
+/// Uses up a link, and every other with it.
+pub fn use_setup_link(hash: &[u8; 32]) -> Batch {
+    Batch::new().and(USE_SETUP_LINK.with([hash.into()]).expect(1)).and(delete_setup_links(i64::MAX))
+}
+
+pub fn rename_workspace(id: &str, name: &str) -> Stmt {
+    RENAME_WORKSPACE.with([id.into(), name.into()]).expect(1)
+}
+
+/// Whether this link still sets up the instance: it is known, and nobody was
+/// faster.
+pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbError> {
+    Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
+}

@@ -1,0 +1,152 @@
+//! The running product: what it holds, and the list of its routes.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use metrics_exporter_prometheus::PrometheusHandle;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::auth::Keys;
+use crate::clock::Clock;
+use crate::config::{Config, PublicUrl};
+use crate::db::{Db, Sql};
+use crate::oauth::Clients;
+use crate::web::limit::Limit;
+use crate::web::{assets, docs, gate, system};
+use crate::{accounts, auth, events, oauth};
+
+/// Everything a handler can reach. Clones share it.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+pub struct Parts {
+    pub config: Config,
+    pub addresses: Addresses,
+    pub db: Db,
+    pub clock: Clock,
+    pub keys: Keys,
+    pub clients: Clients,
+    pub limits: Limits,
+    pub metrics: PrometheusHandle,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl AsRef<App> for App {
+    fn as_ref(&self) -> &App {
+        self
+    }
+}
+
+/// Where the outside finds us. Never taken from a request.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    pub base: PublicUrl,
+    pub dashboard: PublicUrl,
+}
+
+impl Addresses {
+    /// What a protected-resource challenge points at.
+    pub fn resource_metadata(&self) -> String {
+        format!("{}/.well-known/oauth-protected-resource{}", self.base.origin(), self.base.path())
+    }
+
+    fn share_a_host(&self) -> bool {
+        self.base.origin() == self.dashboard.origin()
+    }
+}
+
+/// The rate limits, one for each door that strangers knock at.
+pub struct Limits {
+    pub authorize: Limit,
+    pub register: Limit,
+}
+
+impl Limits {
+    pub fn new(config: &Config) -> Limits {
+        let exempt = !config.limit_loopback;
+        Limits {
+            authorize: Limit::new(config.authorize_rate, Duration::from_secs(60), exempt),
+            register: Limit::new(config.register_rate, Duration::from_secs(3600), exempt),
+        }
+    }
+}
+
+impl App {
+    pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
+        let limits = Limits::new(&config);
+        App(Arc::new(Parts {
+            config,
+            addresses,
+            db,
+            clock,
+            keys: Keys::default(),
+            clients: Clients::default(),
+            limits,
+            metrics,
+        }))
+    }
+
+    /// What stands behind the gate, told apart by host where hosts differ.
+    pub fn site(&self) -> gate::Site {
+        let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
+        let (api, description) = api();
+        let api = api.merge(system::router(description)).method_not_allowed_fallback(gate::method_not_allowed);
+        let main = nested(base, api.fallback(gate::not_found)).merge(oauth::metadata::outside(base));
+        let pages = nested(dashboard, pages());
+        let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
+        if !self.addresses.share_a_host() {
+            return gate::Site { main: finish(main), dashboard: Some(finish(pages)) };
+        }
+        let mut main = main.merge(pages);
+        if !base.is_empty() && !dashboard.is_empty() {
+            main = main.fallback(gate::not_found);
+        }
+        gate::Site { main: finish(main), dashboard: None }
+    }
+}
+
+/// The API: for programs, with a credential; and OAuth's own doors. What is
+/// listed here is described in `/openapi.json`.
+fn api() -> (Router<App>, OpenApi) {
+    OpenApiRouter::with_openapi(docs::description())
+        .merge(events::routes::router())
+        .merge(oauth::routes())
+        .split_for_parts()
+}
+
+/// The API's description, as `/openapi.json` and `posthorn openapi` show it.
+pub fn openapi() -> OpenApi {
+    docs::finished(api().1)
+}
+
+/// Pages for people.
+fn pages() -> Router<App> {
+    accounts::setup::router()
+        .merge(oauth::consent::router())
+        .merge(assets::router())
+        .method_not_allowed_fallback(gate::method_not_allowed)
+        .fallback(gate::no_such_page)
+}
+
+/// Puts a router at the path of a public address.
+fn nested(path: &str, router: Router<App>) -> Router<App> {
+    if path.is_empty() { router } else { Router::new().nest(path, router) }
+}
+
+/// Every statement of every feature, for the test that prepares them all.
+pub fn statements() -> impl Iterator<Item = Sql> {
+    [accounts::store::ALL, auth::store::ALL, events::store::ALL, oauth::store::ALL, system::ALL]
+        .into_iter()
+        .flatten()
+        .copied()
+}

@@ -1,0 +1,138 @@
+//! The extractor that stands before every handler of the API.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::key::Known;
+use super::store;
+use crate::app::App;
+use crate::db::{Batch, DbError, Effect, Row, Stmt};
+use crate::error::Error;
+use crate::oauth::scope::Scope;
+
+/// How often a caller whose credential was changed under its feet is looked up
+/// again before it is told to come back later.
+const ATTEMPTS: usize = 4;
+
+/// What a route asks of a credential: section 5 of the spec, as types.
+pub trait Need: Send + Sync + 'static {
+    const SCOPE: Scope;
+}
+
+/// Every route that does not only send.
+pub struct FullAccess;
+
+/// The routes that only send.
+pub struct SendOnly;
+
+impl Need for FullAccess {
+    const SCOPE: Scope = Scope::FullAccess;
+}
+
+impl Need for SendOnly {
+    const SCOPE: Scope = Scope::EmailsSend;
+}
+
+/// A caller who has shown a credential that allows the route.
+///
+/// The credential may come from a cache, so whatever the caller reads or writes
+/// goes through it: each statement carries the guard that the credential still
+/// stands, and where it doesn't, the credential is looked up anew.
+pub struct Caller<N> {
+    app: App,
+    secret: String,
+    key: Arc<Known>,
+    need: PhantomData<N>,
+}
+
+impl<N: Need> FromRequestParts<App> for Caller<N> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller<N>, Error> {
+        let secret = bearer(parts, app)?.to_owned();
+        if looks_like_token(&secret) {
+            return Err(Error::InvalidToken);
+        }
+        let key = app.keys.find(&app.db, &secret).await?;
+        permit::<N>(&key)?;
+        app.keys.touch(&key, app.clock.now());
+        Ok(Caller { app: app.clone(), secret, key, need: PhantomData })
+    }
+}
+
+impl<N: Need> Caller<N> {
+    pub fn workspace_id(&self) -> &str {
+        &self.key.workspace_id
+    }
+
+    /// Commits what `batch` makes, if the credential still stands.
+    pub async fn commit(&self, batch: impl Fn() -> Batch) -> Result<Vec<Effect>, Error> {
+        Ok(self.try_commit(batch).await??)
+    }
+
+    /// As [`Caller::commit`], for a batch whose refusal by the store has a
+    /// meaning to the handler.
+    pub async fn try_commit(&self, batch: impl Fn() -> Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        let mut revision = self.key.revision;
+        for _ in 0..ATTEMPTS {
+            match self.app.db.commit(batch().when(store::access_is(revision))).await {
+                Err(DbError::Stale) => revision = self.look_up_anew().await?,
+                settled => return Ok(settled),
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    pub async fn read(&self, stmt: impl Fn() -> Stmt) -> Result<Vec<Row>, Error> {
+        let mut revision = self.key.revision;
+        for _ in 0..ATTEMPTS {
+            match self.app.db.read_when(Some(&store::access_is(revision)), stmt()).await {
+                Err(DbError::Stale) => revision = self.look_up_anew().await?,
+                settled => return Ok(settled?),
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    /// Reads the credential from the store, and tells the revision it now
+    /// stands under.
+    async fn look_up_anew(&self) -> Result<i64, Error> {
+        let key = self.app.keys.load(&self.app.db, &self.secret).await?;
+        permit::<N>(&key)?;
+        Ok(key.revision)
+    }
+}
+
+fn permit<N: Need>(key: &Known) -> Result<(), Error> {
+    if key.permission.allows(N::SCOPE) { Ok(()) } else { Err(Error::RestrictedKey) }
+}
+
+/// The credential behind `Authorization: Bearer`. The scheme is read in any
+/// case; exactly one space stands between the two.
+fn bearer<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, Error> {
+    let missing = || Error::Unauthenticated { metadata: app.addresses.resource_metadata() };
+    let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
+    let header = headers.next().ok_or_else(missing)?;
+    if headers.next().is_some() {
+        let message = "Two `Authorization` headers were sent. Send one.".into();
+        return Err(Error::BadRequest { message });
+    }
+    let (scheme, credential) = match header.to_str() {
+        Ok(text) => text.split_once(' ').ok_or_else(missing)?,
+        Err(_) => return Err(Error::InvalidKey),
+    };
+    if !scheme.eq_ignore_ascii_case("bearer") || credential.is_empty() || credential.contains(' ') {
+        return Err(missing());
+    }
+    Ok(credential)
+}
+
+/// Access tokens are JWTs, three parts between dots; keys start with `re_` and
+/// hold no dot.
+fn looks_like_token(credential: &str) -> bool {
+    !credential.starts_with("re_") && credential.split('.').count() == 3
+}

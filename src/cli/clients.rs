@@ -1,0 +1,123 @@
+//! `posthorn clients`: OAuth clients.
+
+use anyhow::bail;
+use clap::Subcommand;
+use serde_json::json;
+
+use super::{Desk, print_json, print_table};
+use crate::clock::rfc3339;
+use crate::db::DbError;
+use crate::oauth::client::{AuthMethod, Grant};
+use crate::oauth::registration::{self, Origin, Registration};
+use crate::oauth::store;
+use crate::secret;
+
+#[derive(Subcommand, Debug)]
+pub enum Clients {
+    /// Register a client and print its id alone on its line, then its secret if it has one
+    Create {
+        #[arg(long)]
+        name: String,
+        /// Where the browser may be sent back to; repeatable
+        #[arg(long, required = true)]
+        redirect_uri: Vec<String>,
+        /// authorization_code or refresh_token; repeatable [default: both]
+        #[arg(long)]
+        grant_type: Vec<String>,
+        /// full_access or emails:send; repeatable [default: both]
+        #[arg(long)]
+        scope: Vec<String>,
+        /// none, client_secret_basic or client_secret_post
+        #[arg(long, default_value = "none")]
+        auth_method: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the clients
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a client; from then on it is unknown
+    Delete {
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Clients {
+    pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+        match self {
+            Clients::Create { name, redirect_uri, grant_type, scope, auth_method, json } => {
+                let mut metadata = json!({
+                    "client_name": name,
+                    "redirect_uris": redirect_uri,
+                    "token_endpoint_auth_method": auth_method,
+                });
+                if !grant_type.is_empty() {
+                    metadata["grant_types"] = json!(grant_type);
+                }
+                if !scope.is_empty() {
+                    metadata["scope"] = json!(scope.join(" "));
+                }
+                create(desk, &metadata, json).await
+            }
+            Clients::List { json } => list(desk, json).await,
+            Clients::Delete { id, json } => delete(desk, &id, json).await,
+        }
+    }
+}
+
+async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> anyhow::Result<()> {
+    let registration = match Registration::parse(metadata, Origin::Administrator) {
+        Ok(registration) => registration,
+        Err(refusal) => bail!("{}", refusal.description()),
+    };
+    let client = registration.into_client(desk.clock.ordered_id(), desk.clock.now());
+    let secret = client.auth_method.has_secret().then(secret::token);
+    let hash = secret.as_deref().map(secret::hash);
+    desk.db.commit(store::insert_client(&client, "operator", hash.as_ref())).await?;
+    if as_json {
+        print_json(&registration::response(&client, secret.as_deref()));
+    } else {
+        println!("{}", client.id);
+        secret.iter().for_each(|secret| println!("{secret}"));
+    }
+    Ok(())
+}
+
+async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
+    let clients = store::clients(&desk.db).await?;
+    if as_json {
+        let items: Vec<_> = clients.iter().map(|client| registration::response(client, None)).collect();
+        print_json(&json!(items));
+    } else {
+        let rows: Vec<_> = clients
+            .into_iter()
+            .map(|client| {
+                let kind = if client.auth_method == AuthMethod::None { "public" } else { "confidential" };
+                let grants = client.grants.iter().map(Grant::as_str).collect::<Vec<_>>().join(" ");
+                let created = rfc3339(client.created_at);
+                vec![client.id, client.name, kind.into(), grants, client.scopes.to_string(), created]
+            })
+            .collect();
+        print_table(&["CLIENT ID", "NAME", "KIND", "GRANTS", "SCOPES", "CREATED"], &rows);
+    }
+    Ok(())
+}
+
+async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
+    match desk.db.commit(store::delete_client(id)).await {
+        Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
+        Ok(_) => println!("Deleted the client {id}."),
+        Err(DbError::Unexpected { .. }) => {
+            bail!("{id}: there is no client with this id; `posthorn clients list` shows them")
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}

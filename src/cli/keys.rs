@@ -1,0 +1,119 @@
+//! `posthorn keys`: API keys.
+
+use anyhow::bail;
+use clap::Subcommand;
+use serde_json::json;
+
+use super::{Desk, print_json, print_table};
+use crate::auth::key::{NewKey, Permission};
+use crate::auth::store;
+use crate::clock::rfc3339;
+use crate::db::DbError;
+
+#[derive(Subcommand, Debug)]
+pub enum Keys {
+    /// Create a key and print it, this once, alone on its line
+    Create {
+        #[arg(long, value_parser = name)]
+        name: String,
+        #[arg(long, default_value = "full_access")]
+        permission: Permission,
+        /// Id or name of the workspace, where there are several
+        #[arg(long)]
+        workspace: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the keys
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a key; from then on it is refused
+    Delete {
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn name(given: &str) -> Result<String, String> {
+    match given.trim() {
+        "" => Err("allowed is a name of 1 to 200 characters".into()),
+        name if name.chars().count() > 200 => Err("allowed is a name of 1 to 200 characters".into()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+impl Keys {
+    pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+        match self {
+            Keys::Create { name, permission, workspace, json } => {
+                create(desk, &name, permission, workspace.as_deref(), json).await
+            }
+            Keys::List { json } => list(desk, json).await,
+            Keys::Delete { id, json } => delete(desk, &id, json).await,
+        }
+    }
+}
+
+async fn create(
+    desk: &Desk,
+    name: &str,
+    permission: Permission,
+    workspace: Option<&str>,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    let workspace = desk.workspace(workspace).await?;
+    let key = NewKey::make(&desk.clock, &workspace.id, name, permission);
+    desk.db.commit(store::insert_key(&key)).await?;
+    if as_json {
+        print_json(&json!({
+            "id": key.id, "name": key.name, "permission": permission.as_str(), "token": key.secret,
+            "workspace": {"id": workspace.id, "name": workspace.name},
+        }));
+    } else {
+        println!("{}", key.secret);
+    }
+    Ok(())
+}
+
+async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
+    let keys = store::keys(&desk.db).await?;
+    if as_json {
+        let items: Vec<_> = keys
+            .iter()
+            .map(|key| {
+                json!({
+                    "id": key.id, "name": key.name, "permission": key.permission, "prefix": key.prefix,
+                    "workspace": key.workspace, "created_at": rfc3339(key.created_at),
+                    "last_used_at": key.last_used_at.map(rfc3339),
+                })
+            })
+            .collect();
+        print_json(&json!(items));
+    } else {
+        let rows: Vec<_> = keys
+            .into_iter()
+            .map(|key| {
+                let used = key.last_used_at.map_or("never".into(), rfc3339);
+                vec![key.id, key.name, key.permission, format!("{}…", key.prefix), key.workspace, used]
+            })
+            .collect();
+        print_table(&["ID", "NAME", "PERMISSION", "KEY", "WORKSPACE", "LAST USED"], &rows);
+    }
+    Ok(())
+}
+
+async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
+    match desk.db.commit(store::delete_key(id)).await {
+        Ok(_) if as_json => print_json(&json!({"id": id, "deleted": true})),
+        Ok(_) => println!("Deleted the key {id}."),
+        Err(DbError::Unexpected { .. }) => bail!("{id}: there is no key with this id; `posthorn keys list` shows them"),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}

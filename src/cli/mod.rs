@@ -1,0 +1,152 @@
+//! The command line: the server, and commands that work beside it.
+
+mod clients;
+mod keys;
+mod users;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Parser, Subcommand};
+use serde_json::Value;
+
+use crate::accounts::{self, Workspace, store};
+use crate::clock::Clock;
+use crate::config::{Config, LogFormat};
+use crate::db::Db;
+use crate::{app, serve};
+
+/// An e-mail platform you run yourself.
+#[derive(Parser, Debug)]
+#[command(name = "posthorn", version, about, long_about = None, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    config: Config,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run the server (also without a command)
+    Serve,
+    /// People who can log in
+    #[command(subcommand)]
+    Users(users::Users),
+    /// API keys
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// OAuth clients
+    #[command(subcommand)]
+    Clients(clients::Clients),
+    /// Bring the store's schema up to date and stop
+    Migrate,
+    /// Print the API's description (OpenAPI)
+    Openapi,
+}
+
+impl Cli {
+    pub fn run(self) -> ExitCode {
+        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("posthorn: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        match runtime.block_on(self.run_command()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("posthorn: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    async fn run_command(self) -> anyhow::Result<()> {
+        let command = match self.command {
+            None | Some(Command::Serve) => {
+                let _log = start_log(&self.config);
+                return serve::serve(self.config).await;
+            }
+            Some(Command::Openapi) => {
+                println!("{}", app::openapi().to_pretty_json()?);
+                return Ok(());
+            }
+            Some(command) => command,
+        };
+        let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
+        match command {
+            Command::Users(command) => command.run(&desk).await,
+            Command::Keys(command) => command.run(&desk).await,
+            Command::Clients(command) => command.run(&desk).await,
+            Command::Migrate => {
+                println!("The store is up to date.");
+                Ok(())
+            }
+            Command::Serve | Command::Openapi => Ok(()),
+        }
+    }
+}
+
+/// One line a request and a word on what goes wrong, on standard error; written
+/// by a thread of its own, so that a slow terminal does not slow the answers.
+fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
+    let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
+    let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default().lossy(false).finish(writer);
+    let filter = tracing_subscriber::EnvFilter::new(&config.log);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    match config.log_format {
+        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+    }
+    guard
+}
+
+/// What a command works with.
+pub struct Desk {
+    pub db: Db,
+    pub clock: Clock,
+}
+
+impl Desk {
+    /// The workspace that was named by its id or its name; unnamed, the only
+    /// one, which an empty store gets first.
+    async fn workspace(&self, named: Option<&str>) -> anyhow::Result<Workspace> {
+        let Some(named) = named else {
+            return match accounts::only_workspace(&self.db, &self.clock).await? {
+                Some(workspace) => Ok(workspace),
+                None => bail!("there are several workspaces; name one with --workspace"),
+            };
+        };
+        let all = store::workspaces(&self.db).await?;
+        let mut found: Vec<_> = all.into_iter().filter(|one| one.id == named || one.name == named).collect();
+        match (found.pop(), found.is_empty()) {
+            (Some(workspace), true) => Ok(workspace),
+            (Some(_), false) => bail!("--workspace {named}: several workspaces have this name; give the id"),
+            (None, _) => bail!("--workspace {named}: there is no workspace with this id or name"),
+        }
+    }
+}
+
+/// Prints rows as aligned columns under headings.
+fn print_table(headings: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
+        println!("{}", padded.join("  ").trim_end());
+    };
+    line(headings.to_vec());
+    rows.iter().for_each(|row| line(row.iter().map(String::as_str).collect()));
+}
+
+fn print_json(value: &Value) {
+    println!("{value:#}");
+}

@@ -1,0 +1,337 @@
+//! Every setting: its flag, its environment name, its default, its rules.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use crate::db::{Location, Options};
+
+/// The settings of a Posthorn process. All can be given as a flag or in the
+/// environment; a flag wins.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Settings")]
+pub struct Config {
+    /// Address to listen on
+    #[arg(long, global = true, env = "POSTHORN_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    #[arg(value_parser = listen)]
+    pub listen: SocketAddr,
+
+    /// Address under which clients reach the API [default: http://<listen>]
+    #[arg(long, global = true, env = "POSTHORN_BASE_URL", value_name = "URL")]
+    pub base_url: Option<PublicUrl>,
+
+    /// Address under which browsers reach the dashboard [default: <base-url>/dashboard]
+    #[arg(long, global = true, env = "POSTHORN_DASHBOARD_URL", value_name = "URL")]
+    pub dashboard_url: Option<PublicUrl>,
+
+    /// Folder of the embedded store
+    #[arg(long, global = true, env = "POSTHORN_DATA_DIR", default_value = "./data", value_name = "FOLDER")]
+    pub data_dir: PathBuf,
+
+    /// Store: postgres://user:password@host/name, or sqlite:<file> [default: an SQLite file in <data-dir>]
+    #[arg(long, global = true, env = "POSTHORN_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(value_parser = database_url)]
+    pub database_url: Option<Location>,
+
+    /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
+    #[arg(long, global = true, env = "POSTHORN_SMTP_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(value_parser = smtp_url)]
+    pub smtp_url: Option<String>,
+
+    /// What this process does
+    #[arg(long, global = true, env = "POSTHORN_ROLE", default_value = "api,worker", value_delimiter = ',')]
+    pub role: Vec<Role>,
+
+    /// Who may register OAuth clients over HTTP
+    #[arg(long, global = true, env = "POSTHORN_REGISTRATION", default_value = "open")]
+    pub registration: Registration,
+
+    /// Token that registration asks for when it is `token`
+    #[arg(long, global = true, env = "POSTHORN_REGISTRATION_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub registration_token: Option<String>,
+
+    /// Add the RFC 9207 parameter `iss` to authorization responses
+    #[arg(long, global = true, env = "POSTHORN_OAUTH_ISS", default_value_t = false)]
+    #[arg(action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub oauth_iss: bool,
+
+    /// Authorization requests a minute that one address may start
+    #[arg(long, global = true, env = "POSTHORN_AUTHORIZE_RATE", default_value = "600", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub authorize_rate: u32,
+
+    /// Client registrations an hour that one address may make
+    #[arg(long, global = true, env = "POSTHORN_REGISTER_RATE", default_value = "20", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub register_rate: u32,
+
+    /// Apply rate limits to callers on this machine too
+    #[arg(long, global = true, env = "POSTHORN_LIMIT_LOOPBACK", default_value_t = false)]
+    #[arg(action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub limit_loopback: bool,
+
+    /// Proxies whose X-Forwarded-For is believed: addresses or networks, comma-separated
+    #[arg(long, global = true, env = "POSTHORN_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORK")]
+    pub trusted_proxies: Vec<Network>,
+
+    /// Writes that may wait for a commit before callers get 503
+    #[arg(long, global = true, env = "POSTHORN_WRITE_QUEUE", default_value = "8192", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub write_queue: u32,
+
+    /// When SQLite flushes: `full` at every commit; `normal` may lose the last commits in a power cut
+    #[arg(long, global = true, env = "POSTHORN_SQLITE_SYNC", default_value = "full")]
+    pub sqlite_sync: SqliteSync,
+
+    /// Connections that read from the store
+    #[arg(long, global = true, env = "POSTHORN_READERS", default_value = "4", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub readers: u16,
+
+    /// PostgreSQL connections that commit side by side
+    #[arg(long, global = true, env = "POSTHORN_WRITERS", default_value = "4", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub writers: u16,
+
+    /// Seconds that a stopping server gives to requests in flight
+    #[arg(long, global = true, env = "POSTHORN_DRAIN_SECONDS", default_value = "8", value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub drain_seconds: u64,
+
+    /// What to log: error, warn, info, debug, or a filter like `info,posthorn::db=debug`
+    #[arg(long, global = true, env = "POSTHORN_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(value_parser = log_filter)]
+    pub log: String,
+
+    /// How a log line looks
+    #[arg(long, global = true, env = "POSTHORN_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Answer HTTP
+    Api,
+    /// Do the work that waits in the store
+    Worker,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration {
+    /// Anybody, at the rate that --register-rate allows
+    Open,
+    /// Whoever shows --registration-token
+    Token,
+    /// Nobody; clients are created by command
+    Off,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqliteSync {
+    Full,
+    Normal,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Config {
+    /// How to open the store these settings name.
+    pub fn store(&self) -> Options {
+        let embedded = || Location::Sqlite(self.data_dir.join("posthorn.db"));
+        Options {
+            queue: self.write_queue as usize,
+            full_sync: self.sqlite_sync == SqliteSync::Full,
+            readers: self.readers.into(),
+            writers: self.writers.into(),
+            ..Options::new(self.database_url.clone().unwrap_or_else(embedded))
+        }
+    }
+
+    /// Rules between settings, which no single one can check.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let gated = self.registration == Registration::Token;
+        anyhow::ensure!(
+            !gated || self.registration_token.as_ref().is_some_and(|token| token.len() >= 16),
+            "--registration token needs --registration-token (POSTHORN_REGISTRATION_TOKEN) of at least 16 characters",
+        );
+        Ok(())
+    }
+}
+
+/// An address of ours as others see it: scheme, host, perhaps a port and a
+/// path; no slash at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicUrl {
+    text: String,
+    authority: std::ops::Range<usize>,
+}
+
+impl PublicUrl {
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Host and port, as a browser sends them in `Host`.
+    pub fn authority(&self) -> &str {
+        &self.text[self.authority.clone()]
+    }
+
+    /// Empty, or a path that starts with a slash and does not end in one.
+    pub fn path(&self) -> &str {
+        &self.text[self.authority.end..]
+    }
+
+    pub fn origin(&self) -> &str {
+        &self.text[..self.authority.end]
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.text.starts_with("https:")
+    }
+}
+
+impl FromStr for PublicUrl {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<PublicUrl, String> {
+        let allowed = "allowed is http:// or https://, a host, perhaps a port and a path; no query, no fragment";
+        let text = given.trim_end_matches('/').to_owned();
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(allowed)?;
+        let start = text.len() - host.len();
+        let end = host.find('/').map_or(text.len(), |slash| start + slash);
+        let authority: http::uri::Authority = text[start..end].parse().map_err(|_| allowed)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+        if authority.as_str().contains('@') || !text[end..].bytes().all(plain) || text[end..].contains("//") {
+            return Err(allowed.into());
+        }
+        // Hosts are the same in any case; `Host` headers come in lower case.
+        let mut text = text;
+        text[..end].make_ascii_lowercase();
+        Ok(PublicUrl { authority: start..end, text })
+    }
+}
+
+/// An address, or all that share its first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    base: u128,
+    bits: u32,
+}
+
+impl Network {
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let shift = 128 - self.bits;
+        shift == 128 || as_bits(address) >> shift == self.base >> shift
+    }
+}
+
+/// IPv4 as its mapped IPv6 form, so that one comparison serves both.
+fn as_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Network, String> {
+        let allowed = "allowed is an address or a network, such as 10.0.0.1, 10.0.0.0/8 or fd00::/8";
+        let (address, bits) = match given.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| allowed)?)),
+            None => (given, None),
+        };
+        let address: IpAddr = address.trim().parse().map_err(|_| allowed)?;
+        let (width, offset) = if address.is_ipv4() { (32, 96) } else { (128, 0) };
+        let bits = bits.unwrap_or(width);
+        if bits > width {
+            return Err(allowed.into());
+        }
+        Ok(Network { base: as_bits(address), bits: bits + offset })
+    }
+}
+
+fn listen(given: &str) -> Result<SocketAddr, String> {
+    given.parse().map_err(|_| "allowed is an address and a port, such as 127.0.0.1:8080 or [::]:8080".into())
+}
+
+fn database_url(given: &str) -> Result<Location, String> {
+    if given.starts_with("postgres://") || given.starts_with("postgresql://") {
+        let parsed: Result<tokio_postgres::Config, _> = given.parse();
+        return match parsed {
+            Ok(_) => Ok(Location::Postgres(given.to_owned())),
+            Err(error) => Err(format!("the PostgreSQL address cannot be read: {error}")),
+        };
+    }
+    let path = given.strip_prefix("sqlite://").or_else(|| given.strip_prefix("sqlite:"));
+    match path {
+        Some(path) if !path.is_empty() => Ok(Location::Sqlite(path.into())),
+        _ => Err("allowed is postgres://user:password@host/name or sqlite:<file>".into()),
+    }
+}
+
+fn smtp_url(given: &str) -> Result<String, String> {
+    let host = given.strip_prefix("smtp://").or_else(|| given.strip_prefix("smtps://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.starts_with(['/', ':', '@']) => Ok(given.to_owned()),
+        _ => Err("allowed is smtp://[user:password@]host[:port] or smtps://…".into()),
+    }
+}
+
+fn log_filter(given: &str) -> Result<String, String> {
+    let filter: Result<tracing_subscriber::EnvFilter, _> = given.parse();
+    filter.map(|_| given.to_owned()).map_err(|error| format!("{error}; allowed is for example info or debug"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_url_keeps_its_path_and_loses_its_last_slash() {
+        let url: PublicUrl = "https://Mail.Example.com:8443/posthorn/".parse().expect("valid");
+        assert_eq!(url.as_str(), "https://mail.example.com:8443/posthorn");
+        assert_eq!((url.authority(), url.path()), ("mail.example.com:8443", "/posthorn"));
+        assert_eq!(url.origin(), "https://mail.example.com:8443");
+    }
+
+    #[test]
+    fn a_public_url_without_scheme_or_with_a_query_is_refused() {
+        for bad in [
+            "mail.example.com",
+            "ftp://a",
+            "http://",
+            "http://a?b",
+            "http://a/#c",
+            "http://u@a",
+            "http://a//b",
+            "http://a b",
+        ] {
+            assert!(bad.parse::<PublicUrl>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_network_holds_its_addresses_and_no_others() {
+        let network: Network = "10.1.0.0/16".parse().expect("valid");
+        assert!(network.contains("10.1.255.3".parse().expect("address")));
+        assert!(!network.contains("10.2.0.1".parse().expect("address")));
+        assert!(network.contains("::ffff:10.1.0.1".parse().expect("address")));
+        assert!("0.0.0.0/0".parse::<Network>().expect("valid").contains("1.2.3.4".parse().expect("address")));
+        assert!("10.0.0.0/33".parse::<Network>().is_err());
+    }
+
+    #[test]
+    fn a_database_url_names_an_engine() {
+        assert_eq!(database_url("sqlite:/x/y.db"), Ok(Location::Sqlite("/x/y.db".into())));
+        assert!(matches!(database_url("postgres://u@h/d"), Ok(Location::Postgres(_))));
+        assert!(database_url("mysql://h").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! Brings a store's schema up to date. One text serves both engines; what has
+//! been applied is written down with a fingerprint, so that a store made by a
+//! newer or a different Posthorn is refused rather than damaged.
+
+use anyhow::{Context, bail, ensure};
+use rusqlite::{Connection, TransactionBehavior};
+use sha2::{Digest, Sha256};
+
+/// The steps, in order. A published one is never edited.
+const STEPS: &[(&str, &str)] = &[
+    ("0001_accounts", include_str!("../../migrations/0001_accounts.sql")),
+    ("0002_oauth", include_str!("../../migrations/0002_oauth.sql")),
+    ("0003_events", include_str!("../../migrations/0003_events.sql")),
+];
+
+const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
+    position BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL
+)";
+const APPLIED: &str = "SELECT name, fingerprint FROM posthorn_migrations WHERE position > 0 ORDER BY position";
+const RECORD: &str = "INSERT INTO posthorn_migrations (position, name, fingerprint) VALUES ($1, $2, $3)";
+/// Row 0 is nobody's step: it is the row that concurrent starts queue up on.
+const LOCK_ROW: &str = "INSERT INTO posthorn_migrations (position, name, fingerprint)
+    VALUES (0, 'lock', '') ON CONFLICT DO NOTHING";
+const LOCK: &str = "SELECT position FROM posthorn_migrations WHERE position = 0 FOR UPDATE";
+
+/// SQLite keeps a table in the order of its key when told so; PostgreSQL reads
+/// the words as a comment.
+fn for_sqlite(text: &str) -> String {
+    text.replace("/* WITHOUT ROWID */", "WITHOUT ROWID")
+}
+
+fn fingerprint(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The steps still to be taken on a store with this history.
+fn outstanding(applied: &[(String, String)]) -> anyhow::Result<std::ops::Range<usize>> {
+    for (index, (name, print)) in applied.iter().enumerate() {
+        let Some((ours, text)) = STEPS.get(index) else {
+            bail!(
+                "the store was last used by a newer Posthorn: it has the migration {name}, which this \
+                 version ({}) does not know. Start the newer version, or restore a backup",
+                env!("CARGO_PKG_VERSION"),
+            );
+        };
+        ensure!(
+            ours == name && fingerprint(text) == *print,
+            "the store's schema is not Posthorn's: where this version has migration {ours} ({}), the store \
+             has {name} ({print}). Point --database-url or --data-dir at another store",
+            fingerprint(text),
+        );
+    }
+    Ok(applied.len()..STEPS.len())
+}
+
+pub(super) fn sqlite(connection: &mut Connection) -> anyhow::Result<()> {
+    // The write lock is the queue for processes that start at once.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(HISTORY)?;
+    let applied = transaction
+        .prepare(APPLIED)?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    for index in outstanding(&applied)? {
+        let (name, text) = STEPS[index];
+        transaction.execute_batch(&for_sqlite(text)).with_context(|| format!("migration {name} failed"))?;
+        transaction.execute(RECORD, (index as i64 + 1, name, fingerprint(text)))?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Result<()> {
+    create_history(client).await?;
+    let transaction = client.transaction().await?;
+    transaction.query_one(LOCK, &[]).await?;
+    let applied = transaction.query(APPLIED, &[]).await?;
+    let applied: Vec<_> = applied.iter().map(|row| (row.get(0), row.get(1))).collect();
+    for index in outstanding(&applied)? {
+        let (name, text) = STEPS[index];
+        transaction.batch_execute(text).await.with_context(|| format!("migration {name} failed"))?;
+        transaction.execute(RECORD, &[&(index as i64 + 1), &name, &fingerprint(text)]).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// `IF NOT EXISTS` is not atomic in PostgreSQL: of several processes that start
+/// at once, all but one may be told that the table's name was taken meanwhile.
+async fn create_history(client: &tokio_postgres::Client) -> anyhow::Result<()> {
+    let mut attempt = 0;
+    loop {
+        let created = async {
+            client.batch_execute(HISTORY).await?;
+            client.batch_execute(LOCK_ROW).await
+        };
+        match created.await {
+            Ok(()) => return Ok(()),
+            Err(_) if attempt < 5 => attempt += 1,
+            Err(error) => return Err(error).context("the table posthorn_migrations cannot be created"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50 * attempt)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(count: usize) -> Vec<(String, String)> {
+        STEPS[..count].iter().map(|(name, text)| (name.to_string(), fingerprint(text))).collect()
+    }
+
+    #[test]
+    fn an_empty_store_needs_every_step_and_a_current_one_none() {
+        assert_eq!(outstanding(&[]).expect("empty"), 0..STEPS.len());
+        assert!(outstanding(&history(STEPS.len())).expect("current").is_empty());
+    }
+
+    #[test]
+    fn a_newer_store_is_refused_by_name() {
+        let mut applied = history(STEPS.len());
+        applied.push(("9999_future".into(), "00".into()));
+        let message = outstanding(&applied).expect_err("newer").to_string();
+        assert!(message.contains("newer Posthorn") && message.contains("9999_future"), "{message}");
+    }
+
+    #[test]
+    fn a_changed_step_is_refused() {
+        let mut applied = history(1);
+        applied[0].1 = "0000000000000000".into();
+        let message = outstanding(&applied).expect_err("changed").to_string();
+        assert!(message.contains("not Posthorn's"), "{message}");
+    }
+}

@@ -1,0 +1,185 @@
+//! The storage vocabulary. A write is a [`Batch`] of [`Stmt`]s that is committed
+//! whole or not at all; a read is one [`Stmt`]. This room knows no feature.
+//!
+//! Both engines group commits: every batch that waits while a transaction is
+//! being flushed joins the next one, so the cost of a flush is shared, and each
+//! batch still gets an answer of its own.
+
+mod guard;
+pub mod migrate;
+mod postgres;
+mod sql;
+mod sqlite;
+mod value;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use sql::statements;
+pub use sql::{Batch, Sql, Stmt};
+pub use value::{Row, Value};
+
+/// How long a caller waits for a commit or a read before it is told that the
+/// store is unavailable. A commit may still happen after that: nothing was
+/// acknowledged.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a store can answer instead of a result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DbError {
+    /// A statement changed another number of rows than it expected: the row it
+    /// wanted to compare-and-set is gone or has moved on. Nothing was written.
+    #[error("statement {statement} of the batch did not find what it expected")]
+    Unexpected { statement: usize },
+    /// A guard no longer holds: what the caller had cached is out of date.
+    #[error("a guard of the batch no longer holds")]
+    Stale,
+    /// A unique constraint refused a row. Nothing was written.
+    #[error("a row like this exists already: {0}")]
+    Duplicate(String),
+    /// The write queue is full.
+    #[error("too many writes are waiting")]
+    Busy,
+    /// The store cannot be reached, or cannot write, or did not answer in time.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// A statement is wrong. This is a defect in Posthorn.
+    #[error("a statement failed: {0}")]
+    Broken(String),
+}
+
+/// What one statement did: the rows it changed, and those it returned.
+#[derive(Debug, Default, Clone)]
+pub struct Effect {
+    pub changed: u64,
+    pub rows: Vec<Row>,
+}
+
+pub(crate) type Committed = Result<Vec<Effect>, DbError>;
+
+/// A batch on its way to a committer, with the way back.
+struct Job {
+    batch: Batch,
+    reply: oneshot::Sender<Committed>,
+}
+
+impl Job {
+    fn answer(self, result: Committed) {
+        // A caller that went away does not undo its write.
+        let _ = self.reply.send(result);
+    }
+}
+
+/// Which engine keeps the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub location: Location,
+    /// How many batches may wait for a commit before callers are told [`DbError::Busy`].
+    pub queue: usize,
+    /// SQLite: flush the log at every commit (true), or leave it to checkpoints.
+    pub full_sync: bool,
+    /// How many connections read. PostgreSQL writers come on top.
+    pub readers: usize,
+    /// PostgreSQL: how many connections commit groups side by side.
+    pub writers: usize,
+}
+
+impl Options {
+    pub fn new(location: Location) -> Options {
+        Options { location, queue: 8192, full_sync: true, readers: 4, writers: 4 }
+    }
+}
+
+/// A handle to the store; clones share it.
+#[derive(Clone)]
+pub struct Db {
+    queue: mpsc::Sender<Job>,
+    engine: Arc<Engine>,
+}
+
+enum Engine {
+    Sqlite(sqlite::Readers),
+    Postgres(postgres::Readers),
+}
+
+impl Db {
+    /// Opens the store, brings its schema up to date and starts its committers.
+    pub async fn open(options: &Options) -> anyhow::Result<Db> {
+        let (queue, jobs) = mpsc::channel(options.queue);
+        let engine = match &options.location {
+            Location::Sqlite(path) => Engine::Sqlite(sqlite::open(path, options, jobs)?),
+            Location::Postgres(url) => Engine::Postgres(postgres::open(url, options, jobs).await?),
+        };
+        Ok(Db { queue, engine: Arc::new(engine) })
+    }
+
+    /// `sqlite` or `postgres`, for people and for metrics.
+    pub fn engine_name(&self) -> &'static str {
+        match *self.engine {
+            Engine::Sqlite(_) => "sqlite",
+            Engine::Postgres(_) => "postgres",
+        }
+    }
+
+    /// Commits a batch. `Ok` means that it is durable.
+    pub async fn commit(&self, batch: impl Into<Batch>) -> Committed {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { batch: batch.into(), reply };
+        self.queue.try_send(job).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => DbError::Busy,
+            mpsc::error::TrySendError::Closed(_) => DbError::Unavailable("the writer has stopped".into()),
+        })?;
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(DbError::Unavailable("the writer stopped before it answered".into())),
+            Err(_) => Err(DbError::Unavailable("no answer in time".into())),
+        }
+    }
+
+    /// Runs one reading statement.
+    pub async fn read(&self, stmt: Stmt) -> Result<Vec<Row>, DbError> {
+        self.read_when(None, stmt).await
+    }
+
+    /// Runs one reading statement together with a guard: [`DbError::Stale`] when
+    /// the guard finds no row.
+    pub async fn read_when(&self, guard: Option<&Stmt>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
+        match &*self.engine {
+            Engine::Sqlite(readers) => readers.read(guard, &stmt),
+            Engine::Postgres(readers) => readers.read(guard, &stmt).await,
+        }
+    }
+
+    /// How many batches wait for a committer.
+    pub fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
+    /// Resolves when the store has failed in a way that no retry can mend (a
+    /// flush that failed): the process must stop and recover from the log.
+    pub async fn failed(&self) {
+        match &*self.engine {
+            Engine::Sqlite(readers) => readers.failed().await,
+            Engine::Postgres(_) => std::future::pending().await,
+        }
+    }
+
+    /// Asks an engine to plan a statement, so that a test can prove that every
+    /// statement is understood by both.
+    pub async fn check(&self, sql: Sql) -> Result<(), DbError> {
+        match &*self.engine {
+            Engine::Sqlite(readers) => readers.check(sql),
+            Engine::Postgres(readers) => readers.check(sql).await,
+        }
+    }
+}

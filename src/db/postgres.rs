@@ -1,0 +1,390 @@
+//! PostgreSQL, and whatever speaks its protocol: a few connections commit
+//! groups side by side, each group's statements sent in one go.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as Lock};
+use std::task::Poll;
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::BytesMut;
+use futures_util::TryStreamExt;
+use tokio::sync::{Mutex, mpsc};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, Statement};
+
+use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
+
+const CONNECT_WAIT: Duration = Duration::from_secs(3);
+
+/// How many batches one transaction may hold.
+const GROUP: usize = 256;
+
+/// How often a batch that lost a race for a row (serialization failure,
+/// deadlock) or its connection before the commit is tried again.
+const RETRIES: u32 = 5;
+
+pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
+    let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
+    config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
+    config.keepalives_idle(Duration::from_secs(30));
+    let mut first = Session::open(&config).await.context("the PostgreSQL server cannot be reached")?;
+    migrate::postgres(&mut first.client).await?;
+
+    let jobs = Arc::new(Mutex::new(jobs));
+    for _ in 0..options.writers.max(1) {
+        let writer = Writer { config: config.clone(), session: None };
+        tokio::spawn(writer.run(jobs.clone()));
+    }
+    let seats = (0..options.readers.max(1)).map(|_| Mutex::new(None)).collect();
+    Ok(Readers { config, seats, next: AtomicUsize::new(0) })
+}
+
+/// A connection and the statements prepared on it.
+struct Session {
+    client: Client,
+    prepared: Lock<HashMap<&'static str, Statement>>,
+}
+
+impl Session {
+    async fn open(config: &Config) -> Result<Session, tokio_postgres::Error> {
+        let (client, connection) = config.connect(tls()).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::warn!(%error, "a PostgreSQL connection ended");
+            }
+        });
+        Ok(Session { client, prepared: Lock::default() })
+    }
+
+    async fn prepare(&self, sql: Sql) -> Result<Statement, tokio_postgres::Error> {
+        let known = self.prepared.lock().ok().and_then(|prepared| prepared.get(sql.postgres).cloned());
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql.postgres).await?;
+        if let Ok(mut prepared) = self.prepared.lock() {
+            prepared.insert(sql.postgres, statement.clone());
+        }
+        Ok(statement)
+    }
+
+    async fn run(&self, statement: &Statement, params: &[Value]) -> Result<Effect, tokio_postgres::Error> {
+        let found = self.client.query_raw(statement, params).await?;
+        tokio::pin!(found);
+        let mut rows = Vec::new();
+        while let Some(row) = found.try_next().await? {
+            rows.push(owned(&row)?);
+        }
+        Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows })
+    }
+}
+
+/// Encryption as the address asks for it (`sslmode`), with the public roots.
+fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the ring provider supports the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tokio_postgres_rustls::MakeRustlsConnect::new(config)
+}
+
+/// The reading side. Statements of many requests share a few connections; each
+/// connection comes back by itself after an outage.
+pub(super) struct Readers {
+    config: Config,
+    seats: Vec<Mutex<Option<Arc<Session>>>>,
+    next: AtomicUsize,
+}
+
+impl Readers {
+    async fn session(&self) -> Result<Arc<Session>, DbError> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.seats.len();
+        let mut seat = self.seats[turn].lock().await;
+        if let Some(session) = &*seat
+            && !session.client.is_closed()
+        {
+            return Ok(session.clone());
+        }
+        let session = Arc::new(Session::open(&self.config).await.map_err(refusal)?);
+        *seat = Some(session.clone());
+        Ok(session)
+    }
+
+    pub(super) async fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+        let attempt = async {
+            let session = self.session().await?;
+            self.read_on(&session, guard, stmt).await
+        };
+        tokio::time::timeout(super::PATIENCE, attempt)
+            .await
+            .unwrap_or_else(|_| Err(DbError::Unavailable("no answer in time".into())))
+    }
+
+    async fn read_on(&self, session: &Session, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+        let statement = session.prepare(stmt.sql).await.map_err(refusal)?;
+        let Some(guard) = guard else {
+            return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
+        };
+        let asked = session.prepare(guard.sql).await.map_err(refusal)?;
+        let (held, found) =
+            tokio::join!(biased; session.run(&asked, &guard.params), session.run(&statement, &stmt.params));
+        if held.map_err(refusal)?.rows.is_empty() {
+            return Err(DbError::Stale);
+        }
+        found.map(|effect| effect.rows).map_err(refusal)
+    }
+
+    pub(super) async fn check(&self, sql: Sql) -> Result<(), DbError> {
+        self.session().await?.prepare(sql).await.map(drop).map_err(refusal)
+    }
+}
+
+/// One committer. Several share the queue; each keeps a connection.
+struct Writer {
+    config: Config,
+    session: Option<Session>,
+}
+
+/// Why a group was not committed.
+enum Undone {
+    /// Some batch failed, or found a guard stale; the others are blameless.
+    Split(Vec<Verdict>),
+    /// Nothing was committed, and trying again may help.
+    Again(DbError),
+    /// The link broke during the commit: it may have happened or not.
+    Unknown(DbError),
+}
+
+/// What a group that was rolled back taught about one of its batches.
+#[derive(Clone)]
+enum Verdict {
+    Blameless,
+    Stale,
+    Failed(DbError),
+}
+
+impl Writer {
+    async fn run(mut self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+        let mut group = Vec::with_capacity(GROUP);
+        loop {
+            if jobs.lock().await.recv_many(&mut group, GROUP).await == 0 {
+                return;
+            }
+            self.commit(std::mem::take(&mut group)).await;
+        }
+    }
+
+    /// Commits a group; where that fails because of some of its batches, commits
+    /// those alone and the rest together.
+    async fn commit(&mut self, group: Vec<Job>) {
+        let mut waiting = vec![group];
+        while let Some(group) = waiting.pop() {
+            let alone = group.len() == 1;
+            match self.commit_together(&group).await {
+                Ok(results) => group.into_iter().zip(results).for_each(|(job, effects)| job.answer(Ok(effects))),
+                Err(Undone::Again(error) | Undone::Unknown(error)) => {
+                    group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+                }
+                Err(Undone::Split(verdicts)) => {
+                    let mut rest = Vec::new();
+                    for (job, verdict) in group.into_iter().zip(verdicts) {
+                        match verdict {
+                            Verdict::Stale => job.answer(Err(DbError::Stale)),
+                            // Alone, the verdict is final. In company a neighbour may
+                            // have caused it, one that is now undone.
+                            Verdict::Failed(error) if alone => job.answer(Err(error)),
+                            Verdict::Failed(_) => waiting.push(vec![job]),
+                            Verdict::Blameless => rest.push(job),
+                        }
+                    }
+                    if !rest.is_empty() {
+                        waiting.push(rest);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn commit_together(&mut self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let mut attempt = 0;
+        loop {
+            let outcome = match self.session().await {
+                Ok(session) => session.commit_group(group).await,
+                Err(error) => return Err(Undone::Unknown(error)),
+            };
+            match outcome {
+                Err(Undone::Again(_)) if attempt < RETRIES => attempt += 1,
+                other => return other,
+            }
+            tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt))).await;
+        }
+    }
+
+    async fn session(&mut self) -> Result<&Session, DbError> {
+        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
+            self.session = None;
+            self.session = Some(Session::open(&self.config).await.map_err(refusal)?);
+        }
+        self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))
+    }
+}
+
+type Sent<'a> = Pin<Box<dyn Future<Output = Result<Effect, tokio_postgres::Error>> + Send + 'a>>;
+
+impl Session {
+    async fn commit_group(&self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let guards = guard::distinct(group);
+        let stmts = || guards.iter().chain(group.iter().flat_map(|job| &job.batch.stmts));
+        let mut prepared = Vec::new();
+        for stmt in stmts() {
+            prepared.push(self.prepare(stmt.sql).await);
+        }
+
+        // A text that cannot be prepared fails its own batch, not the group.
+        let begin: Sent<'_> = Box::pin(async { self.client.batch_execute("BEGIN").await.map(|()| Effect::default()) });
+        let sent = stmts().zip(prepared).map(|(stmt, statement)| -> Sent<'_> {
+            Box::pin(async move { self.run(&statement?, &stmt.params).await })
+        });
+        let mut results = pipelined(std::iter::once(begin).chain(sent).collect()).await.into_iter();
+
+        if let Some(Err(error)) = results.next() {
+            return Err(Undone::Again(refusal(error)));
+        }
+        let held: Vec<Result<bool, _>> =
+            results.by_ref().take(guards.len()).map(|found| found.map(|effect| !effect.rows.is_empty())).collect();
+        match judge(group, &guards, held, results) {
+            Ok(effects) => match self.client.batch_execute("COMMIT").await {
+                Ok(()) => Ok(effects),
+                Err(error) if is_race(&error) => Err(Undone::Again(refusal(error))),
+                Err(error) => Err(Undone::Unknown(refusal(error))),
+            },
+            Err(undone) => {
+                // A connection that cannot even roll back is closed, and its
+                // transaction with it.
+                let _ = self.client.batch_execute("ROLLBACK").await;
+                Err(undone)
+            }
+        }
+    }
+}
+
+/// Sends every statement before it waits for the first answer. Polling once, in
+/// order, is what sends; the answers then come back in the same order.
+async fn pipelined(mut futures: Vec<Sent<'_>>) -> Vec<Result<Effect, tokio_postgres::Error>> {
+    let mut early = std::future::poll_fn(|cx| {
+        let polled = futures.iter_mut().map(|future| match future.as_mut().poll(cx) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        });
+        Poll::Ready(polled.collect::<Vec<_>>())
+    })
+    .await;
+    let mut results = Vec::with_capacity(futures.len());
+    for (future, early) in futures.into_iter().zip(&mut early) {
+        results.push(match early.take() {
+            Some(result) => result,
+            None => future.await,
+        });
+    }
+    results
+}
+
+/// Decides whether a group may be committed, and if not, who is to blame.
+fn judge(
+    group: &[Job],
+    guards: &[Stmt],
+    held: Vec<Result<bool, tokio_postgres::Error>>,
+    mut results: impl Iterator<Item = Result<Effect, tokio_postgres::Error>>,
+) -> Result<Vec<Vec<Effect>>, Undone> {
+    let mut answers = Vec::with_capacity(guards.len());
+    for answer in held {
+        answers.push(answer.map_err(|error| Undone::Again(refusal(error)))?);
+    }
+    let mut effects = Vec::with_capacity(group.len());
+    let mut verdicts = vec![Verdict::Blameless; group.len()];
+    let mut clean = true;
+    for (job, verdict) in group.iter().zip(&mut verdicts) {
+        if !guard::holds(job, guards, &answers) {
+            *verdict = Verdict::Stale;
+        }
+        let mut own = Vec::with_capacity(job.batch.stmts.len());
+        for (statement, stmt) in job.batch.stmts.iter().enumerate() {
+            let Some(result) = results.next() else { break };
+            match result {
+                Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => own.push(effect),
+                Ok(_) if matches!(verdict, Verdict::Blameless) => {
+                    *verdict = Verdict::Failed(DbError::Unexpected { statement });
+                }
+                Ok(_) => {}
+                Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+                // The first failure poisons the transaction; those after it are echoes.
+                Err(error) if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => {}
+                Err(error) if matches!(verdict, Verdict::Blameless) => *verdict = Verdict::Failed(refusal(error)),
+                Err(_) => {}
+            }
+        }
+        clean &= matches!(verdict, Verdict::Blameless);
+        effects.push(own);
+    }
+    if clean { Ok(effects) } else { Err(Undone::Split(verdicts)) }
+}
+
+fn is_race(error: &tokio_postgres::Error) -> bool {
+    matches!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED))
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Int(number) if *ty == Type::INT4 => i32::try_from(*number)?.to_sql(ty, out),
+            Value::Int(number) => number.to_sql(ty, out),
+            Value::Real(number) => number.to_sql(ty, out),
+            Value::Bool(flag) => flag.to_sql(ty, out),
+            Value::Text(text) => text.to_sql(ty, out),
+            Value::Bytes(bytes) => bytes.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(*ty, Type::INT8 | Type::INT4 | Type::FLOAT8 | Type::BOOL | Type::TEXT | Type::VARCHAR | Type::BYTEA)
+    }
+
+    to_sql_checked!();
+}
+
+fn owned(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    let values = row.columns().iter().enumerate().map(|(index, column)| {
+        Ok(match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(index)?.into(),
+            Type::INT4 => row.try_get::<_, Option<i32>>(index)?.map(i64::from).into(),
+            Type::FLOAT8 => row.try_get::<_, Option<f64>>(index)?.into(),
+            Type::BOOL => row.try_get::<_, Option<bool>>(index)?.into(),
+            Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(index)?.into(),
+            _ => row.try_get::<_, Option<String>>(index)?.into(),
+        })
+    });
+    Ok(Row(values.collect::<Result<_, tokio_postgres::Error>>()?))
+}
+
+fn refusal(error: tokio_postgres::Error) -> DbError {
+    let Some(cause) = error.as_db_error() else {
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        return DbError::Unavailable(format!("{error} {cause}"));
+    };
+    let text = format!("{} ({})", cause.message(), cause.code().code());
+    match *cause.code() {
+        SqlState::UNIQUE_VIOLATION => DbError::Duplicate(text),
+        // Classes 22 and 23: this data, whatever the weather, is refused.
+        ref code if code.code().starts_with("22") || code.code().starts_with("23") => DbError::Broken(text),
+        _ => DbError::Unavailable(text),
+    }
+}

@@ -1,0 +1,126 @@
+//! Statements as values: storage functions return them, committers run them.
+
+use smallvec::SmallVec;
+
+use super::Value;
+
+/// The text of a statement. Only [`statements!`](super::statements) makes one,
+/// so every text is on a list that a test prepares on both engines.
+#[derive(Clone, Copy)]
+pub struct Sql {
+    pub(super) sqlite: &'static str,
+    pub(super) postgres: &'static str,
+}
+
+impl Sql {
+    /// One text for both engines.
+    pub(crate) const fn both(text: &'static str) -> Sql {
+        Sql { sqlite: text, postgres: text }
+    }
+
+    /// The text as SQLite reads it, which names the statement in messages.
+    pub fn text(&self) -> &'static str {
+        self.sqlite
+    }
+
+    pub fn with<const N: usize>(self, params: [Value; N]) -> Stmt {
+        Stmt { sql: self, params: params.into(), expect: None }
+    }
+}
+
+impl PartialEq for Sql {
+    /// A text is its address: the constants are never built at run time.
+    fn eq(&self, other: &Sql) -> bool {
+        std::ptr::eq(self.sqlite, other.sqlite)
+    }
+}
+
+impl std::fmt::Debug for Sql {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.sqlite)
+    }
+}
+
+/// A statement with its parameters, and the number of rows it must touch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stmt {
+    pub(super) sql: Sql,
+    pub(super) params: Vec<Value>,
+    pub(super) expect: Option<u64>,
+}
+
+impl Stmt {
+    /// Compare-and-set: the batch is undone unless exactly so many rows change
+    /// (or, for a statement that only reads, are found).
+    pub fn expect(mut self, rows: u64) -> Stmt {
+        self.expect = Some(rows);
+        self
+    }
+}
+
+/// Statements that are committed together or not at all.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    pub(super) stmts: SmallVec<[Stmt; 2]>,
+    pub(super) guards: SmallVec<[Stmt; 1]>,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    #[must_use]
+    pub fn and(mut self, stmt: Stmt) -> Batch {
+        self.stmts.push(stmt);
+        self
+    }
+
+    pub fn push(&mut self, stmt: Stmt) {
+        self.stmts.push(stmt);
+    }
+
+    /// Takes over all that another batch holds.
+    pub fn append(&mut self, other: Batch) {
+        self.stmts.extend(other.stmts);
+        self.guards.extend(other.guards);
+    }
+
+    /// A reading statement that must find a row in the same transaction, or the
+    /// batch is refused as stale. Equal guards of a group are asked once, so a
+    /// guard that everybody carries costs next to nothing.
+    #[must_use]
+    pub fn when(mut self, guard: Stmt) -> Batch {
+        self.guards.push(guard);
+        self
+    }
+
+    /// Whether undoing this batch needs a savepoint: a lone statement without an
+    /// expectation undoes itself when it fails.
+    pub(super) fn needs_savepoint(&self) -> bool {
+        self.stmts.len() > 1 || self.stmts.iter().any(|stmt| stmt.expect.is_some())
+    }
+}
+
+impl From<Stmt> for Batch {
+    fn from(stmt: Stmt) -> Batch {
+        Batch::new().and(stmt)
+    }
+}
+
+impl FromIterator<Stmt> for Batch {
+    fn from_iter<I: IntoIterator<Item = Stmt>>(stmts: I) -> Batch {
+        Batch { stmts: stmts.into_iter().collect(), guards: SmallVec::new() }
+    }
+}
+
+/// Names the statements of a feature and lists them as `ALL`.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
+        $($(#[$doc])* const $name: $crate::db::Sql = $sql;)+
+
+        /// Every statement of this file, for the test that prepares them all.
+        pub const ALL: &[$crate::db::Sql] = &[$($name),+];
+    };
+}
+pub(crate) use statements;

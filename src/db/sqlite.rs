@@ -1,0 +1,267 @@
+//! SQLite: one thread writes, a few connections read.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use anyhow::Context;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, ToSql};
+use tokio::sync::{Notify, mpsc};
+
+use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
+
+/// How many batches one transaction may hold: enough to share a flush among
+/// all that wait, few enough that nobody waits long for his answer.
+const GROUP: usize = 512;
+
+/// How long to wait for another process (a command, a backup) to let go of the
+/// write lock.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// The reading side, and news of the writer's health.
+pub(super) struct Readers {
+    connections: Vec<Mutex<Connection>>,
+    next: AtomicUsize,
+    failure: Arc<Notify>,
+}
+
+pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
+    let mut writer = connect(path, options)?;
+    migrate::sqlite(&mut writer)?;
+    let connections = (0..options.readers.max(1))
+        .map(|_| {
+            let reader = connect(path, options)?;
+            reader.pragma_update(None, "query_only", true)?;
+            Ok(Mutex::new(reader))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let failure = Arc::new(Notify::new());
+    let told = failure.clone();
+    std::thread::Builder::new()
+        .name("sqlite-writer".into())
+        .spawn(move || write(&writer, jobs, &told))
+        .context("the writer thread could not be started")?;
+    Ok(Readers { connections, next: AtomicUsize::new(0), failure })
+}
+
+fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
+    let shown = path.display();
+    let mut connection = Connection::open(path).with_context(|| format!("the SQLite file {shown} cannot be opened"))?;
+    let mut configure = || -> rusqlite::Result<()> {
+        connection.busy_handler(Some(wait_for_lock))?;
+        // The page size only takes effect on a new file. Larger pages were
+        // measured slower: every commit logs whole pages.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", if options.full_sync { "FULL" } else { "NORMAL" })?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "cache_size", -8192)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 2000)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.set_prepared_statement_cache_capacity(512);
+        Ok(())
+    };
+    configure().with_context(|| format!("the SQLite file {shown} cannot be used"))?;
+    Ok(connection)
+}
+
+/// Short naps rather than SQLite's growing ones: under load the lock is free
+/// for moments only, and a command run beside the server has to catch one.
+fn wait_for_lock(tries: i32) -> bool {
+    const NAP: Duration = Duration::from_micros(250);
+    std::thread::sleep(NAP);
+    NAP * u32::try_from(tries).unwrap_or(u32::MAX) < LOCK_WAIT
+}
+
+impl Readers {
+    /// Reads run on the calling thread: they take microseconds, and a hop to
+    /// another thread costs more than that.
+    pub(super) fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+        let connection = self.idle()?;
+        if let Some(guard) = guard
+            && run(&connection, guard).map_err(refusal)?.rows.is_empty()
+        {
+            return Err(DbError::Stale);
+        }
+        run(&connection, stmt).map(|effect| effect.rows).map_err(refusal)
+    }
+
+    /// A connection that nobody holds, or else the next one's turn.
+    fn idle(&self) -> Result<MutexGuard<'_, Connection>, DbError> {
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        let count = self.connections.len();
+        let mut turns = (0..count).map(|step| &self.connections[(start + step) % count]);
+        match turns.find_map(|connection| connection.try_lock().ok()) {
+            Some(connection) => Ok(connection),
+            None => {
+                self.connections[start % count].lock().map_err(|_| DbError::Unavailable("a reader panicked".into()))
+            }
+        }
+    }
+
+    pub(super) async fn failed(&self) {
+        self.failure.notified().await;
+    }
+
+    pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
+        self.idle()?.prepare(sql.sqlite).map(drop).map_err(refusal)
+    }
+}
+
+/// The writer's life: take all that waits, commit it, answer, repeat. Ends when
+/// the last handle to the store is dropped.
+fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
+    let mut group = Vec::with_capacity(GROUP);
+    let mut broken = false;
+    while let Some(first) = jobs.blocking_recv() {
+        group.push(first);
+        while group.len() < GROUP
+            && let Ok(job) = jobs.try_recv()
+        {
+            group.push(job);
+        }
+        if broken {
+            refuse_all(&mut group, &DbError::Unavailable("the disk failed to flush".into()));
+            continue;
+        }
+        if let Err(error) = commit_group(connection, &mut group) {
+            if flush_failed(&error) {
+                // After a failed flush nobody knows what the disk holds. Trying
+                // again could acknowledge what is not there.
+                broken = true;
+                tracing::error!(%error, "the disk failed to flush a commit; refusing further writes");
+                failure.notify_one();
+            }
+            if !connection.is_autocommit() {
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            refuse_all(&mut group, &refusal(error));
+        }
+    }
+}
+
+fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
+    for job in group.drain(..) {
+        job.answer(Err(error.clone()));
+    }
+}
+
+/// Commits a group and answers its jobs. On `Err` nothing was committed and
+/// nobody was answered.
+fn commit_group(connection: &Connection, group: &mut Vec<Job>) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let guards = guard::distinct(group);
+    let mut held = Vec::with_capacity(guards.len());
+    for guard in &guards {
+        held.push(!run(connection, guard)?.rows.is_empty());
+    }
+    let mut results: Vec<Committed> = Vec::with_capacity(group.len());
+    for job in group.iter() {
+        results.push(if guard::holds(job, &guards, &held) {
+            run_batch(connection, &job.batch)?
+        } else {
+            Err(DbError::Stale)
+        });
+    }
+    execute(connection, "COMMIT")?;
+    for (job, result) in group.drain(..).zip(results) {
+        job.answer(result);
+    }
+    Ok(())
+}
+
+/// Runs one batch inside the group's transaction. A batch that fails undoes
+/// itself and is an inner `Err`; the outer one means that the transaction is lost.
+fn run_batch(connection: &Connection, batch: &Batch) -> rusqlite::Result<Committed> {
+    let savepoint = batch.needs_savepoint();
+    if savepoint {
+        execute(connection, "SAVEPOINT batch")?;
+    }
+    let mut effects = Vec::with_capacity(batch.stmts.len());
+    let mut failure = None;
+    for (statement, stmt) in batch.stmts.iter().enumerate() {
+        match run(connection, stmt) {
+            Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => effects.push(effect),
+            Ok(_) => failure = Some(DbError::Unexpected { statement }),
+            Err(error) if connection.is_autocommit() => return Err(error),
+            Err(error) => failure = Some(refusal(error)),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    if savepoint {
+        if failure.is_some() {
+            execute(connection, "ROLLBACK TO batch")?;
+        }
+        execute(connection, "RELEASE batch")?;
+    }
+    Ok(failure.map_or(Ok(effects), Err))
+}
+
+fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+fn run(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Effect> {
+    let mut prepared = connection.prepare_cached(stmt.sql.sqlite)?;
+    let params = rusqlite::params_from_iter(&stmt.params);
+    let columns = prepared.column_count();
+    if columns == 0 {
+        let changed = prepared.execute(params)? as u64;
+        return Ok(Effect { changed, rows: Vec::new() });
+    }
+    let mut rows = Vec::new();
+    let mut found = prepared.query(params)?;
+    while let Some(row) = found.next()? {
+        let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
+        rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
+    }
+    Ok(Effect { changed: rows.len() as u64, rows })
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Real(number) => ValueRef::Real(*number),
+            Value::Bool(flag) => ValueRef::Integer(i64::from(*flag)),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+fn flush_failed(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC) || code == Some(rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
+}
+
+fn refusal(error: rusqlite::Error) -> DbError {
+    use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_ROWID, SQLITE_CONSTRAINT_UNIQUE};
+    let Some(cause) = error.sqlite_error() else { return DbError::Broken(error.to_string()) };
+    match (cause.code, cause.extended_code) {
+        (_, SQLITE_CONSTRAINT_UNIQUE | SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_ROWID) => {
+            DbError::Duplicate(error.to_string())
+        }
+        (ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig | ErrorCode::ApiMisuse, _) => {
+            DbError::Broken(error.to_string())
+        }
+        // Full, busy, locked, I/O, corrupt, a table that somebody took away:
+        // the store cannot serve, whatever the reason.
+        _ => DbError::Unavailable(error.to_string()),
+    }
+}

@@ -1,0 +1,136 @@
+//! What a column can hold, and a row of them.
+
+use super::DbError;
+
+/// A value on its way into or out of the store. Ids are text, times are
+/// microseconds, JSON is text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Real(f64),
+    Bool(bool),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Value {
+        Value::Real(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Value {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Value {
+        Value::Text(value)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(value: &String) -> Value {
+        Value::Text(value.clone())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Value {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl From<&[u8; 32]> for Value {
+    fn from(value: &[u8; 32]) -> Value {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(value: Vec<u8>) -> Value {
+        Value::Bytes(value)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Value {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// A row, read by position: a statement lists its columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row(pub(super) Vec<Value>);
+
+impl Row {
+    pub fn text(&self, column: usize) -> Result<String, DbError> {
+        match self.0.get(column) {
+            Some(Value::Text(text)) => Ok(text.clone()),
+            other => Err(mismatch(column, "text", other)),
+        }
+    }
+
+    pub fn int(&self, column: usize) -> Result<i64, DbError> {
+        match self.0.get(column) {
+            Some(Value::Int(number)) => Ok(*number),
+            other => Err(mismatch(column, "an integer", other)),
+        }
+    }
+
+    /// SQLite has no booleans of its own: it keeps 0 and 1.
+    pub fn bool(&self, column: usize) -> Result<bool, DbError> {
+        match self.0.get(column) {
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(Value::Int(number @ (0 | 1))) => Ok(*number == 1),
+            other => Err(mismatch(column, "a boolean", other)),
+        }
+    }
+
+    pub fn bytes(&self, column: usize) -> Result<Vec<u8>, DbError> {
+        match self.0.get(column) {
+            Some(Value::Bytes(bytes)) => Ok(bytes.clone()),
+            other => Err(mismatch(column, "bytes", other)),
+        }
+    }
+
+    /// `None` for NULL, else what `read` finds in the column.
+    pub fn maybe<T>(
+        &self,
+        column: usize,
+        read: impl FnOnce(&Row, usize) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
+        match self.0.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => read(self, column).map(Some),
+        }
+    }
+}
+
+fn mismatch(column: usize, wanted: &str, found: Option<&Value>) -> DbError {
+    let found = match found {
+        None => "no such column",
+        Some(Value::Null) => "NULL",
+        Some(Value::Int(_)) => "an integer",
+        Some(Value::Real(_)) => "a real",
+        Some(Value::Bool(_)) => "a boolean",
+        Some(Value::Text(_)) => "text",
+        Some(Value::Bytes(_)) => "bytes",
+    };
+    DbError::Broken(format!("column {column} should hold {wanted}, but holds {found}"))
+}

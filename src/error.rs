@@ -1,0 +1,205 @@
+//! What can go wrong, by meaning, and how it is said: the only place that knows
+//! status codes and names of the API's errors.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::db::DbError;
+
+/// An error of the API. Each says in its message what to do about it.
+#[derive(Debug)]
+pub enum Error {
+    /// A field or parameter that breaks a rule.
+    Invalid {
+        message: String,
+    },
+    /// A parameter in the path or query that cannot be read.
+    InvalidParameter {
+        message: String,
+    },
+    /// A required field that is not there.
+    Missing {
+        message: String,
+    },
+    /// A body that is not JSON.
+    NotJson {
+        message: String,
+    },
+    /// A request that is wrong as a whole.
+    BadRequest {
+        message: String,
+    },
+    /// A body of another kind than JSON.
+    UnsupportedMediaType,
+    TooLarge {
+        limit: usize,
+    },
+    /// A body that did not arrive in time.
+    TooSlow,
+    /// No credential at all; carries the address of the resource metadata.
+    Unauthenticated {
+        metadata: String,
+    },
+    /// An API key that is unknown, deleted or malformed.
+    InvalidKey,
+    /// An access token that is invalid, expired or revoked.
+    InvalidToken,
+    /// An API key that may only send.
+    RestrictedKey,
+    /// An access token without the scope.
+    InsufficientScope,
+    NotFound {
+        message: Cow<'static, str>,
+    },
+    MethodNotAllowed,
+    Conflict {
+        message: String,
+    },
+    RateLimited {
+        retry_after: u64,
+    },
+    /// The store cannot serve now. Nothing was acknowledged.
+    Unavailable,
+    Internal,
+}
+
+/// The envelope of every error of the API.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub struct Envelope {
+    /// The HTTP status, again.
+    #[serde(rename = "statusCode")]
+    pub status_code: u16,
+    /// The kind of error, for programs.
+    pub name: &'static str,
+    /// What is wrong and what is allowed, for people.
+    pub message: String,
+}
+
+impl Error {
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::Invalid { message: message.into() }
+    }
+
+    pub fn not_found(what: &'static str) -> Error {
+        Error::NotFound { message: Cow::Borrowed(what) }
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.parts().0
+    }
+
+    fn parts(&self) -> (StatusCode, &'static str) {
+        use StatusCode as S;
+        match self {
+            Error::Invalid { .. } => (S::UNPROCESSABLE_ENTITY, "validation_error"),
+            Error::InvalidParameter { .. } => (S::UNPROCESSABLE_ENTITY, "invalid_parameter"),
+            Error::Missing { .. } => (S::UNPROCESSABLE_ENTITY, "missing_required_field"),
+            Error::NotJson { .. } | Error::BadRequest { .. } => (S::BAD_REQUEST, "validation_error"),
+            Error::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, "validation_error"),
+            Error::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "validation_error"),
+            Error::TooSlow => (S::REQUEST_TIMEOUT, "validation_error"),
+            Error::Unauthenticated { .. } => (S::UNAUTHORIZED, "missing_api_key"),
+            Error::InvalidKey => (S::FORBIDDEN, "invalid_api_key"),
+            Error::InvalidToken => (S::UNAUTHORIZED, "invalid_token"),
+            Error::RestrictedKey => (S::UNAUTHORIZED, "restricted_api_key"),
+            Error::InsufficientScope => (S::FORBIDDEN, "invalid_permission"),
+            Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
+            Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Error::Conflict { .. } => (S::CONFLICT, "validation_error"),
+            Error::RateLimited { .. } => (S::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
+            Error::Unavailable => (S::SERVICE_UNAVAILABLE, "service_unavailable"),
+            Error::Internal => (S::INTERNAL_SERVER_ERROR, "application_error"),
+        }
+    }
+
+    pub fn message(&self) -> Cow<'_, str> {
+        match self {
+            Error::Invalid { message }
+            | Error::InvalidParameter { message }
+            | Error::Missing { message }
+            | Error::NotJson { message }
+            | Error::BadRequest { message }
+            | Error::Conflict { message } => message.into(),
+            Error::NotFound { message } => message.as_ref().into(),
+            Error::UnsupportedMediaType => {
+                "The body must be JSON. Send it with the header `Content-Type: application/json`.".into()
+            }
+            Error::TooLarge { limit } => format!("The body is too large. At most {limit} bytes are allowed.").into(),
+            Error::TooSlow => "The body did not arrive in time. Send it again.".into(),
+            Error::Unauthenticated { .. } => {
+                "Missing API key. Send the header `Authorization: Bearer <API_KEY>`.".into()
+            }
+            Error::InvalidKey => "API key is invalid. Check that it was copied whole and has not been deleted.".into(),
+            Error::InvalidToken => "The access token is invalid, expired or revoked. Get a new one.".into(),
+            Error::RestrictedKey => {
+                "This API key is restricted to only send emails. Use a key with full access here.".into()
+            }
+            Error::InsufficientScope => {
+                "Access token is missing required scopes. This route needs `full_access`.".into()
+            }
+            Error::MethodNotAllowed => {
+                "This method is not allowed here. The header `Allow` lists those that are.".into()
+            }
+            Error::RateLimited { retry_after } => {
+                format!("Too many requests. Try again in {retry_after} seconds.").into()
+            }
+            Error::Unavailable => "The service is unavailable for a moment. Nothing was stored; try again.".into(),
+            Error::Internal => {
+                "Something went wrong on our side. The request id in `x-request-id` finds it in the log.".into()
+            }
+        }
+    }
+
+    fn headers(&self) -> Vec<(header::HeaderName, String)> {
+        match self {
+            Error::Unauthenticated { metadata } => {
+                vec![(header::WWW_AUTHENTICATE, format!("Bearer resource_metadata=\"{metadata}\""))]
+            }
+            Error::InvalidToken => vec![(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"".into())],
+            Error::InsufficientScope => {
+                vec![(header::WWW_AUTHENTICATE, "Bearer error=\"insufficient_scope\", scope=\"full_access\"".into())]
+            }
+            Error::RateLimited { retry_after } => vec![(header::RETRY_AFTER, retry_after.to_string())],
+            Error::Unavailable => vec![(header::RETRY_AFTER, "1".into())],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl From<DbError> for Error {
+    fn from(error: DbError) -> Error {
+        match error {
+            DbError::Busy | DbError::Unavailable(_) => {
+                tracing::warn!(%error, "the store could not serve a request");
+                Error::Unavailable
+            }
+            // A guard that stays stale through every retry is a store that is
+            // being changed faster than it can be read.
+            DbError::Stale => Error::Unavailable,
+            DbError::Unexpected { .. } | DbError::Duplicate(_) | DbError::Broken(_) => {
+                tracing::error!(%error, "a statement failed that should not have");
+                Error::Internal
+            }
+        }
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let (status, name) = self.parts();
+        let envelope = Envelope { status_code: status.as_u16(), name, message: self.message().into_owned() };
+        let mut response = (status, Json(envelope)).into_response();
+        for (name, value) in self.headers() {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,13 @@
+//! Named events: a caller defines them, automations are triggered by them.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /events` | define an event by name, with an optional schema of its payload |
+//! | `GET /events` | list the definitions, newest first |
+//! | `GET /events/{id or name}` | read one; a name finds its newest definition |
+//! | `PATCH /events/{id or name}` | change its schema |
+//! | `DELETE /events/{id or name}` | delete it |
+
+pub mod event;
+pub mod routes;
+pub mod store;

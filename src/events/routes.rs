@@ -1,0 +1,276 @@
+//! The HTTP face of event definitions.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use http::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{self, RefOr};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::event::{EventName, LONGEST_KEY, MOST_KEYS, Schema, TYPES};
+use super::store::{self, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::rfc3339;
+use crate::db::DbError;
+use crate::error::{Envelope, Error};
+use crate::web::input::Input;
+use crate::web::pagination::{List, Page, PageParams};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
+}
+
+/// The answer to a change: which event it was.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EventReference)]
+pub struct Reference {
+    #[schema(pattern = "^event$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+}
+
+/// The answer to a deletion.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeletedEvent)]
+pub struct Deleted {
+    #[schema(pattern = "^event$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    deleted: bool,
+}
+
+/// The definition of an event.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Event)]
+pub struct Item {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^event$", nullable = false)]
+    object: Option<&'static str>,
+    #[schema(format = Uuid)]
+    id: String,
+    name: String,
+    /// Keys of the payload and their types; null: any payload.
+    #[schema(value_type = Option<SchemaFields>, required = true)]
+    schema: Option<Box<RawValue>>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime, required = true)]
+    updated_at: Option<String>,
+}
+
+/// What to define.
+#[derive(ToSchema)]
+#[schema(as = NewEvent)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct NewEvent {
+    /// Any text that does not start with `svc:`. Dots are a convention, not a rule.
+    #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
+    name: String,
+    #[schema(nullable = true)]
+    schema: Option<SchemaFields>,
+}
+
+/// What to change.
+#[derive(ToSchema)]
+#[schema(as = EventChange)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct Change {
+    /// The new schema; null removes it.
+    #[schema(nullable = true, required = true)]
+    schema: Option<SchemaFields>,
+}
+
+/// A flat object of keys and types.
+pub struct SchemaFields;
+
+impl utoipa::PartialSchema for SchemaFields {
+    fn schema() -> RefOr<openapi::Schema> {
+        let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(TYPES));
+        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
+        ObjectBuilder::new()
+            .description(Some("A flat object of keys and types."))
+            .property_names(Some(openapi::Schema::from(key)))
+            .max_properties(Some(MOST_KEYS))
+            .additional_properties(Some(openapi::Schema::from(kind)))
+            .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
+            .into()
+    }
+}
+
+impl ToSchema for SchemaFields {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "EventSchema".into()
+    }
+}
+
+impl Item {
+    fn new(stored: Stored) -> Result<Item, Error> {
+        let schema = stored.schema.map(RawValue::from_string).transpose();
+        Ok(Item {
+            object: None,
+            id: stored.id,
+            name: stored.name,
+            schema: schema.map_err(|_| Error::Internal)?,
+            created_at: rfc3339(stored.created_at),
+            updated_at: stored.updated_at.map(rfc3339),
+        })
+    }
+}
+
+/// Define an event
+///
+/// Defines an event by name, so that automations can be triggered by it. Names need not be unique: the newest
+/// definition of a name is the one in force.
+#[utoipa::path(
+    post, path = "/events", tag = "Events", operation_id = "create_event",
+    request_body = NewEvent,
+    responses(
+        (status = 201, description = "The event is defined.", body = Reference),
+        (status = "4XX", description = "Nothing was stored; the message says why.", body = Envelope),
+        (status = 503, description = "The store is unavailable; nothing was stored.", body = Envelope),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let name = input.required("name").map_err(|missing| explain_send(missing, &input))?;
+    let name = EventName::parse(name)?;
+    let schema = input.get("schema").map(Schema::parse).transpose()?;
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    caller.commit(|| store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into()).await?;
+    Ok((StatusCode::CREATED, Json(Reference { object: "event", id })))
+}
+
+/// A body meant for `POST /events/send` comes here often.
+fn explain_send(missing: Error, input: &Input) -> Error {
+    let sent = input.get("event").is_some() && input.get("name").is_none();
+    match missing {
+        Error::Missing { .. } if sent => Error::Missing {
+            message: "Missing `name` field. To define an event send `name`; to send one, use POST /events/send.".into(),
+        },
+        other => other,
+    }
+}
+
+/// List events
+#[utoipa::path(
+    get, path = "/events", tag = "Events", operation_id = "list_events",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The definitions, newest first.", body = List<Item>),
+        (status = "4XX", description = "The message says why.", body = Envelope),
+        (status = 503, description = "The store is unavailable.", body = Envelope),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Item::new(Stored::read(row)?)).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read an event
+#[utoipa::path(
+    get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
+    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    responses(
+        (status = 200, description = "The definition.", body = Item),
+        (status = "4XX", description = "The message says why.", body = Envelope),
+        (status = 503, description = "The store is unavailable.", body = Envelope),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Item>, Error> {
+    let mut item = Item::new(find(&caller, uri.path()).await?)?;
+    item.object = Some("event");
+    Ok(Json(item))
+}
+
+/// Change an event's schema
+#[utoipa::path(
+    patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
+    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    request_body = Change,
+    responses(
+        (status = 200, description = "The schema is changed.", body = Reference),
+        (status = "4XX", description = "Nothing was changed; the message says why.", body = Envelope),
+        (status = 503, description = "The store is unavailable; nothing was changed.", body = Envelope),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn update(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    OriginalUri(uri): OriginalUri,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
+    // Here null is not absence: it removes the schema.
+    let schema = match input.0.get("schema") {
+        None => return Err(input.required("schema").err().unwrap_or(Error::Internal)),
+        Some(serde_json::Value::Null) => None,
+        Some(value) => Some(Schema::parse(value)?),
+    };
+    let id = find(&caller, uri.path()).await?.id;
+    let now = app.clock.now();
+    let set = || store::set_schema(caller.workspace_id(), &id, schema.as_ref(), now).into();
+    found(caller.try_commit(set).await?)?;
+    Ok(Json(Reference { object: "event", id }))
+}
+
+/// Delete an event
+#[utoipa::path(
+    delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
+    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    responses(
+        (status = 200, description = "The definition is gone.", body = Deleted),
+        (status = "4XX", description = "The message says why.", body = Envelope),
+        (status = 503, description = "The store is unavailable; nothing was deleted.", body = Envelope),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Deleted>, Error> {
+    let id = find(&caller, uri.path()).await?.id;
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
+    Ok(Json(Deleted { object: "event", id, deleted: true }))
+}
+
+const NOT_FOUND: &str = "Event not found. Check the id or the name; names are case-sensitive.";
+
+/// Finds an event by what stands behind `/events/` in the path: an id, or else
+/// a name, which may hold slashes of its own.
+async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
+    let encoded = path.split_once("/events/").map_or("", |(_, encoded)| encoded);
+    let missing = || Error::not_found(NOT_FOUND);
+    let key = percent_decode_str(encoded).decode_utf8().map_err(|_| missing())?;
+    if key.contains('\0') {
+        return Err(missing());
+    }
+    let mut rows = Vec::new();
+    if let Ok(id) = uuid::Uuid::try_parse(&key) {
+        let id = id.as_hyphenated().to_string();
+        rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    }
+    if rows.is_empty() {
+        rows = caller.read(|| store::by_name(caller.workspace_id(), &key)).await?;
+    }
+    Ok(Stored::read(rows.first().ok_or_else(missing)?)?)
+}
+
+/// A row that was there a moment ago and is gone now is not found.
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => Error::not_found(NOT_FOUND),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,74 @@
+//! Definitions of events in the store.
+
+use super::event::{EventName, Schema};
+use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES ($1, $2, $3, $4, $5)");
+    OLDER = Sql::both(
+        "SELECT id, name, schema, created_at, updated_at FROM events
+         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, name, schema, created_at, updated_at FROM events
+         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT id, name, schema, created_at, updated_at FROM events WHERE workspace_id = $1 AND id = $2");
+    /// The newest definition of a name is the one in force.
+    BY_NAME = Sql::both(
+        "SELECT id, name, schema, created_at, updated_at FROM events
+         WHERE workspace_id = $1 AND name = $2 ORDER BY id DESC LIMIT 1");
+    SET_SCHEMA = Sql::both(
+        "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
+    DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
+}
+
+/// A definition as the store keeps it.
+pub struct Stored {
+    pub id: String,
+    pub name: String,
+    pub schema: Option<String>,
+    pub created_at: i64,
+    pub updated_at: Option<i64>,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            id: row.text(0)?,
+            name: row.text(1)?,
+            schema: row.maybe(2, Row::text)?,
+            created_at: row.int(3)?,
+            updated_at: row.maybe(4, Row::int)?,
+        })
+    }
+}
+
+pub fn insert(workspace_id: &str, id: &str, name: &EventName, schema: Option<&Schema>, now: i64) -> Stmt {
+    let schema = schema.map(Schema::to_text);
+    INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), schema.into(), now.into()])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+pub fn by_name(workspace_id: &str, name: &str) -> Stmt {
+    BY_NAME.with([workspace_id.into(), name.into()])
+}
+
+pub fn set_schema(workspace_id: &str, id: &str, schema: Option<&Schema>, now: i64) -> Stmt {
+    let schema = schema.map(Schema::to_text);
+    SET_SCHEMA.with([workspace_id.into(), id.into(), schema.into(), now.into()]).expect(1)
+}
+
+pub fn delete(workspace_id: &str, id: &str) -> Stmt {
+    DELETE.with([workspace_id.into(), id.into()]).expect(1)
+}

@@ -1,0 +1,15 @@
+//! Posthorn: an e-mail platform that people run themselves.
+
+pub mod accounts;
+pub mod app;
+pub mod auth;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod db;
+pub mod error;
+pub mod events;
+pub mod oauth;
+pub mod secret;
+pub mod serve;
+pub mod web;

@@ -1,0 +1,126 @@
+//! `GET /oauth/authorize`: from a query to a stored request and a redirect.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::header::ALLOW;
+use http::{HeaderValue, StatusCode};
+
+use super::answer::{self, OAuthError};
+use super::authorize::{Callback, Claim, PendingRequest};
+use super::clients::Known;
+use super::refusal::Refusal;
+use super::store;
+use crate::app::App;
+use crate::auth::store::access_is;
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::web::gate::Sender;
+use crate::web::query::Params;
+
+/// How often a request is judged anew because access was changed meanwhile.
+const ATTEMPTS: usize = 4;
+
+/// Start the authorization code flow
+///
+/// To be opened in the user's browser, never fetched by a program: the user must see and approve the consent
+/// screen. Once `client_id` and `redirect_uri` are proved, every error is a redirect to `redirect_uri` with `error`,
+/// `error_description` and `state`.
+#[utoipa::path(
+    get, path = "/oauth/authorize", tag = "OAuth", operation_id = "authorize",
+    params(
+        ("client_id" = String, Query, description = "The `client_id` issued at registration."),
+        ("response_type" = String, Query, description = "Must be `code`.", pattern = "^code$"),
+        ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ."),
+        ("scope" = Option<String>, Query, description = "Space-delimited scopes; omitted, all that the client is registered for."),
+        ("state" = Option<String>, Query, description = "Comes back unchanged.", max_length = 1024),
+        ("code_challenge" = String, Query, description = "Base64url of the SHA-256 of the code verifier.", pattern = "^[A-Za-z0-9_-]{43}$"),
+        ("code_challenge_method" = String, Query, description = "Must be `S256`.", pattern = "^S256$"),
+        ("resource" = Option<String>, Query, description = "RFC 8707; accepted and ignored."),
+    ),
+    responses(
+        (status = 302, description = "To the consent page, or back to the client with an error.",
+            headers(("location" = String, description = "Where the browser goes."))),
+        (status = "4XX", description = "The client or its redirect URI cannot be trusted with a redirect.", body = OAuthError),
+        (status = 503, description = "The store cannot be read.", body = OAuthError),
+    ),
+    security(()),
+)]
+pub async fn authorize(
+    State(app): State<App>,
+    Extension(Sender(sender)): Extension<Sender>,
+    OriginalUri(uri): OriginalUri,
+) -> Response {
+    if let Err(error) = app.limits.authorize.check(sender) {
+        return answer::failed(error);
+    }
+    let params = Params::parse(uri.query().unwrap_or_default());
+    let claim = match Claim::read(&params) {
+        Ok(claim) => claim,
+        Err(refusal) => return answer::refused(StatusCode::BAD_REQUEST, &refusal),
+    };
+    let mut known = app.clients.find(&app.db, claim.client_id()).await;
+    for _ in 0..ATTEMPTS {
+        let client = match known {
+            Ok(Some(client)) => client,
+            Ok(None) => return answer::refused(StatusCode::BAD_REQUEST, &Refusal::unknown_client()),
+            Err(error) => return answer::failed(error.into()),
+        };
+        match judge(&app, &params, claim.clone(), &client).await {
+            Some(response) => return response,
+            None => known = app.clients.load(&app.db, claim.client_id()).await,
+        }
+    }
+    answer::failed(Error::Unavailable)
+}
+
+/// The answer under what is known of the client; `None` when that is out of date.
+async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
+    let callback = match Callback::prove(claim, &known.client) {
+        Ok(callback) => callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str())),
+        Err(refusal) => return Some(answer::refused(StatusCode::BAD_REQUEST, &refusal)),
+    };
+    // From here every answer is a redirect, even if the rest of the way panics.
+    let decided = AssertUnwindSafe(async {
+        let request = callback.check(params, &known.client)?;
+        store_request(app, &request, known.revision).await
+    });
+    match decided.catch_unwind().await {
+        Ok(Ok(Some(id))) => {
+            let dashboard = app.addresses.dashboard.as_str();
+            Some(answer::found(&format!("{dashboard}/oauth/authorize/{id}")))
+        }
+        Ok(Ok(None)) => None,
+        Ok(Err(refusal)) => Some(answer::found(&callback.error(&refusal))),
+        Err(_) => {
+            tracing::error!("an authorization request panicked");
+            Some(answer::found(&callback.error(&Refusal::server_error())))
+        }
+    }
+}
+
+/// Stores a request and tells its id; `None` when the client was changed since
+/// `revision`.
+async fn store_request(app: &App, request: &PendingRequest, revision: i64) -> Result<Option<String>, Refusal> {
+    let id = app.clock.unguessable_id();
+    let batch = Batch::from(store::insert_request(&id, request, app.clock.now())).when(access_is(revision));
+    match app.db.commit(batch).await {
+        Ok(_) => Ok(Some(id)),
+        Err(DbError::Stale) => Ok(None),
+        Err(error) => {
+            tracing::error!(%error, "an authorization request could not be stored");
+            Err(Refusal::server_error())
+        }
+    }
+}
+
+/// Every method but GET, HEAD among them: nothing is read, nothing is stored.
+pub async fn only_get() -> Response {
+    let mut response = Error::MethodNotAllowed.into_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+    response
+}

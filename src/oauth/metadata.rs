@@ -1,0 +1,94 @@
+//! What this authorization server offers, and what protects the API.
+
+use axum::Router;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::HeaderValue;
+use http::header::CACHE_CONTROL;
+use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer;
+use super::client::{AuthMethod, Grant};
+use super::scope::{Scope, ScopeSet};
+use crate::app::App;
+use crate::config::Registration;
+
+const RESOURCE: &str = "/.well-known/oauth-protected-resource";
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(authorization_server))
+        .routes(routes!(protected_resource))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(protected_resource))
+}
+
+/// Where the base URL has a path, RFC 8414 and RFC 9728 look for the documents
+/// at the root, with that path behind them.
+pub fn outside(base_path: &str) -> Router<App> {
+    if base_path.is_empty() {
+        return Router::new();
+    }
+    Router::new()
+        .route(&format!("/.well-known/oauth-authorization-server{base_path}"), get(authorization_server))
+        .route(&format!("{RESOURCE}{base_path}"), get(protected_resource))
+        .route(&format!("{RESOURCE}{base_path}/{{*path}}"), get(protected_resource))
+}
+
+/// What the authorization server offers
+#[utoipa::path(
+    get, path = "/.well-known/oauth-authorization-server", tag = "OAuth", operation_id = "authorization_server_metadata",
+    responses((status = 200, description = "Authorization server metadata (RFC 8414).", body = Value)),
+    security(()),
+)]
+async fn authorization_server(State(app): State<App>) -> Response {
+    let issuer = app.addresses.base.as_str();
+    let methods: Vec<&str> = AuthMethod::ALL.iter().map(|method| method.as_str()).collect();
+    let mut document = json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{issuer}/oauth/authorize"),
+        "token_endpoint": format!("{issuer}/oauth/token"),
+        "scopes_supported": ScopeSet::all().iter().map(Scope::as_str).collect::<Vec<_>>(),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": Grant::ALL.map(Grant::as_str),
+        "token_endpoint_auth_methods_supported": methods,
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": app.config.oauth_iss,
+        "service_documentation": format!("{issuer}/docs"),
+    });
+    if app.config.registration != Registration::Off {
+        document["registration_endpoint"] = json!(format!("{issuer}/oauth/register"));
+    }
+    published(document)
+}
+
+/// What protects the API
+#[utoipa::path(
+    get, path = "/.well-known/oauth-protected-resource", tag = "OAuth", operation_id = "protected_resource_metadata",
+    responses((status = 200, description = "Protected resource metadata (RFC 9728).", body = Value)),
+    security(()),
+)]
+async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Response {
+    let base = &app.addresses.base;
+    // Asked about a path below the API, the document speaks of that path.
+    let asked = uri.path().split_once(RESOURCE).map_or("", |(_, path)| path);
+    let below = asked.strip_prefix(base.path()).unwrap_or(asked);
+    published(json!({
+        "resource": format!("{}{below}", base.as_str()),
+        "authorization_servers": [base.as_str()],
+        "bearer_methods_supported": ["header"],
+        // What to ask for at first. Clients ask for all that is listed, so the
+        // least is.
+        "scopes_supported": [Scope::EmailsSend.as_str()],
+        "resource_documentation": format!("{}/docs", base.as_str()),
+    }))
+}
+
+fn published(document: Value) -> Response {
+    let mut response = axum::Json(document).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    answer::readable_by_pages(response)
+}

@@ -1,0 +1,76 @@
+//! OAuth 2.0: applications obtain a user's consent to call the API on the
+//! user's behalf.
+//!
+//! ```text
+//!  client ── POST /oauth/register ──────────────► client_id
+//!  browser ─ GET /oauth/authorize?… ────────────► 302 to the consent page
+//!            dashboard /oauth/authorize/<id> ───► who asks, and what for
+//! ```
+//!
+//! | Route | |
+//! |---|---|
+//! | `GET /oauth/authorize` | start the authorization code flow with PKCE |
+//! | `POST /oauth/register` | register a client (RFC 7591) |
+//! | `GET /.well-known/oauth-authorization-server` | what this server offers (RFC 8414) |
+//! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
+
+mod answer;
+pub mod authorize;
+mod authorize_route;
+pub mod client;
+mod clients;
+pub mod consent;
+mod destination;
+pub mod fuzzing;
+pub mod metadata;
+mod pages;
+pub mod redirect_uri;
+pub mod refusal;
+pub mod register;
+pub mod registration;
+pub mod scope;
+pub mod store;
+
+#[cfg(test)]
+mod authorize_tests;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod redirect_uri_registration_vectors;
+#[cfg(test)]
+mod redirect_uri_vectors;
+#[cfg(test)]
+mod registration_tests;
+
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::clock::{Clock, MINUTE};
+use crate::db::{Db, DbError};
+
+pub use clients::Clients;
+
+/// How long a person has to decide.
+pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(
+            routes!(authorize_route::authorize)
+                .map(|route| route.head(authorize_route::only_get).fallback(authorize_route::only_get)),
+        )
+        .routes(routes!(register::register))
+        .merge(metadata::router())
+}
+
+/// Deletes the requests that nobody decided in time, a bounded number at once.
+pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
+    loop {
+        let swept = db.commit(store::sweep_requests(clock.now())).await?;
+        let full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
+        if !full {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Clients and authorization requests in the store.
+
+use super::REQUEST_LIFETIME;
+use super::authorize::PendingRequest;
+use super::client::{AuthMethod, Client, GrantSet};
+use super::clients::Known;
+use super::scope::ScopeSet;
+use crate::clock::first_id_at;
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+
+/// How many expired requests one commit deletes.
+pub const SWEEP: i64 = 1000;
+
+statements! {
+    /// The client and the revision it is read under, in one look.
+    FIND_CLIENT = Sql::both(
+        "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
+                c.verified, c.created_at, c.disabled_at, r.number
+         FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
+    CLIENTS = Sql::both(
+        "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                verified, created_at, disabled_at, 0
+         FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
+    INSERT_CLIENT = Sql::both(
+        "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
+                                    client_uri, logo_uri, origin, verified, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, FALSE, $11)");
+    DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1");
+    INSERT_REQUEST = Sql::both(
+        "INSERT INTO authorization_requests
+             (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    FIND_REQUEST = Sql::both(
+        "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at
+         FROM authorization_requests WHERE id = $1");
+    /// Ids sort by the time they were made at, so the oldest come first.
+    SWEEP_REQUESTS = Sql::both(
+        "DELETE FROM authorization_requests WHERE id IN
+             (SELECT id FROM authorization_requests WHERE id < $1 AND expires_at <= $2 ORDER BY id LIMIT $3)");
+}
+
+pub(super) async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbError> {
+    let rows = db.read(FIND_CLIENT.with([id.into()])).await?;
+    rows.first().map(|row| Ok(Known { client: read_client(row)?, revision: row.int(11)? })).transpose()
+}
+
+pub async fn clients(db: &Db) -> Result<Vec<Client>, DbError> {
+    let mut all: Vec<Client> = Vec::new();
+    loop {
+        let after = all.last().map_or(String::new(), |last| last.id.clone());
+        let rows = db.read(CLIENTS.with([after.into()])).await?;
+        if rows.is_empty() {
+            return Ok(all);
+        }
+        let page: Result<Vec<Client>, DbError> = rows.iter().map(read_client).collect();
+        all.extend(page?);
+    }
+}
+
+fn read_client(row: &Row) -> Result<Client, DbError> {
+    let broken = |what: &str| DbError::Broken(format!("a client has {what} that cannot be read"));
+    Ok(Client {
+        id: row.text(0)?,
+        name: row.text(1)?,
+        redirect_uris: serde_json::from_str(&row.text(2)?).map_err(|_| broken("redirect URIs"))?,
+        scopes: ScopeSet::parse(&row.text(3)?).map_err(|_| broken("scopes"))?,
+        grants: GrantSet::parse(&row.text(4)?).ok_or_else(|| broken("grants"))?,
+        auth_method: AuthMethod::parse(&row.text(5)?).ok_or_else(|| broken("an authentication method"))?,
+        client_uri: row.maybe(6, Row::text)?,
+        logo_uri: row.maybe(7, Row::text)?,
+        verified: row.bool(8)?,
+        created_at: row.int(9)?,
+        disabled: row.maybe(10, Row::int)?.is_some(),
+    })
+}
+
+/// A client with where it came from, `open` or `operator`, and the hash of its
+/// secret if it has one.
+pub fn insert_client(client: &Client, origin: &str, secret_hash: Option<&[u8; 32]>) -> Stmt {
+    let redirect_uris = serde_json::Value::from(client.redirect_uris.clone()).to_string();
+    INSERT_CLIENT.with([
+        (&client.id).into(),
+        (&client.name).into(),
+        redirect_uris.into(),
+        client.scopes.to_string().into(),
+        client.grants.to_string().into(),
+        client.auth_method.as_str().into(),
+        secret_hash.into(),
+        client.client_uri.as_deref().into(),
+        client.logo_uri.as_deref().into(),
+        origin.into(),
+        client.created_at.into(),
+    ])
+}
+
+/// Deletes a client everywhere at once.
+pub fn delete_client(id: &str) -> Batch {
+    Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+pub(super) fn insert_request(id: &str, request: &PendingRequest, now: i64) -> Stmt {
+    INSERT_REQUEST.with([
+        id.into(),
+        (&request.client_id).into(),
+        (&request.redirect_uri).into(),
+        request.scopes.to_string().into(),
+        request.state.as_deref().into(),
+        (&request.code_challenge).into(),
+        now.into(),
+        (now + REQUEST_LIFETIME).into(),
+    ])
+}
+
+/// A stored request, and when it expires.
+pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<(PendingRequest, i64)>, DbError> {
+    let rows = db.read(FIND_REQUEST.with([id.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let scopes = ScopeSet::parse(&row.text(2)?);
+    let request = PendingRequest {
+        client_id: row.text(0)?,
+        redirect_uri: row.text(1)?,
+        scopes: scopes.map_err(|_| DbError::Broken("a request has scopes that cannot be read".into()))?,
+        state: row.maybe(3, Row::text)?,
+        code_challenge: row.text(4)?,
+    };
+    Ok(Some((request, row.int(5)?)))
+}
+
+pub(super) fn sweep_requests(now: i64) -> Stmt {
+    SWEEP_REQUESTS.with([first_id_at(now - REQUEST_LIFETIME + 1).into(), now.into(), SWEEP.into()])
+}

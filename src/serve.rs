@@ -1,0 +1,197 @@
+//! The server: opens the store, listens, answers, and stops without losing
+//! what it has begun.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::accounts::setup;
+use crate::app::{Addresses, App};
+use crate::clock::Clock;
+use crate::config::{Config, Role};
+use crate::db::{Db, Location};
+use crate::oauth;
+use crate::web::gate::Gate;
+
+/// How long a client may take to send the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often the small chores are done.
+const CHORES: Duration = Duration::from_secs(5);
+
+/// Runs a server until it is told to stop. `Err` means that it could not start
+/// or had to stop.
+pub async fn serve(config: Config) -> anyhow::Result<()> {
+    config.check()?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))?;
+    let addresses = addresses(&config, listener.local_addr()?)?;
+    let db = open_store(&config).await?;
+    let app = App::new(config, addresses, db, Clock::system(), metrics()?);
+    greet(&app).await?;
+    tokio::spawn(do_chores(app.clone()));
+
+    let answering = app.config.role.contains(&Role::Api);
+    let stop = stop_signal()?;
+    if !answering {
+        stop.await;
+        return Ok(());
+    }
+    let failed = app.db.clone();
+    tokio::select! {
+        done = answer(listener, Arc::new(Gate::new(app.clone())), stop, Duration::from_secs(app.config.drain_seconds)) => done,
+        () = failed.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+    }
+}
+
+/// Opens the store that the settings name, making its folder if needed.
+pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
+    let options = config.store();
+    if let Location::Sqlite(path) = &options.location
+        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    }
+    Db::open(&options).await
+}
+
+/// The public addresses, from the settings or from where we listen.
+pub fn addresses(config: &Config, listening: SocketAddr) -> anyhow::Result<Addresses> {
+    let parse = |text: String| text.parse().map_err(|error| anyhow::anyhow!("{text}: {error}"));
+    let base = match &config.base_url {
+        Some(base) => base.clone(),
+        None => parse(format!("http://{listening}"))?,
+    };
+    let dashboard = match &config.dashboard_url {
+        Some(dashboard) => dashboard.clone(),
+        None => parse(format!("{}/dashboard", base.as_str()))?,
+    };
+    anyhow::ensure!(
+        base != dashboard,
+        "--dashboard-url {}: must differ from --base-url in its host or its path",
+        dashboard.as_str(),
+    );
+    Ok(Addresses { base, dashboard })
+}
+
+/// Starts counting. The buckets of durations reach from 0.1 ms to 10 s.
+fn metrics() -> anyhow::Result<PrometheusHandle> {
+    let buckets = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+    Ok(PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &buckets)?
+        .install_recorder()?)
+}
+
+/// Tells whoever started the server where to click.
+async fn greet(app: &App) -> anyhow::Result<()> {
+    let (base, dashboard) = (app.addresses.base.as_str(), app.addresses.dashboard.as_str());
+    let store = match app.config.store().location {
+        Location::Sqlite(path) => format!("SQLite, {}", path.display()),
+        Location::Postgres(_) => "PostgreSQL".into(),
+    };
+    let mail = match app.config.smtp_url {
+        Some(_) => "relayed by --smtp-url",
+        None => "captured; nothing leaves this machine",
+    };
+    println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
+    println!("  API        {base}");
+    println!("  Dashboard  {dashboard}");
+    println!("  Reference  {base}/docs");
+    println!("  Store      {store}");
+    println!("  Mail       {mail}");
+    if let Some(token) = setup::new_link(&app.db, &app.clock).await? {
+        println!("\nNobody has an account yet. Open this link once to create yours:");
+        println!("  Set up     {dashboard}/setup/{token}");
+    }
+    Ok(())
+}
+
+/// Resolves when the process is asked to stop.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Accepts connections until `stop`, then lets those in flight finish.
+pub async fn answer(
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    stop: impl Future<Output = ()>,
+    drain: Duration,
+) -> anyhow::Result<()> {
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => converse(stream, peer, gate.clone(), &graceful),
+                Err(error) => {
+                    // Out of descriptors: those in use will be given back.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            () = &mut stop => break,
+        }
+    }
+    drop(listener);
+    tracing::info!("stopping; requests in flight are finished first");
+    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not finish in time");
+    }
+    Ok(())
+}
+
+fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &GracefulShutdown) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let gate = gate.clone();
+        async move { Ok::<_, std::convert::Infallible>(gate.handle(request.map(Body::new), peer.ip()).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        // A peer that breaks off or talks gibberish is its own affair.
+        let _ = connection.await;
+    });
+}
+
+/// What has to be done now and then, by every process: each chore is safe to
+/// be done by several at once.
+async fn do_chores(app: App) {
+    let mut ticks = tokio::time::interval(CHORES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        app.metrics.run_upkeep();
+        app.limits.authorize.sweep();
+        app.limits.register.sweep();
+        if let Err(error) = app.keys.flush(&app.db).await {
+            tracing::warn!(%error, "the last use of keys could not be noted");
+        }
+        if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
+            tracing::warn!(%error, "expired authorization requests could not be deleted");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The gate: every request passes here on its way in and out. It names the
+//! request, finds who sent it, sends it to the right router, and writes the one
+//! line of log and the metrics that a request gets.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::MatchedPath;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::header::{HOST, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request, Uri};
+use tower::{Layer, Service, ServiceExt};
+use uuid::Uuid;
+
+use super::layout;
+use crate::app::App;
+use crate::error::Error;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The routers behind the gate.
+pub struct Site {
+    pub main: Router,
+    /// Only where the dashboard has a host of its own.
+    pub dashboard: Option<Router>,
+}
+
+pub struct Gate {
+    app: App,
+    site: Site,
+}
+
+/// Who sent a request, as far as the configured proxies can be believed.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender(pub IpAddr);
+
+impl Gate {
+    pub fn new(app: App) -> Gate {
+        let site = app.site();
+        Gate { app, site }
+    }
+
+    /// A gate before other routers than the product's: the benchmarks put an
+    /// empty handler behind it, to measure what the gate itself costs.
+    pub fn before(app: App, main: Router) -> Gate {
+        let main = main.route_layer(NameRoute);
+        Gate { app, site: Site { main, dashboard: None } }
+    }
+
+    pub async fn handle(&self, mut request: Request<Body>, peer: IpAddr) -> Response {
+        let started = Instant::now();
+        let id = Uuid::new_v4();
+        let method = request.method().clone();
+        let sender = self.sender(&request, peer);
+        request.extensions_mut().insert(Sender(sender));
+        collapse_leading_slashes(&mut request);
+
+        let for_people = self.is_for_people(&request);
+        let router = self.router(&request).clone();
+        let served = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
+        let mut response = match served {
+            Ok(Ok(response)) => response,
+            Ok(Err(never)) => match never {},
+            Err(_) => {
+                tracing::error!(request_id = %id, "a handler panicked");
+                if for_people { no_page(&self.app, Error::Internal) } else { Error::Internal.into_response() }
+            }
+        };
+
+        let mut buffer = Uuid::encode_buffer();
+        let shown_id: &str = id.as_hyphenated().encode_lower(&mut buffer);
+        if let Ok(value) = HeaderValue::from_str(shown_id) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        record(&method, &response, started, shown_id, sender);
+        response
+    }
+
+    /// Proxies append the address they saw, so the list is believed from its
+    /// end, for as long as a configured proxy vouches for what stands before it.
+    fn sender(&self, request: &Request<Body>, peer: IpAddr) -> IpAddr {
+        let proxies = &self.app.config.trusted_proxies;
+        let trusted = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
+        if proxies.is_empty() || !trusted(peer) {
+            return peer;
+        }
+        let lines = request.headers().get_all(FORWARDED_FOR).iter().rev();
+        let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
+        let mut sender = peer;
+        for hop in hops {
+            let Ok(address) = hop.trim().parse() else { break };
+            sender = address;
+            if !trusted(address) {
+                break;
+            }
+        }
+        sender
+    }
+
+    fn router(&self, request: &Request<Body>) -> &Router {
+        let Some(dashboard) = &self.site.dashboard else { return &self.site.main };
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        if host.eq_ignore_ascii_case(self.app.addresses.dashboard.authority()) { dashboard } else { &self.site.main }
+    }
+
+    fn is_for_people(&self, request: &Request<Body>) -> bool {
+        let path = self.app.addresses.dashboard.path();
+        request.uri().path().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// A base URL written with a slash at its end gives `//events` when clients
+/// append their paths. Only the front is mended: names in paths keep theirs.
+fn collapse_leading_slashes(request: &mut Request<Body>) {
+    let Some(whole) = request.uri().path_and_query() else { return };
+    let text = whole.as_str();
+    if !text.starts_with("//") {
+        return;
+    }
+    let mended = format!("/{}", text.trim_start_matches('/'));
+    if let Ok(mended) = mended.parse::<PathAndQuery>() {
+        *request.uri_mut() = Uri::from(mended);
+    }
+}
+
+fn record(method: &Method, response: &Response, started: Instant, id: &str, sender: IpAddr) {
+    let elapsed = started.elapsed();
+    let status = response.status();
+    let known = response.extensions().get::<MatchedPath>();
+    // The pattern, never the path: paths hold addresses, names and set-up links.
+    let route = known.map_or("none", MatchedPath::as_str);
+    let method = match *method {
+        Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE | Method::HEAD | Method::OPTIONS => {
+            method.as_str()
+        }
+        _ => "other",
+    };
+    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.as_str().to_owned())];
+    metrics::counter!("posthorn_http_requests_total", &labels).increment(1);
+    metrics::histogram!("posthorn_http_request_seconds", "route" => route.to_owned()).record(elapsed.as_secs_f64());
+    let (status, micros) = (status.as_u16(), elapsed.as_micros() as u64);
+    tracing::info!(target: "posthorn::request", id, method, route, status, micros, %sender, "request");
+}
+
+/// Hands the pattern of the route that answered back to the gate.
+#[derive(Clone, Copy)]
+pub struct NameRoute;
+
+impl<S> Layer<S> for NameRoute {
+    type Service = NamedRoute<S>;
+
+    fn layer(&self, inner: S) -> NamedRoute<S> {
+        NamedRoute { inner }
+    }
+}
+
+#[derive(Clone)]
+pub struct NamedRoute<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for NamedRoute<S>
+where
+    S: Service<Request<Body>, Response = Response> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let served = self.inner.call(request);
+        Box::pin(async move {
+            let mut response = served.await?;
+            if let Some(route) = route {
+                response.extensions_mut().insert(route);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// The answer of the API where nothing is.
+pub async fn not_found() -> Error {
+    Error::not_found("There is nothing at this path. The API is described at /docs.")
+}
+
+pub async fn method_not_allowed() -> Error {
+    Error::MethodNotAllowed
+}
+
+/// The dashboard's page where nothing is.
+pub async fn no_such_page(axum::extract::State(app): axum::extract::State<App>) -> Response {
+    no_page(&app, Error::not_found("There is no page at this address."))
+}
+
+pub fn no_page(app: &App, error: Error) -> Response {
+    layout::error_page(app, &error)
+}

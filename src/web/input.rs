@@ -1,0 +1,159 @@
+//! The JSON body of a request, and fields read from it with errors that help.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::error::Error;
+
+/// Bodies that are not mail are small.
+const LIMIT: usize = 1 << 20;
+
+/// How long a body may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A JSON object. No body at all reads as an empty one: clients send bodiless
+/// posts and empty bodies labelled JSON.
+pub struct Input(pub Map<String, Value>);
+
+impl FromRequest<App> for Input {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &App) -> Result<Input, Error> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(&parts.headers, body, LIMIT).await?;
+        if bytes.is_empty() {
+            return Ok(Input(Map::new()));
+        }
+        if !is_json(&parts.headers) {
+            return Err(Error::UnsupportedMediaType);
+        }
+        match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(fields)) => Ok(Input(fields)),
+            Ok(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
+            Err(error) => Err(Error::NotJson { message: format!("The body is not valid JSON: {error}.") }),
+        }
+    }
+}
+
+/// Reads a whole body of at most `limit` bytes.
+pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(Error::TooLarge { limit });
+    }
+    match tokio::time::timeout(PATIENCE, Limited::new(body, limit).collect()).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::TooLarge { limit }),
+        Ok(Err(_)) => Err(Error::BadRequest { message: "The body ended before it was complete.".into() }),
+        Err(_) => Err(Error::TooSlow),
+    }
+}
+
+/// Whether a body is labelled JSON (`application/json`, `application/…+json`).
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let Some(label) = headers.get(CONTENT_TYPE).and_then(|label| label.to_str().ok()) else { return false };
+    let essence = label.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+impl Input {
+    /// A field that is there; an explicit null is as good as none.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A required field. Where it is missing, a field that looks like a
+    /// misspelling of it is pointed out.
+    pub fn required(&self, name: &'static str) -> Result<&Value, Error> {
+        if let Some(value) = self.get(name) {
+            return Ok(value);
+        }
+        let message = match self.lookalike(name) {
+            Some(sent) => format!("Missing `{name}` field. The body has `{}`; did you mean `{name}`?", shown(sent)),
+            None => format!("Missing `{name}` field."),
+        };
+        Err(Error::Missing { message })
+    }
+
+    fn lookalike(&self, name: &str) -> Option<&str> {
+        let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
+        let wanted = plain(name);
+        let close = |sent: &&String| {
+            let sent = plain(sent);
+            sent == wanted || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
+        };
+        self.0.keys().filter(|sent| *sent != name).find(close).map(String::as_str)
+    }
+}
+
+/// What a JSON value is, in words.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A caller's own word, short enough to be shown in a message.
+pub fn shown(text: &str) -> String {
+    let mut short: String =
+        text.chars().take(60).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
+    if text.chars().nth(60).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(json: &str) -> Input {
+        Input(serde_json::from_str(json).expect("an object"))
+    }
+
+    fn complaint(json: &str) -> String {
+        input(json).required("name").expect_err("missing").message().into_owned()
+    }
+
+    #[test]
+    fn decisions_2_null_is_absent() {
+        assert!(input(r#"{"name":null}"#).get("name").is_none());
+        assert_eq!(complaint(r#"{"name":null}"#), "Missing `name` field.");
+    }
+
+    #[test]
+    fn decisions_2_a_misspelt_required_field_is_pointed_out() {
+        for sent in ["Name", "nmae", "names", "NAME", "_name"] {
+            assert!(complaint(&format!(r#"{{"{sent}":"x"}}"#)).contains(&format!("`{sent}`; did you mean")), "{sent}");
+        }
+        for sent in ["schema", "event", "x", "title"] {
+            assert_eq!(complaint(&format!(r#"{{"{sent}":"x"}}"#)), "Missing `name` field.", "{sent}");
+        }
+    }
+
+    #[test]
+    fn json_is_recognised_by_its_label_in_any_case() {
+        let labelled =
+            |label: &'static str| HeaderMap::from_iter([(CONTENT_TYPE, http::HeaderValue::from_static(label))]);
+        assert!(is_json(&labelled("application/json")) && is_json(&labelled("Application/JSON; charset=utf-8")));
+        assert!(is_json(&labelled("application/problem+json")));
+        assert!(
+            !is_json(&labelled("text/plain"))
+                && !is_json(&labelled("application/jsonp"))
+                && !is_json(&HeaderMap::new())
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! What every page needs around its content, and the pages that belong to no
+//! feature.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_FRAME_OPTIONS,
+};
+
+use super::assets;
+use crate::app::App;
+use crate::error::Error;
+
+/// Nothing but our own, and nobody around us.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// As [`POLICY`], for pages whose form ends at somebody else's address: browsers
+/// hold `form-action` against the redirect that follows the form, too.
+const POLICY_LEADING_AWAY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
+     base-uri 'none'; frame-ancestors 'none'";
+
+/// Where the frame of a page finds its assets and its way home.
+#[derive(Clone)]
+pub struct Layout {
+    pub css: String,
+    pub script: String,
+    pub icon: String,
+    /// Address of the dashboard, without a slash at its end.
+    pub dashboard: String,
+    /// Where the word mark leads.
+    pub home: String,
+}
+
+impl Layout {
+    /// For pages of the dashboard.
+    pub fn dashboard(app: &App) -> Layout {
+        let path = app.addresses.dashboard.path();
+        Layout::below(path, path.to_owned(), format!("{path}/"))
+    }
+
+    /// For the few pages beside the API.
+    pub fn beside_api(app: &App) -> Layout {
+        let path = app.addresses.base.path();
+        Layout::below(path, app.addresses.dashboard.as_str().to_owned(), format!("{path}/"))
+    }
+
+    fn below(path: &str, dashboard: String, home: String) -> Layout {
+        let assets::Addresses { css, script, icon } = assets::below(path);
+        Layout { css, script, icon, dashboard, home }
+    }
+}
+
+/// A moment: exact for machines, short for people.
+#[derive(Clone)]
+pub struct Stamp {
+    pub iso: String,
+    pub text: String,
+}
+
+impl Stamp {
+    pub fn new(micros: i64) -> Stamp {
+        let time = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
+        Stamp { iso: crate::clock::rfc3339(micros), text: time.strftime("%-d %B %Y, %H:%M UTC").to_string() }
+    }
+}
+
+/// What was typed into a form field and, if it was refused, why.
+#[derive(Clone, Default)]
+pub struct Field {
+    pub value: String,
+    pub error: Option<String>,
+}
+
+#[derive(Clone)]
+pub struct Link {
+    pub href: String,
+    pub label: String,
+}
+
+/// A page with its headers: never cached, never framed, nothing foreign in it.
+pub fn page(status: StatusCode, page: &impl Template) -> Response {
+    respond(status, page, POLICY)
+}
+
+/// As [`page`], for a page whose form leads to somebody else's address.
+pub fn page_leading_away(status: StatusCode, page: &impl Template) -> Response {
+    respond(status, page, POLICY_LEADING_AWAY)
+}
+
+fn respond(status: StatusCode, page: &impl Template, policy: &'static str) -> Response {
+    let html = match page.render() {
+        Ok(html) => html,
+        Err(error) => {
+            tracing::error!(%error, "a page could not be rendered");
+            return Error::Internal.into_response();
+        }
+    };
+    let mut response = (status, Html(html)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    response
+}
+
+#[derive(Template)]
+#[template(path = "web/error.html")]
+struct ErrorPage {
+    layout: Layout,
+    status: String,
+    title: &'static str,
+    sentence: String,
+    retry_after: Option<String>,
+    request_id: Option<String>,
+}
+
+/// An error as a page of the dashboard.
+pub fn error_page(app: &App, error: &Error) -> Response {
+    let status = error.status();
+    let retry_after = match error {
+        Error::RateLimited { retry_after } => Some(*retry_after),
+        Error::Unavailable => Some(1),
+        _ => None,
+    };
+    let title = match status {
+        StatusCode::NOT_FOUND => "Nothing here",
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::TOO_MANY_REQUESTS => "Too many tries",
+        StatusCode::SERVICE_UNAVAILABLE => "Back in a moment",
+        status if status.is_client_error() => "That did not work",
+        _ => "Something went wrong",
+    };
+    let content = ErrorPage {
+        layout: Layout::dashboard(app),
+        status: status.as_u16().to_string(),
+        title,
+        sentence: error.message().into_owned(),
+        retry_after: retry_after.map(|seconds| format!("{seconds} seconds")),
+        request_id: None,
+    };
+    let mut response = page(status, &content);
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+#[derive(Template)]
+#[template(path = "web/welcome.html")]
+pub struct WelcomePage {
+    pub layout: Layout,
+    pub base_url: String,
+    pub version: String,
+    pub docs_url: String,
+    pub awaiting_setup: bool,
+    pub example: String,
+    pub doors: Vec<Door>,
+}
+
+pub struct Door {
+    pub href: String,
+    pub label: String,
+    pub text: String,
+}
+
+/// The page at the root of the API.
+pub async fn welcome(app: &App) -> Result<Response, Error> {
+    let base = app.addresses.base.as_str();
+    let door = |path: &str, label: &str, text: &str| Door {
+        href: format!("{base}{path}"),
+        label: label.into(),
+        text: text.into(),
+    };
+    let content = WelcomePage {
+        layout: Layout::beside_api(app),
+        base_url: base.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        docs_url: format!("{base}/docs"),
+        awaiting_setup: !crate::accounts::store::any_user(&app.db).await?,
+        example: format!(
+            "curl {base}/events \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
+             -H \"Content-Type: application/json\" \\\n  \
+             -d '{{\"name\":\"order.placed\",\"schema\":{{\"total\":\"number\"}}}}'"
+        ),
+        doors: vec![
+            door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
+            door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),
+            door("/healthz", "Health", "Whether the process lives"),
+            door("/readyz", "Readiness", "Whether the store takes writes"),
+            door("/metrics", "Metrics", "For Prometheus"),
+        ],
+    };
+    Ok(page(StatusCode::OK, &content))
+}

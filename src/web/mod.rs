@@ -1,0 +1,12 @@
+//! What all features share on the way in and out: the gate before every
+//! request, bodies, queries, pages of lists, rate limits, assets and docs.
+
+pub mod assets;
+pub mod docs;
+pub mod gate;
+pub mod input;
+pub mod layout;
+pub mod limit;
+pub mod pagination;
+pub mod query;
+pub mod system;

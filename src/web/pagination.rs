@@ -1,0 +1,171 @@
+//! Lists in pages: `limit`, and `after` or `before` an id, newest first.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::query::{Flaw, Params};
+use crate::app::App;
+use crate::error::Error;
+
+const DEFAULT: usize = 20;
+const MOST: usize = 100;
+
+/// Greater than every id.
+const END: &str = "~";
+
+/// What a caller wants to see of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    limit: usize,
+    cursor: Cursor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Cursor {
+    Start,
+    After(String),
+    Before(String),
+}
+
+/// How a list can be asked for.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
+pub struct PageParams {
+    /// How many items to return.
+    #[param(minimum = 1, maximum = 100, default = 20)]
+    limit: Option<usize>,
+    /// The id after which to continue, towards older items. Not together with `before`.
+    #[param(format = Uuid)]
+    after: Option<String>,
+    /// The id before which to continue, towards newer items. Not together with `after`.
+    #[param(format = Uuid)]
+    before: Option<String>,
+}
+
+/// One page of a list, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct List<T> {
+    #[schema(pattern = "^list$")]
+    object: &'static str,
+    /// Whether there are more items in the direction asked for.
+    has_more: bool,
+    data: Vec<T>,
+}
+
+impl<S: AsRef<App> + Send + Sync> FromRequestParts<S> for Page {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Page, Error> {
+        Page::parse(parts.uri.query().unwrap_or_default())
+    }
+}
+
+impl Page {
+    pub fn parse(query: &str) -> Result<Page, Error> {
+        let params = Params::parse(query);
+        let limit =
+            match text(&params, "limit")? {
+                None => DEFAULT,
+                Some(given) => given.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or_else(|| {
+                    invalid(format!("The `limit` parameter must be a whole number from 1 to {MOST}."))
+                })?,
+            };
+        let cursor = match (id(&params, "after")?, id(&params, "before")?) {
+            (None, None) => Cursor::Start,
+            (Some(id), None) => Cursor::After(id),
+            (None, Some(id)) => Cursor::Before(id),
+            (Some(_), Some(_)) => {
+                return Err(invalid(
+                    "The parameters `after` and `before` exclude each other. Send one of them.".into(),
+                ));
+            }
+        };
+        Ok(Page { limit, cursor })
+    }
+
+    /// Whether to read towards newer items; where from; and how many rows: one
+    /// more than asked for, to know whether there are more.
+    pub fn bounds(&self) -> (bool, &str, i64) {
+        let rows = self.limit as i64 + 1;
+        match &self.cursor {
+            Cursor::Start => (false, END, rows),
+            Cursor::After(id) => (false, id, rows),
+            Cursor::Before(id) => (true, id, rows),
+        }
+    }
+
+    /// Makes the page of the rows that [`Page::bounds`] asked for.
+    pub fn list<T>(&self, mut data: Vec<T>) -> List<T> {
+        let has_more = data.len() > self.limit;
+        data.truncate(self.limit);
+        if matches!(self.cursor, Cursor::Before(_)) {
+            // Read from the cursor upwards; shown from the newest down.
+            data.reverse();
+        }
+        List { object: "list", has_more, data }
+    }
+}
+
+fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
+    match params.text(name) {
+        Ok(text) => Ok(Some(text.into_owned())),
+        Err(Flaw::Missing) => Ok(None),
+        Err(flaw) => Err(invalid(format!("The `{name}` parameter {flaw}."))),
+    }
+}
+
+fn id(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
+    let given = text(params, name)?;
+    let parsed = given.map(|given| uuid::Uuid::try_parse(&given));
+    match parsed.transpose() {
+        Ok(id) => Ok(id.map(|id| id.as_hyphenated().to_string())),
+        Err(_) => Err(invalid(format!("The `{name}` parameter must be an id from this list, a UUID."))),
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::InvalidParameter { message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01890000-0000-7000-8000-000000000000";
+
+    #[test]
+    fn a_page_is_twenty_of_the_newest_unless_asked_otherwise() {
+        assert_eq!(Page::parse("").expect("valid").bounds(), (false, END, 21));
+        assert_eq!(Page::parse("limit=5").expect("valid").bounds(), (false, END, 6));
+        assert_eq!(Page::parse(&format!("after={ID}")).expect("valid").bounds(), (false, ID, 21));
+        assert_eq!(Page::parse(&format!("limit=100&before={ID}")).expect("valid").bounds(), (true, ID, 101));
+    }
+
+    #[test]
+    fn what_cannot_be_a_page_is_refused_with_the_parameters_name() {
+        for (query, name) in [
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("limit=x", "limit"),
+            ("limit=", "limit"),
+            ("limit=1&limit=2", "limit"),
+            ("after=x", "after"),
+            ("before=", "before"),
+            ("after=%ff", "after"),
+        ] {
+            let error = Page::parse(query).expect_err(query);
+            assert!(error.message().contains(&format!("`{name}`")), "{query}: {}", error.message());
+        }
+        assert!(Page::parse(&format!("after={ID}&before={ID}")).is_err());
+    }
+
+    #[test]
+    fn a_page_before_a_cursor_is_shown_newest_first_too() {
+        let page = Page::parse(&format!("limit=2&before={ID}")).expect("valid");
+        let list = page.list(vec![1, 2, 3]);
+        assert_eq!((list.data, list.has_more), (vec![2, 1], true));
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql};
+use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use tokio::sync::{Notify, mpsc};
 
 use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
@@ -207,19 +207,31 @@ fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 
 fn run(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Effect> {
     let mut prepared = connection.prepare_cached(stmt.sql.sqlite)?;
-    let params = rusqlite::params_from_iter(&stmt.params);
+    bind(&mut prepared, &stmt.params)?;
     let columns = prepared.column_count();
     if columns == 0 {
-        let changed = prepared.execute(params)? as u64;
+        let changed = prepared.raw_execute()? as u64;
         return Ok(Effect { changed, rows: Vec::new() });
     }
     let mut rows = Vec::new();
-    let mut found = prepared.query(params)?;
+    let mut found = prepared.raw_query();
     while let Some(row) = found.next()? {
         let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
     Ok(Effect { changed: rows.len() as u64, rows })
+}
+
+/// To SQLite `$2` is a name and not a place: it numbers names in the order in
+/// which it meets them.
+fn bind(prepared: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
+    for place in 1..=prepared.parameter_count() {
+        let number = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
+        let value = number.and_then(|number| params.get(number.checked_sub(1)?));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(place, params.len()))?;
+        prepared.raw_bind_parameter(place, value)?;
+    }
+    Ok(())
 }
 
 impl ToSql for Value {

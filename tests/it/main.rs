@@ -6,4 +6,7 @@
 mod harness;
 mod store;
 
+mod credentials;
 mod events_create;
+mod events_read;
+mod isolation;

@@ -3,9 +3,13 @@
 //! Every test is named after the rule it proves and runs as `…::sqlite` and as
 //! `…::postgres`; `./test` provides the PostgreSQL.
 
+mod asking;
 mod harness;
 mod store;
 
+mod authorize;
+mod authorize_order;
+mod authorize_store;
 mod credentials;
 mod events_create;
 mod events_read;

@@ -1,5 +1,6 @@
 //! The running product: what it holds, and the list of its routes.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::auth::Keys;
+use crate::auth::Credentials;
+use crate::auth::password::Hasher;
 use crate::clock::Clock;
 use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
 use crate::oauth::Clients;
+use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
 use crate::{accounts, auth, events, oauth};
@@ -27,8 +30,9 @@ pub struct Parts {
     pub addresses: Addresses,
     pub db: Db,
     pub clock: Clock,
-    pub keys: Keys,
+    pub credentials: Credentials,
     pub clients: Clients,
+    pub hasher: Hasher,
     pub limits: Limits,
     pub metrics: PrometheusHandle,
 }
@@ -69,6 +73,10 @@ impl Addresses {
 pub struct Limits {
     pub authorize: Limit,
     pub register: Limit,
+    pub login_account: Attempts,
+    pub login_address: Attempts,
+    pub token_address: Attempts,
+    exempt_loopback: bool,
 }
 
 impl Limits {
@@ -77,7 +85,23 @@ impl Limits {
         Limits {
             authorize: Limit::new(config.authorize_rate, Duration::from_secs(60), exempt),
             register: Limit::new(config.register_rate, Duration::from_secs(3600), exempt),
+            login_account: Attempts::new(10),
+            login_address: Attempts::new(50),
+            token_address: Attempts::new(300),
+            exempt_loopback: exempt,
         }
+    }
+}
+
+impl Limits {
+    /// Whether what an address does is counted against it.
+    pub fn counts(&self, address: IpAddr) -> bool {
+        !self.exempt_loopback || !address.to_canonical().is_loopback()
+    }
+
+    pub fn sweep(&self, now: i64) {
+        [&self.authorize, &self.register].iter().for_each(|limit| limit.sweep());
+        [&self.login_account, &self.login_address, &self.token_address].iter().for_each(|limit| limit.sweep(now));
     }
 }
 
@@ -89,8 +113,9 @@ impl App {
             addresses,
             db,
             clock,
-            keys: Keys::default(),
+            credentials: Credentials::default(),
             clients: Clients::default(),
+            hasher: Hasher::default(),
             limits,
             metrics,
         }))
@@ -132,6 +157,7 @@ pub fn openapi() -> OpenApi {
 /// Pages for people.
 fn pages() -> Router<App> {
     accounts::setup::router()
+        .merge(accounts::login::router())
         .merge(oauth::consent::router())
         .merge(assets::router())
         .method_not_allowed_fallback(gate::method_not_allowed)

@@ -53,6 +53,10 @@ pub enum Error {
     RestrictedKey,
     /// An access token without the scope.
     InsufficientScope,
+    /// Known, but not allowed.
+    Forbidden {
+        message: String,
+    },
     NotFound {
         message: Cow<'static, str>,
     },
@@ -109,6 +113,7 @@ impl Error {
             Error::InvalidToken => (S::UNAUTHORIZED, "invalid_token"),
             Error::RestrictedKey => (S::UNAUTHORIZED, "restricted_api_key"),
             Error::InsufficientScope => (S::FORBIDDEN, "invalid_permission"),
+            Error::Forbidden { .. } => (S::FORBIDDEN, "invalid_access"),
             Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Error::Conflict { .. } => (S::CONFLICT, "validation_error"),
@@ -125,6 +130,7 @@ impl Error {
             | Error::Missing { message }
             | Error::NotJson { message }
             | Error::BadRequest { message }
+            | Error::Forbidden { message }
             | Error::Conflict { message } => message.into(),
             Error::NotFound { message } => message.as_ref().into(),
             Error::UnsupportedMediaType => {

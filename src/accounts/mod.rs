@@ -1,6 +1,7 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+pub mod login;
 pub mod setup;
 pub mod store;
 
@@ -44,6 +45,18 @@ impl Role {
             Role::Admin => "admin",
             Role::Owner => "owner",
         }
+    }
+}
+
+impl Role {
+    fn from_store(text: &str) -> Result<Role, DbError> {
+        let known = [Role::Member, Role::Admin, Role::Owner].into_iter().find(|role| role.as_str() == text);
+        known.ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
+    }
+
+    /// Who may let an app into the workspace.
+    pub fn may_grant(self) -> bool {
+        self >= Role::Admin
     }
 }
 

@@ -2,7 +2,9 @@
 //! request, bodies, queries, pages of lists, rate limits, assets and docs.
 
 pub mod assets;
+pub mod attempts;
 pub mod docs;
+pub mod form;
 pub mod gate;
 pub mod input;
 pub mod layout;

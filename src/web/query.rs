@@ -77,6 +77,14 @@ impl<'a> Params<'a> {
     }
 }
 
+impl<'a> Params<'a> {
+    /// Every value of a parameter that may be sent several times, as far as it is text.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        let values = self.pairs.iter().filter(|(sent, _)| sent.as_ref() == name.as_bytes());
+        values.filter_map(|(_, value)| value.text().ok()).map(Cow::into_owned).collect()
+    }
+}
+
 impl<'a> Sent<'a> {
     pub fn first(self) -> Option<Value<'a>> {
         match self {

@@ -12,15 +12,16 @@ CREATE TABLE oauth_clients (
     logo_uri TEXT,
     -- open: registered over HTTP; operator: by command; built_in: with the store.
     origin TEXT NOT NULL,
-    verified BOOLEAN NOT NULL,
+    -- The host that an operator vouched for.
+    verified_host TEXT,
     created_at BIGINT NOT NULL,
     disabled_at BIGINT
 );
 
 -- A public client that a widely used command-line tool identifies itself with.
-INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, origin, verified, created_at)
+INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, origin, created_at)
 VALUES ('7136aa0b-625c-4c9c-8820-e9784c8eb141', 'Resend CLI', '["http://127.0.0.1/oauth/callback"]',
-        'full_access emails:send', 'authorization_code refresh_token', 'none', 'built_in', FALSE, 0);
+        'full_access emails:send', 'authorization_code refresh_token', 'none', 'built_in', 0);
 
 CREATE TABLE authorization_requests (
     id TEXT NOT NULL,

@@ -19,7 +19,7 @@ use crate::oauth::Clients;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, auth, events, oauth};
+use crate::{accounts, auth, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -171,8 +171,16 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 
 /// Every statement of every feature, for the test that prepares them all.
 pub fn statements() -> impl Iterator<Item = Sql> {
-    [accounts::store::ALL, auth::store::ALL, events::store::ALL, oauth::store::ALL, system::ALL]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        accounts::store::ALL,
+        auth::store::ALL,
+        events::store::ALL,
+        mail::store::ALL,
+        oauth::grant::ALL,
+        oauth::store::ALL,
+        system::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }

@@ -10,7 +10,6 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use crate::auth::password;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
 
@@ -147,13 +146,12 @@ pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>,
 pub fn new_user(
     clock: &Clock,
     email: &EmailAddress,
-    password: &Password,
+    password_hash: &str,
     workspace: &Workspace,
     role: Role,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let hash = password::hash(password.as_str());
-    let batch = Batch::new().and(store::insert_user(&user, &email.key(), &hash)).and(store::insert_membership(
+    let batch = Batch::new().and(store::insert_user(&user, &email.key(), password_hash)).and(store::insert_membership(
         &workspace.id,
         &user.id,
         role,

@@ -165,17 +165,16 @@ pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<Stor
 
 /// A new key to sign with; those before it sign nothing more.
 pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
-    Batch::new()
-        .and(RETIRE_SIGNING_KEYS.with([now.into()]))
-        .and(INSERT_SIGNING_KEY.with([id.into(), private_key.into(), now.into()]))
+    Batch::new().and(RETIRE_SIGNING_KEYS.with([now.into()])).and(INSERT_SIGNING_KEY.with([
+        id.into(),
+        private_key.into(),
+        now.into(),
+    ]))
 }
 
 /// The workspace and scopes of a grant that still stands, for a token that was
 /// not given back, and the revision they are read under.
-pub(super) async fn find_token_grant(
-    db: &Db,
-    claims: &Claims,
-) -> Result<Option<(String, String, i64)>, DbError> {
+pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<(String, String, i64)>, DbError> {
     let find = FIND_TOKEN_GRANT.with([(&claims.grant).into(), (&claims.client_id).into(), (&claims.jti).into()]);
     let rows = db.read(find).await?;
     rows.first().map(|row| Ok((row.text(0)?, row.text(1)?, row.int(2)?))).transpose()
@@ -192,12 +191,7 @@ pub(super) struct StoredSession {
 pub(super) async fn find_session(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredSession>, DbError> {
     let rows = db.read(FIND_SESSION.with([hash.into()])).await?;
     let read = |row: &Row| {
-        Ok(StoredSession {
-            user_id: row.text(0)?,
-            email: row.text(1)?,
-            created_at: row.int(2)?,
-            seen_at: row.int(3)?,
-        })
+        Ok(StoredSession { user_id: row.text(0)?, email: row.text(1)?, created_at: row.int(2)?, seen_at: row.int(3)? })
     };
     rows.first().map(read).transpose()
 }

@@ -3,7 +3,10 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE,
+    CACHE_CONTROL, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER,
+};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -44,10 +47,19 @@ pub fn failed(error: Error) -> Response {
 
 /// `302 Found`, without a body.
 pub fn found(location: &str) -> Response {
+    redirected(StatusCode::FOUND, location)
+}
+
+/// `303 See Other`: after a form, the browser gets the next address.
+pub fn see_other(location: &str) -> Response {
+    redirected(StatusCode::SEE_OTHER, location)
+}
+
+fn redirected(status: StatusCode, location: &str) -> Response {
     let Ok(location) = HeaderValue::from_str(location) else {
         return failed(Error::Internal);
     };
-    let mut response = StatusCode::FOUND.into_response();
+    let mut response = status.into_response();
     response.headers_mut().insert(LOCATION, location);
     keep_private(response.headers_mut());
     response
@@ -64,4 +76,14 @@ pub fn keep_private(headers: &mut HeaderMap) {
 pub fn readable_by_pages(mut response: Response) -> Response {
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
+}
+
+/// The answer to a browser that asks whether a page of another origin may call.
+pub async fn preflight() -> Response {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_METHODS, "POST"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization, mcp-protocol-version"),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    readable_by_pages((StatusCode::NO_CONTENT, headers).into_response())
 }

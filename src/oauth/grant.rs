@@ -58,12 +58,12 @@ statements! {
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
     OLDER = Sql::both(
         "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified
+                c.name, c.logo_uri, u.email, c.verified_host
          FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
          WHERE g.workspace_id = $1 AND g.id < $2 ORDER BY g.id DESC LIMIT $3");
     NEWER = Sql::both(
         "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified
+                c.name, c.logo_uri, u.email, c.verified_host
          FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
          WHERE g.workspace_id = $1 AND g.id > $2 ORDER BY g.id LIMIT $3");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
@@ -162,16 +162,16 @@ pub struct NewGrant<'a> {
 /// exists; all or nothing.
 pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
     let code = new.code;
-    let mut batch = Batch::new()
-        .and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1))
-        .and(INSERT_GRANT.with([
+    let mut batch = Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(
+        INSERT_GRANT.with([
             new.id.into(),
             (&code.workspace_id).into(),
             (&code.client_id).into(),
             (&code.user_id).into(),
             code.scopes.to_string().into(),
             new.now.into(),
-        ]));
+        ]),
+    );
     if let Some((hash, expires_at)) = &new.refresh {
         batch.push(insert_refresh(hash, new.id, *expires_at));
     }
@@ -221,14 +221,7 @@ pub async fn find_refresh(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredRefre
 
 /// Rotates a refresh token into its successor, if neither it nor the grant was
 /// touched meanwhile.
-pub fn rotate(
-    old: &[u8; 32],
-    successor: &[u8; 32],
-    sealed: &[u8],
-    grant_id: &str,
-    expires_at: i64,
-    now: i64,
-) -> Batch {
+pub fn rotate(old: &[u8; 32], successor: &[u8; 32], sealed: &[u8], grant_id: &str, expires_at: i64, now: i64) -> Batch {
     Batch::new()
         .and(ROTATE.with([old.into(), now.into(), successor.into(), sealed.into()]).expect(1))
         .and(insert_refresh(successor, grant_id, expires_at))
@@ -285,7 +278,7 @@ impl Listed {
             client_name: row.maybe(7, Row::text)?,
             logo_uri: row.maybe(8, Row::text)?,
             approved_by: row.maybe(9, Row::text)?,
-            verified: row.maybe(10, Row::bool)?.unwrap_or(false),
+            verified: row.maybe(10, Row::text)?.is_some(),
         })
     }
 }

@@ -15,6 +15,7 @@ use super::client::{AuthMethod, Grant};
 use super::scope::{Scope, ScopeSet};
 use crate::app::App;
 use crate::config::Registration;
+use crate::error::{Envelope, Error};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
@@ -22,6 +23,7 @@ pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(authorization_server))
         .routes(routes!(protected_resource))
+        .routes(routes!(jwks))
         .route("/.well-known/oauth-protected-resource/{*path}", get(protected_resource))
 }
 
@@ -50,11 +52,14 @@ async fn authorization_server(State(app): State<App>) -> Response {
         "issuer": issuer,
         "authorization_endpoint": format!("{issuer}/oauth/authorize"),
         "token_endpoint": format!("{issuer}/oauth/token"),
+        "revocation_endpoint": format!("{issuer}/oauth/revoke"),
+        "jwks_uri": format!("{issuer}/.well-known/jwks.json"),
         "scopes_supported": ScopeSet::all().iter().map(Scope::as_str).collect::<Vec<_>>(),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": Grant::ALL.map(Grant::as_str),
         "token_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": app.config.oauth_iss,
         "service_documentation": format!("{issuer}/docs"),
@@ -85,6 +90,19 @@ async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUr
         "scopes_supported": [Scope::EmailsSend.as_str()],
         "resource_documentation": format!("{}/docs", base.as_str()),
     }))
+}
+
+/// The keys that sign access tokens
+#[utoipa::path(
+    get, path = "/.well-known/jwks.json", tag = "OAuth", operation_id = "signing_keys",
+    responses(
+        (status = 200, description = "The public keys (RFC 7517).", body = Value),
+        (status = 503, description = "The store is unavailable.", body = Envelope),
+    ),
+    security(()),
+)]
+async fn jwks(State(app): State<App>) -> Result<Response, Error> {
+    Ok(published(app.credentials.signing.published(&app.db, &app.clock).await?))
 }
 
 fn published(document: Value) -> Response {

@@ -54,6 +54,7 @@ use crate::app::App;
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Db, DbError};
 
+pub use answer::OAuthError;
 pub use clients::Clients;
 
 /// How long a person has to decide.

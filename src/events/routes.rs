@@ -98,7 +98,7 @@ pub struct Change {
 #[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct Identifier {
     /// The id or the name of the event, percent-encoded. A name finds its newest definition.
-    #[param(min_length = 1, example = "user.created")]
+    #[param(min_length = 1, example = "order.placed")]
     identifier: String,
 }
 

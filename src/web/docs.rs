@@ -4,7 +4,7 @@
 use utoipa::OpenApi as _;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::{OpenApi, Ref, RefOr};
@@ -45,7 +45,7 @@ pub fn description() -> OpenApi {
     };
     components.add_security_scheme("api_key", bearer("An API key, `re_…`."));
     components.add_security_scheme("oauth", bearer("An OAuth access token."));
-    let id = ObjectBuilder::new().format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)));
+    let id = ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)));
     let header = HeaderBuilder::new().schema(Some(id)).description(Some("Finds this request in the server's log."));
     components.headers.insert(REQUEST_ID.into(), header.build().into());
     description

@@ -12,8 +12,9 @@ use crate::error::Error;
 const DEFAULT: usize = 20;
 const MOST: usize = 100;
 
-/// Greater than every id.
-const END: &str = "~";
+/// Greater than every id, in whatever order a database sorts text: to a
+/// linguistic collation `~` comes before every letter.
+const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /// What a caller wants to see of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

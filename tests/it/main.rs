@@ -1,0 +1,12 @@
+//! The whole product, through its real gate, on both engines.
+//!
+//! Every test is named after the rule it proves and runs as `…::sqlite` and as
+//! `…::postgres`; `./test` provides the PostgreSQL.
+
+mod harness;
+mod store;
+
+mod credentials;
+mod events_create;
+mod events_read;
+mod isolation;

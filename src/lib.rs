@@ -9,6 +9,7 @@ pub mod config;
 pub mod db;
 pub mod error;
 pub mod events;
+pub mod mail;
 pub mod oauth;
 pub mod secret;
 pub mod serve;

@@ -185,10 +185,9 @@ async fn do_chores(app: App) {
     loop {
         ticks.tick().await;
         app.metrics.run_upkeep();
-        app.limits.authorize.sweep();
-        app.limits.register.sweep();
-        if let Err(error) = app.keys.flush(&app.db).await {
-            tracing::warn!(%error, "the last use of keys could not be noted");
+        app.limits.sweep(app.clock.now());
+        if let Err(error) = app.credentials.flush(&app.db).await {
+            tracing::warn!(%error, "the last use of credentials could not be noted");
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");

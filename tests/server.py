@@ -151,7 +151,9 @@ class Server:
     def start(self):
         """Starts the process and returns at once."""
         command = [binary(), "serve", "--listen", f"127.0.0.1:{self.port}", *self.store.args, *self.extra]
-        with self.log.open("ab") as log:
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".old"))  # a thousand starts must not fill the disk
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_env(), cwd=self.store.dir
             )
@@ -246,10 +248,10 @@ class Server:
         self.process.wait()
         Server.running.discard(self.process)
 
-    def tail(self, lines=30):
-        """The end of what the server logged, for a message about a failure."""
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join("  | " + line for line in text.splitlines()[-lines:])
+    def tail(self, lines=20):
+        """The end of what the server logged, and the one before it, for a message about a failure."""
+        logs = [path.read_text(errors="replace") for path in (self.log.with_suffix(".old"), self.log) if path.exists()]
+        return "\n".join("  | " + line for text in logs for line in text.splitlines()[-lines:])
 
 
 def _kill_all():

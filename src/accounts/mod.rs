@@ -1,6 +1,7 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+pub mod login;
 pub mod setup;
 pub mod store;
 
@@ -9,7 +10,6 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use crate::auth::password;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
 
@@ -44,6 +44,18 @@ impl Role {
             Role::Admin => "admin",
             Role::Owner => "owner",
         }
+    }
+}
+
+impl Role {
+    fn from_store(text: &str) -> Result<Role, DbError> {
+        let known = [Role::Member, Role::Admin, Role::Owner].into_iter().find(|role| role.as_str() == text);
+        known.ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
+    }
+
+    /// Who may let an app into the workspace.
+    pub fn may_grant(self) -> bool {
+        self >= Role::Admin
     }
 }
 
@@ -134,13 +146,12 @@ pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>,
 pub fn new_user(
     clock: &Clock,
     email: &EmailAddress,
-    password: &Password,
+    password_hash: &str,
     workspace: &Workspace,
     role: Role,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let hash = password::hash(password.as_str());
-    let batch = Batch::new().and(store::insert_user(&user, &email.key(), &hash)).and(store::insert_membership(
+    let batch = Batch::new().and(store::insert_user(&user, &email.key(), password_hash)).and(store::insert_membership(
         &workspace.id,
         &user.id,
         role,

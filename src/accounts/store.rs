@@ -23,6 +23,18 @@ statements! {
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
+    FIND_LOGIN = Sql::both("SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
+    PASSWORD_OF = Sql::both("SELECT password_hash FROM users WHERE id = $1 AND disabled_at IS NULL");
+    /// The workspaces of a user, the first he joined first.
+    WORKSPACES_OF = Sql::both(
+        "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
+         WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
+    MEMBER_WITH = Sql::both(
+        "SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+         WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role IN ('owner', 'admin')");
+    OWNERS = Sql::both(
+        "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+         WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
     USE_SETUP_LINK = Sql::both("DELETE FROM setup_links WHERE hash = $1");
     DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
@@ -109,4 +121,45 @@ pub fn rename_workspace(id: &str, name: &str) -> Stmt {
 /// faster.
 pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbError> {
     Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
+}
+
+/// The id and password hash of whoever logs in with this address.
+pub(super) async fn find_login(db: &Db, email_key: &str) -> Result<Option<(String, String)>, DbError> {
+    // The store's text holds no NUL; nor does any address.
+    if email_key.contains('\0') {
+        return Ok(None);
+    }
+    let rows = db.read(FIND_LOGIN.with([email_key.into()])).await?;
+    rows.first().map(|row| Ok((row.text(0)?, row.text(1)?))).transpose()
+}
+
+pub(super) async fn password_of(db: &Db, user_id: &str) -> Result<Option<String>, DbError> {
+    let rows = db.read(PASSWORD_OF.with([user_id.into()])).await?;
+    rows.first().map(|row| row.text(0)).transpose()
+}
+
+/// A workspace as one of its members sees it.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    pub workspace: Workspace,
+    pub role: Role,
+}
+
+pub async fn memberships(db: &Db, user_id: &str) -> Result<Vec<Membership>, DbError> {
+    let rows = db.read(WORKSPACES_OF.with([user_id.into()])).await?;
+    let read = |row: &Row| {
+        let workspace = Workspace { id: row.text(0)?, name: row.text(1)? };
+        Ok(Membership { workspace, role: Role::from_store(&row.text(2)?)? })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Holds as long as the user may grant access to the workspace.
+pub fn may_grant(workspace_id: &str, user_id: &str) -> Stmt {
+    MEMBER_WITH.with([workspace_id.into(), user_id.into()])
+}
+
+/// The addresses of a workspace's owners.
+pub async fn owners(db: &Db, workspace_id: &str) -> Result<Vec<String>, DbError> {
+    db.read(OWNERS.with([workspace_id.into()])).await?.iter().map(|row| row.text(0)).collect()
 }

@@ -1,17 +1,10 @@
-//! API keys: `re_` keys that belong to a workspace, kept as hashes, cached.
-
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+//! API keys: `re_` keys that belong to a workspace and are kept as hashes.
 
 use clap::ValueEnum;
-use quick_cache::sync::Cache;
 
-use super::store;
-use crate::clock::{Clock, MINUTE};
-use crate::db::{Db, DbError};
-use crate::error::Error;
-use crate::oauth::scope::Scope;
+use crate::clock::Clock;
+use crate::db::DbError;
+use crate::oauth::scope::{Scope, ScopeSet};
 use crate::secret;
 
 /// What a key may do.
@@ -40,8 +33,12 @@ impl Permission {
         }
     }
 
-    pub(super) fn allows(self, need: Scope) -> bool {
-        self == Permission::FullAccess || need == Scope::EmailsSend
+    /// What a key may do, in the words of scopes.
+    pub(super) fn scopes(self) -> ScopeSet {
+        match self {
+            Permission::FullAccess => Scope::FullAccess.into(),
+            Permission::SendingAccess => Scope::EmailsSend.into(),
+        }
     }
 }
 
@@ -52,6 +49,8 @@ pub struct NewKey {
     pub name: String,
     pub permission: Permission,
     pub secret: String,
+    /// The grant it is made through, with which it will die.
+    pub grant_id: Option<String>,
     pub created_at: i64,
 }
 
@@ -63,6 +62,7 @@ impl NewKey {
             name: name.into(),
             permission,
             secret: format!("re_{}_{}", secret::letters(8), secret::letters(32)),
+            grant_id: None,
             created_at: clock.now(),
         }
     }
@@ -73,79 +73,11 @@ impl NewKey {
 }
 
 /// The readable part of a key, `re_` and eight letters, if it is shaped like one.
-fn prefix_of(secret: &str) -> Option<&str> {
+pub(super) fn prefix_of(secret: &str) -> Option<&str> {
     let rest = secret.strip_prefix("re_")?;
     let (public, private) = rest.split_once('_')?;
     let lettered = |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     (lettered(public, 8) && lettered(private, 32)).then(|| &secret[..11])
-}
-
-/// What is known of a key in use, and under which revision it was learnt.
-#[derive(Debug)]
-pub struct Known {
-    pub id: String,
-    pub workspace_id: String,
-    pub permission: Permission,
-    pub revision: i64,
-    /// When its last use was last noted, so that a busy key is not noted each time.
-    pub(super) noted: AtomicI64,
-}
-
-/// The keys in use. An entry stays good as long as the store's revision is the
-/// one it was read under: whoever uses an entry guards his statement with it.
-pub struct Keys {
-    known: Cache<[u8; 32], Arc<Known>>,
-    /// When keys were last used, on the way to the store.
-    used: Mutex<HashMap<String, i64>>,
-}
-
-impl Default for Keys {
-    fn default() -> Keys {
-        Keys { known: Cache::new(10_000), used: Mutex::default() }
-    }
-}
-
-impl Keys {
-    pub async fn find(&self, db: &Db, secret: &str) -> Result<Arc<Known>, Error> {
-        let hash = secret::hash(secret);
-        match self.known.get(&hash) {
-            Some(known) => Ok(known),
-            None => self.load(db, secret).await,
-        }
-    }
-
-    /// Reads a key from the store, whatever the cache says.
-    pub async fn load(&self, db: &Db, secret: &str) -> Result<Arc<Known>, Error> {
-        let hash = secret::hash(secret);
-        self.known.remove(&hash);
-        let prefix = prefix_of(secret).ok_or(Error::InvalidKey)?;
-        let (known, kept) = store::find_key(db, prefix).await?.ok_or(Error::InvalidKey)?;
-        if !secret::equal(&kept, &hash) {
-            return Err(Error::InvalidKey);
-        }
-        let known = Arc::new(known);
-        self.known.insert(hash, known.clone());
-        Ok(known)
-    }
-
-    /// Notes that a key was used; [`Keys::flush`] brings it to the store.
-    pub fn touch(&self, key: &Known, now: i64) {
-        if now - key.noted.load(Ordering::Relaxed) < MINUTE {
-            return;
-        }
-        key.noted.store(now, Ordering::Relaxed);
-        if let Ok(mut used) = self.used.lock() {
-            used.insert(key.id.clone(), now);
-        }
-    }
-
-    pub async fn flush(&self, db: &Db) -> Result<(), DbError> {
-        let used = self.used.lock().map(|mut used| std::mem::take(&mut *used)).unwrap_or_default();
-        if used.is_empty() {
-            return Ok(());
-        }
-        db.commit(store::touch_keys(&used)).await.map(drop)
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,16 @@ pub enum Clients {
         #[arg(long)]
         json: bool,
     },
+    /// Vouch for a client when it sends people to a host; without --host, no longer
+    Verify {
+        id: String,
+        /// Host, with its port if it has one, as the consent page shows it
+        #[arg(long)]
+        host: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a client; from then on it is unknown
     Delete {
         id: String,
@@ -67,6 +77,7 @@ impl Clients {
                 create(desk, &metadata, json).await
             }
             Clients::List { json } => list(desk, json).await,
+            Clients::Verify { id, host, json } => verify(desk, &id, host.as_deref(), json).await,
             Clients::Delete { id, json } => delete(desk, &id, json).await,
         }
     }
@@ -110,13 +121,25 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> anyhow::Result<()> {
+    match desk.db.commit(store::verify_client(id, host)).await {
+        Ok(_) if as_json => print_json(&json!({"client_id": id, "verified_host": host})),
+        Ok(_) => println!("{id}: {}", host.map_or("not verified".into(), |host| format!("verified for {host}"))),
+        Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn no_such_client(id: &str) -> anyhow::Error {
+    anyhow::anyhow!("{id}: there is no client with this id; `posthorn clients list` shows them")
+}
+
 async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
     match desk.db.commit(store::delete_client(id)).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
         Ok(_) => println!("Deleted the client {id}."),
-        Err(DbError::Unexpected { .. }) => {
-            bail!("{id}: there is no client with this id; `posthorn clients list` shows them")
-        }
+        Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -71,7 +71,8 @@ impl Cli {
                 return serve::serve(self.config).await;
             }
             Some(Command::Openapi) => {
-                println!("{}", app::openapi().to_pretty_json()?);
+                let addresses = serve::addresses(&self.config, self.config.listen)?;
+                println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
             Some(command) => command,

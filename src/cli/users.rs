@@ -84,7 +84,7 @@ async fn create(
         None if store::has_members(&desk.db, &workspace.id).await? => Role::Member,
         None => Role::Owner,
     };
-    let (user, batch) = accounts::new_user(&desk.clock, email, &password, &workspace, role);
+    let (user, batch) = accounts::new_user(&desk.clock, email, &password::hash(password.as_str()), &workspace, role);
     accounts::create_user(&desk.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
     if as_json {
         print_json(&json!({

@@ -222,14 +222,16 @@ fn run(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Effect> {
     Ok(Effect { changed: rows.len() as u64, rows })
 }
 
-/// To SQLite `$2` is a name and not a place: it numbers names in the order in
-/// which it meets them.
+/// Binds by number. To SQLite `$3` is a name, whose position is where it first
+/// stands in the text; to us and to PostgreSQL it is the third parameter.
 fn bind(prepared: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
-    for place in 1..=prepared.parameter_count() {
-        let number = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
-        let value = number.and_then(|number| params.get(number.checked_sub(1)?));
-        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(place, params.len()))?;
-        prepared.raw_bind_parameter(place, value)?;
+    for position in 1..=prepared.parameter_count() {
+        let name = prepared.parameter_name(position).unwrap_or_default();
+        let number: usize = name.trim_start_matches('$').parse().unwrap_or(0);
+        let Some(value) = number.checked_sub(1).and_then(|index| params.get(index)) else {
+            return Err(rusqlite::Error::InvalidParameterName(name.to_owned()));
+        };
+        prepared.raw_bind_parameter(position, value)?;
     }
     Ok(())
 }

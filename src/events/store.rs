@@ -15,13 +15,17 @@ statements! {
          WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     BY_ID = Sql::both(
         "SELECT id, name, schema, created_at, updated_at FROM events WHERE workspace_id = $1 AND id = $2");
-    /// The newest definition of a name is the one in force. Left to itself, SQLite
-    /// walks through all events of the workspace rather than through the index.
+    /// The newest definition of a name is the one in force. `BETWEEN` and not `=`:
+    /// knowing that the name equals $2, SQLite would put $2 into the first
+    /// `substr` as well, and then find no index for it.
+    /// And left to itself, it would walk through the workspace's events.
     BY_NAME = Sql::each(
         "SELECT id, name, schema, created_at, updated_at FROM events INDEXED BY events_by_name
-         WHERE workspace_id = $1 AND name_start = substr($2, 1, 128) AND name = $2 ORDER BY id DESC LIMIT 1",
+         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2
+         ORDER BY id DESC LIMIT 1",
         "SELECT id, name, schema, created_at, updated_at FROM events
-         WHERE workspace_id = $1 AND name_start = substr($2, 1, 128) AND name = $2 ORDER BY id DESC LIMIT 1");
+         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2
+         ORDER BY id DESC LIMIT 1");
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");

@@ -33,20 +33,25 @@ const ATTEMPTS: usize = 4;
 #[utoipa::path(
     get, path = "/oauth/authorize", tag = "OAuth", operation_id = "authorize",
     params(
-        ("client_id" = String, Query, description = "The `client_id` issued at registration."),
+        ("client_id" = String, Query, description = "The `client_id` issued at registration.",
+            example = "7136aa0b-625c-4c9c-8820-e9784c8eb141"),
         ("response_type" = String, Query, description = "Must be `code`.", pattern = "^code$"),
-        ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ."),
-        ("scope" = Option<String>, Query, description = "Space-delimited scopes; omitted, all that the client is registered for."),
-        ("state" = Option<String>, Query, description = "Comes back unchanged.", max_length = 1024),
-        ("code_challenge" = String, Query, description = "Base64url of the SHA-256 of the code verifier.", pattern = "^[A-Za-z0-9_-]{43}$"),
+        ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ.",
+            example = "http://127.0.0.1:9999/oauth/callback"),
+        ("code_challenge" = String, Query, description = "Base64url of the SHA-256 of the code verifier.", pattern = "^[A-Za-z0-9_-]{43}$",
+            example = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
         ("code_challenge_method" = String, Query, description = "Must be `S256`.", pattern = "^S256$"),
+        ("scope" = Option<String>, Query, description = "Scopes, separated by spaces: `full_access`, `emails:send`. Left out: all that the client is registered for."),
+        ("state" = Option<String>, Query, description = "Comes back unchanged.", max_length = 1024),
         ("resource" = Option<String>, Query, description = "RFC 8707; accepted and ignored."),
     ),
     responses(
         (status = 302, description = "To the consent page, or back to the client with an error.",
             headers(("location" = String, description = "Where the browser goes."))),
-        (status = "4XX", description = "The client or its redirect URI cannot be trusted with a redirect.", body = OAuthError),
-        (status = 503, description = "The store cannot be read.", body = OAuthError),
+        (status = 400, description = "The client or its redirect URI cannot be trusted with a redirect.", body = OAuthError,
+            example = json!({"error": "invalid_client", "error_description":
+                "client_id is unknown or disabled; use the client_id issued at registration"})),
+        answer::Failures,
     ),
     security(()),
 )]

@@ -18,18 +18,23 @@ mod answer;
 pub mod authorize;
 mod authorize_route;
 pub mod client;
+mod client_auth;
 mod clients;
 pub mod consent;
 mod destination;
 pub mod fuzzing;
+pub mod grant;
 pub mod metadata;
 mod pages;
 pub mod redirect_uri;
+pub mod refresh;
 pub mod refusal;
 pub mod register;
 pub mod registration;
+pub mod revoke;
 pub mod scope;
 pub mod store;
+pub mod token;
 
 #[cfg(test)]
 mod authorize_tests;
@@ -42,13 +47,14 @@ mod redirect_uri_vectors;
 #[cfg(test)]
 mod registration_tests;
 
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Db, DbError};
 
+pub use answer::OAuthError;
 pub use clients::Clients;
 
 /// How long a person has to decide.
@@ -60,8 +66,17 @@ pub fn routes() -> OpenApiRouter<App> {
             routes!(authorize_route::authorize)
                 .map(|route| route.head(authorize_route::only_get).fallback(authorize_route::only_get)),
         )
-        .routes(routes!(register::register))
+        .routes(preflighted(routes!(register::register)))
+        .routes(preflighted(routes!(token::token)))
+        .routes(preflighted(routes!(revoke::revoke)))
+        .routes(routes!(revoke::list))
+        .routes(routes!(revoke::delete))
         .merge(metadata::router())
+}
+
+/// Lets pages of other origins use a route: a browser asks first.
+fn preflighted(route: UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
+    route.map(|route| route.options(answer::preflight))
 }
 
 /// Deletes the requests that nobody decided in time, a bounded number at once.
@@ -70,7 +85,7 @@ pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
         let swept = db.commit(store::sweep_requests(clock.now())).await?;
         let full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
         if !full {
-            return Ok(());
+            return db.commit(grant::sweep(clock.now())).await.map(drop);
         }
     }
 }

@@ -85,7 +85,6 @@ pub enum Visitor {
         /// Where to log in.
         login_url: Option<String>,
     },
-    #[expect(dead_code, reason = "log-in and decision come with sessions")]
     SignedIn {
         email: String,
         sign_out_url: String,

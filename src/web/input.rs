@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::error::Error;
 
 /// Bodies that are not mail are small.
-const LIMIT: usize = 1 << 20;
+pub const LIMIT: usize = 1 << 20;
 
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_FRAME_OPTIONS,
@@ -89,14 +90,22 @@ pub fn page_leading_away(status: StatusCode, page: &impl Template) -> Response {
     respond(status, page, POLICY_LEADING_AWAY)
 }
 
+/// As [`page`], for one that was rendered before.
+pub fn rendered(html: Bytes) -> Response {
+    with_headers(StatusCode::OK, html, POLICY)
+}
+
 fn respond(status: StatusCode, page: &impl Template, policy: &'static str) -> Response {
-    let html = match page.render() {
-        Ok(html) => html,
+    match page.render() {
+        Ok(html) => with_headers(status, html.into(), policy),
         Err(error) => {
             tracing::error!(%error, "a page could not be rendered");
-            return Error::Internal.into_response();
+            Error::Internal.into_response()
         }
-    };
+    }
+}
+
+fn with_headers(status: StatusCode, html: Bytes, policy: &'static str) -> Response {
     let mut response = (status, Html(html)).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
@@ -194,4 +203,12 @@ pub async fn welcome(app: &App) -> Result<Response, Error> {
         ],
     };
     Ok(page(StatusCode::OK, &content))
+}
+
+#[cfg(test)]
+impl Layout {
+    /// For templates that a test renders without a server.
+    pub fn sample() -> Layout {
+        Layout::below("", "/dashboard".into(), "/".into())
+    }
 }

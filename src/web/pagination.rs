@@ -5,7 +5,7 @@ use http::request::Parts;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::query::{Flaw, Params};
+use super::query::{Flaw, Params, Sent};
 use crate::app::App;
 use crate::error::Error;
 
@@ -110,12 +110,15 @@ impl Page {
     }
 }
 
+/// A parameter that is there, even if it is empty: `limit=` is a mistake, not a
+/// wish for the default.
 fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
-    match params.text(name) {
-        Ok(text) => Ok(Some(text.into_owned())),
-        Err(Flaw::Missing) => Ok(None),
-        Err(flaw) => Err(invalid(format!("The `{name}` parameter {flaw}."))),
-    }
+    let text = match params.sent(name) {
+        Sent::Absent => return Ok(None),
+        Sent::Once(value) => value.text(),
+        Sent::Repeated(_) => Err(Flaw::Repeated),
+    };
+    text.map(|text| Some(text.into_owned())).map_err(|flaw| invalid(format!("The `{name}` parameter {flaw}.")))
 }
 
 fn id(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {

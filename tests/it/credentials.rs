@@ -146,7 +146,7 @@ on_both! {
     async fn the_last_use_of_a_key_is_noted(app: TestApp) {
         let key = app.key(Permission::FullAccess).await;
         app.event(&key.secret, json!({"name": "a"})).await;
-        app.app.keys.flush(&app.app.db).await.expect("noted");
+        app.app.credentials.flush(&app.app.db).await.expect("noted");
         let noted = app.store.value(&format!("SELECT last_used_at FROM api_keys WHERE id = '{}'", key.id)).await;
         assert_eq!(noted, Some(crate::harness::NOW.to_string()));
     }

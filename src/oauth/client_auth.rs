@@ -18,6 +18,9 @@ use crate::error::Error;
 use crate::secret;
 use crate::web::input;
 use crate::web::query::{Params, decode};
+use crate::web::refusals::refusal;
+
+const UNPROVED: &str = "The client is unknown or could not be authenticated";
 
 /// What clients send is small.
 const LIMIT: usize = 16 << 10;
@@ -193,8 +196,7 @@ impl Denied {
             Denied::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
             Denied::Failed(error) => answer::failed(error),
             Denied::Unproved { with_basic } => {
-                let refusal =
-                    Refusal::new(ErrorCode::InvalidClient, "The client is unknown or could not be authenticated");
+                let refusal = Refusal::new(ErrorCode::InvalidClient, UNPROVED);
                 let mut response = answer::refused(StatusCode::UNAUTHORIZED, &refusal);
                 if with_basic {
                     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"oauth\""));
@@ -202,5 +204,17 @@ impl Denied {
                 response
             }
         }
+    }
+}
+
+/// How the description shows a client that could not be authenticated.
+pub struct Unproved;
+
+impl utoipa::IntoResponses for Unproved {
+    fn responses() -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
+        let words = Refusal::new(ErrorCode::InvalidClient, UNPROVED).to_json();
+        let header = http::header::WWW_AUTHENTICATE.to_string();
+        let response = refusal("The client is unknown or could not be authenticated.", "OAuthError", [words], [header]);
+        [("401".to_owned(), response)].into()
     }
 }

@@ -25,6 +25,21 @@ const UNPROVED: &str = "The client is unknown or could not be authenticated";
 /// What clients send is small.
 const LIMIT: usize = 16 << 10;
 
+/// What is read. One of another type than a string is refused: a `scope` that
+/// was not understood must not become all scopes.
+const PARAMETERS: [&str; 10] = [
+    "grant_type",
+    "client_id",
+    "client_secret",
+    "code",
+    "redirect_uri",
+    "code_verifier",
+    "refresh_token",
+    "scope",
+    "token",
+    "token_type_hint",
+];
+
 /// Why a client gets no answer to what it asked.
 pub enum Denied {
     Refused(Refusal),
@@ -95,11 +110,7 @@ impl Fields {
             match value {
                 serde_json::Value::String(text) => drop(fields.insert(name, text)),
                 serde_json::Value::Null => {}
-                _ if ["grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "token"]
-                    .contains(&name.as_str()) =>
-                {
-                    return Err(bad());
-                }
+                _ if PARAMETERS.contains(&name.as_str()) => return Err(bad()),
                 _ => {}
             }
         }

@@ -28,6 +28,7 @@ use crate::web::refusals::{OfCaller, OfQuery};
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct RevokeRequest {
     /// A refresh token or an access token.
+    #[schema(min_length = 1)]
     token: String,
     /// `refresh_token` or `access_token`; not needed, and not believed.
     token_type_hint: Option<String>,

@@ -61,6 +61,7 @@ pub struct Tokens {
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct TokenRequest {
     /// `authorization_code` or `refresh_token`.
+    #[schema(pattern = "^(authorization_code|refresh_token)$")]
     grant_type: String,
     /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,

@@ -25,7 +25,8 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
-        #[arg(long)]
+        // `--role` is taken: it says what a process does.
+        #[arg(id = "user_role", long = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON
         #[arg(long)]

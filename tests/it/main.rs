@@ -4,12 +4,14 @@
 //! `…::postgres`; `./test` provides the PostgreSQL.
 
 mod asking;
+mod binary;
 mod harness;
 mod store;
 
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod cli;
 mod consent;
 mod credentials;
 mod db;

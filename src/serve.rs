@@ -185,7 +185,6 @@ fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &Gra
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {

@@ -9,5 +9,6 @@
 //! | `DELETE /events/{id or name}` | delete it |
 
 pub mod event;
+pub mod fuzzing;
 pub mod routes;
 pub mod store;

@@ -24,7 +24,8 @@ on_both! {
         assert!(key.starts_with("re_") && !key.contains(char::is_whitespace), "{out:?}");
         assert_eq!(store.value("SELECT name FROM workspaces").await.as_deref(), Some("Default"));
 
-        let made = run(&store, &["keys", "create", "--name", "second", "--permission", "sending_access", "--json"], "").json();
+        let made =
+            run(&store, &["keys", "create", "--name", "second", "--permission", "sending_access", "--json"], "").json();
         assert_eq!((&made["name"], &made["permission"]), (&json!("second"), &json!("sending_access")));
         assert_eq!(made["workspace"]["name"], "Default");
 
@@ -47,18 +48,28 @@ on_both! {
     }
 
     async fn issue_2_users_create_list_and_passwd(store: Store) {
-        let out = run(&store, &["users", "create", "--email", "A@Example.com", "--password-stdin"], "correct horse\n").ok();
+        let out =
+            run(&store, &["users", "create", "--email", "A@Example.com", "--password-stdin"], "correct horse\n").ok();
         assert!(out.contains("owner") && out.contains("Default"), "{out}");
-        let second = run(&store, &["users", "create", "--email", "b@example.com", "--password-stdin", "--json"], "battery staple\r\n");
+        let second = run(
+            &store,
+            &["users", "create", "--email", "b@example.com", "--password-stdin", "--json"],
+            "battery staple\r\n",
+        );
         assert_eq!(second.json()["role"], "member");
         let third = ["users", "create", "--email", "c@example.com", "--password-stdin", "--json", "--as", "admin"];
         assert_eq!(run(&store, &third, "battery staple").json()["role"], "admin");
-        let complaint = run(&store, &["users", "create", "--email", "a@example.COM", "--password-stdin"], "correct horse").failed();
+        let complaint =
+            run(&store, &["users", "create", "--email", "a@example.COM", "--password-stdin"], "correct horse").failed();
         assert!(complaint.contains("--email") && complaint.contains("already"), "{complaint}");
-        let complaint = run(&store, &["users", "create", "--email", "d@example.com", "--password-stdin"], "short").failed();
+        let complaint =
+            run(&store, &["users", "create", "--email", "d@example.com", "--password-stdin"], "short").failed();
         assert!(complaint.contains("--password-stdin") && complaint.contains("8 to 512"), "{complaint}");
         let complaint = run(&store, &["users", "create", "--email", "nobody", "--password-stdin"], "").failed();
-        assert!(complaint.contains("--email") && complaint.contains("nobody") && complaint.contains("allowed"), "{complaint}");
+        assert!(
+            complaint.contains("--email") && complaint.contains("nobody") && complaint.contains("allowed"),
+            "{complaint}"
+        );
 
         let hash = "SELECT password_hash FROM users WHERE email_key = 'a@example.com'";
         let before = store.value(hash).await;
@@ -66,7 +77,8 @@ on_both! {
         let after = store.value(hash).await.expect("a hash");
         assert_ne!(before.as_ref(), Some(&after));
         assert!(posthorn::auth::password::verify("another horse", &after));
-        let complaint = run(&store, &["users", "passwd", "--email", "x@example.com", "--password-stdin"], "another horse").failed();
+        let complaint =
+            run(&store, &["users", "passwd", "--email", "x@example.com", "--password-stdin"], "another horse").failed();
         assert!(complaint.contains("x@example.com"), "{complaint}");
 
         let listed = run(&store, &["users", "list", "--json"], "").json();
@@ -75,15 +87,59 @@ on_both! {
     }
 
     async fn issue_2_clients_create_takes_repeated_flags_and_any_grant_set(store: Store) {
-        let out = run(&store, &["clients", "create", "--name", "Both", "--redirect-uri", "https://a.example/1",
-            "--redirect-uri", "http://127.0.0.1/2", "--scope", "emails:send", "--scope", "full_access"], "").ok();
+        let out = run(
+            &store,
+            &[
+                "clients",
+                "create",
+                "--name",
+                "Both",
+                "--redirect-uri",
+                "https://a.example/1",
+                "--redirect-uri",
+                "http://127.0.0.1/2",
+                "--scope",
+                "emails:send",
+                "--scope",
+                "full_access",
+            ],
+            "",
+        )
+        .ok();
         let id = out.trim_end();
         uuid::Uuid::parse_str(id).expect("an id alone on its line");
-        let without = run(&store, &["clients", "create", "--name", "None", "--redirect-uri", "https://a.example/1",
-            "--grant-type", "refresh_token", "--json"], "").json();
+        let without = run(
+            &store,
+            &[
+                "clients",
+                "create",
+                "--name",
+                "None",
+                "--redirect-uri",
+                "https://a.example/1",
+                "--grant-type",
+                "refresh_token",
+                "--json",
+            ],
+            "",
+        )
+        .json();
         assert_eq!(without["grant_types"], json!(["refresh_token"]));
-        let kept = run(&store, &["clients", "create", "--name", "S", "--redirect-uri", "https://a.example/1",
-            "--auth-method", "client_secret_basic"], "").ok();
+        let kept = run(
+            &store,
+            &[
+                "clients",
+                "create",
+                "--name",
+                "S",
+                "--redirect-uri",
+                "https://a.example/1",
+                "--auth-method",
+                "client_secret_basic",
+            ],
+            "",
+        )
+        .ok();
         assert_eq!(kept.lines().count(), 2, "its id and its secret");
 
         let app = TestApp::open(&store, &[]).await;
@@ -92,10 +148,16 @@ on_both! {
             crate::asking::ask(&app, crate::asking::query(id, &[("redirect_uri", Some(redirect))])).await
         };
         ask(id).await.consent();
-        ask(without["client_id"].as_str().expect("an id")).await.returned("https://a.example/1?", "unauthorized_client", "");
+        ask(without["client_id"].as_str().expect("an id")).await.returned(
+            "https://a.example/1?",
+            "unauthorized_client",
+            "",
+        );
 
         for (flag, value, word) in [
-            ("--redirect-uri", "http://evil.example", "redirect"), ("--scope", "openid", "scope"), ("--grant-type", "implicit", "grant"),
+            ("--redirect-uri", "http://evil.example", "redirect"),
+            ("--scope", "openid", "scope"),
+            ("--grant-type", "implicit", "grant"),
             ("--auth-method", "private_key_jwt", "auth"),
         ] {
             let mut args = vec!["clients", "create", "--name", "X", flag, value];
@@ -116,11 +178,17 @@ on_both! {
         let url = store.url();
         let server = Server::start(&["--database-url", &url, "--sqlite-sync", "normal"]);
         let base = format!("http://{}", server.address);
-        assert!(server.greeting.contains(&base) && server.greeting.contains(&format!("{base}/dashboard")), "{}", server.greeting);
+        assert!(
+            server.greeting.contains(&base) && server.greeting.contains(&format!("{base}/dashboard")),
+            "{}",
+            server.greeting
+        );
         let key = run(&store, &["keys", "create", "--name", "beside"], "").ok();
         let bearer = format!("Bearer {}", key.trim_end());
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-        let post = |name: &str| server.request("POST", "/events", &headers, &json!({"name": name}).to_string()).expect("an answer");
+        let post = |name: &str| {
+            server.request("POST", "/events", &headers, &json!({"name": name}).to_string()).expect("an answer")
+        };
         assert!(post("a").starts_with("HTTP/1.1 201"), "{}", post("a"));
         let id = run(&store, &["keys", "list", "--json"], "").json()[0]["id"].as_str().expect("an id").to_owned();
         run(&store, &["keys", "delete", &id], "").ok();
@@ -196,7 +264,10 @@ fn issue_2_settings_that_contradict_each_other_or_the_machine_are_named() {
     let closed = "postgres://nobody@127.0.0.1:1/none";
     for (args, words) in [
         (vec!["--registration", "token"], vec!["--registration-token", "16"]),
-        (vec!["--base-url", "http://a/x", "--dashboard-url", "http://a/x"], vec!["--dashboard-url", "http://a/x", "--base-url"]),
+        (
+            vec!["--base-url", "http://a/x", "--dashboard-url", "http://a/x"],
+            vec!["--dashboard-url", "http://a/x", "--base-url"],
+        ),
         (vec!["--listen", &busy], vec!["--listen", &busy]),
         (vec!["--data-dir", below], vec!["--data-dir", below]),
         (vec!["--database-url", closed], vec!["--database-url", "127.0.0.1:1"]),
@@ -218,7 +289,10 @@ fn issue_2_settings_that_contradict_each_other_or_the_machine_are_named() {
 
 #[test]
 fn a_password_of_the_store_is_never_shown() {
-    let complaint = say(posthorn(&["serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://u:hush-hush@127.0.0.1:1/d"]), "");
+    let complaint = say(
+        posthorn(&["serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://u:hush-hush@127.0.0.1:1/d"]),
+        "",
+    );
     assert!(!complaint.failed().contains("hush-hush"));
     let mut command = posthorn(&["--help"]);
     command.env("POSTHORN_DATABASE_URL", "postgres://u:hush-hush@h/d").env("POSTHORN_SMTP_URL", "smtp://u:hush-hush@h");
@@ -228,9 +302,29 @@ fn a_password_of_the_store_is_never_shown() {
 #[test]
 fn issue_2_help_documents_every_setting_with_its_variable() {
     let help = say(posthorn(&["--help"]), "").ok();
-    for flag in ["listen", "base-url", "dashboard-url", "data-dir", "database-url", "smtp-url", "role", "registration",
-        "registration-token", "oauth-iss", "authorize-rate", "register-rate", "limit-loopback", "trusted-proxies", "write-queue",
-        "sqlite-sync", "readers", "writers", "drain-seconds", "log", "log-format"] {
+    for flag in [
+        "listen",
+        "base-url",
+        "dashboard-url",
+        "data-dir",
+        "database-url",
+        "smtp-url",
+        "role",
+        "registration",
+        "registration-token",
+        "oauth-iss",
+        "authorize-rate",
+        "register-rate",
+        "limit-loopback",
+        "trusted-proxies",
+        "write-queue",
+        "sqlite-sync",
+        "readers",
+        "writers",
+        "drain-seconds",
+        "log",
+        "log-format",
+    ] {
         assert!(help.contains(&format!("--{flag}")), "{flag}");
         assert!(help.contains(&format!("POSTHORN_{}", flag.replace('-', "_").to_uppercase())), "{flag}");
     }

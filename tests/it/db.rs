@@ -45,7 +45,8 @@ on_both! {
                 _ => assert_eq!(result.expect("blameless")[0].changed, 1, "{n}"),
             }
         }
-        let stored: BTreeSet<String> = app.store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
+        let stored: BTreeSet<String> =
+            app.store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
         let expected: BTreeSet<String> =
             (0..=200).filter(|n| *n == 0 || n % 5 > 2).map(|n| format!("event {n}")).collect();
         assert_eq!(stored, expected);
@@ -89,7 +90,8 @@ on_both! {
         let key = app.full_key().await;
         app.event(&key, json!({"name": "before"})).await;
         let lock = app.store.lock("events").await;
-        let posts = join_all((0..40).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send()));
+        let posts =
+            join_all((0..40).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send()));
         let release = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             lock.release().await;
@@ -113,7 +115,9 @@ on_both! {
 
     async fn what_200_callers_write_at_once_is_all_there(app: TestApp) {
         let key = app.full_key().await;
-        let answers = join_all((0..200).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send())).await;
+        let answers =
+            join_all((0..200).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send()))
+                .await;
         let ids: BTreeSet<String> = answers.iter().map(|answer| answer.json()["id"].to_string()).collect();
         assert_eq!((ids.len(), app.count("events").await), (200, 200));
     }
@@ -139,7 +143,11 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
     let mut written = 0;
     for path in files {
         let text = std::fs::read_to_string(&path).expect("a source file");
-        assert!(made(&text) == 0 || text.contains("statements! {"), "{} makes statements beside the macro", path.display());
+        assert!(
+            made(&text) == 0 || text.contains("statements! {"),
+            "{} makes statements beside the macro",
+            path.display()
+        );
         written += made(&text);
     }
     assert_eq!(written, posthorn::app::statements().count(), "app::statements() leaves some out");
@@ -167,8 +175,12 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
 
 /// As an administrator or a failing network would: every connection is gone.
 async fn cut(store: &Store) {
-    store.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND pid <> pg_backend_pid()").await;
+    store
+        .rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -214,7 +226,8 @@ async fn reliability_f8_nothing_acknowledged_is_lost_while_connections_are_cut()
         }
     };
     let (answers, ()) = tokio::join!(posts, cuts);
-    let stored: BTreeSet<String> = store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
+    let stored: BTreeSet<String> =
+        store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
     let mut acknowledged = 0;
     for (n, answer) in &answers {
         match answer.status {

@@ -13,8 +13,23 @@ use crate::store::Store;
 on_both! {
     async fn decisions_2_an_unknown_path_is_404_in_the_envelope(app: TestApp) {
         let key = app.full_key().await;
-        for path in ["/nope", "/events/", "/EVENTS", "/event", "/oauth", "/oauth/", "/oauth/authorize/", "/.well-known/x", "/events%2fa",
-            "/healthz/x", "/%ff", "/..", "/events/%ff", "/assets/none.css", "/assets/%ff"] {
+        for path in [
+            "/nope",
+            "/events/",
+            "/EVENTS",
+            "/event",
+            "/oauth",
+            "/oauth/",
+            "/oauth/authorize/",
+            "/.well-known/x",
+            "/events%2fa",
+            "/healthz/x",
+            "/%ff",
+            "/..",
+            "/events/%ff",
+            "/assets/none.css",
+            "/assets/%ff",
+        ] {
             app.get(path).key(&key).send().await.refused(404, "not_found");
         }
         for path in ["/dashboard/nope", "/dashboard/%ff", "/dashboard/oauth/authorize"] {
@@ -27,7 +42,8 @@ on_both! {
         let description = app.get("/openapi.json").send().await.json();
         for (path, methods) in description["paths"].as_object().expect("paths") {
             let target = path.replace(['{', '}'], "");
-            let offered: Vec<String> = methods.as_object().expect("methods").keys().map(|name| name.to_uppercase()).collect();
+            let offered: Vec<String> =
+                methods.as_object().expect("methods").keys().map(|name| name.to_uppercase()).collect();
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND"] {
                 if offered.iter().any(|offer| offer == method) {
                     continue;
@@ -153,8 +169,10 @@ on_both! {
             let page = answer.location().strip_prefix("https://host.example").expect("our host").to_owned();
             assert!(page.starts_with(&format!("{base}/dashboard/oauth/authorize/")), "{page}");
             assert_eq!(app.get(&page).send().await.status, 200);
-            assert_eq!(app.get(format!("{base}/dashboard/nope")).send().await.header("content-type"),
-                Some("text/html; charset=utf-8"));
+            assert_eq!(
+                app.get(format!("{base}/dashboard/nope")).send().await.header("content-type"),
+                Some("text/html; charset=utf-8")
+            );
         }
     }
 
@@ -162,7 +180,8 @@ on_both! {
         let settings = ["--base-url=https://api.example", "--dashboard-url=https://dash.example"];
         let app = TestApp::open(&store, &settings).await;
         let client = app.client_for(CALLBACK).await;
-        let answer = app.get(format!("/oauth/authorize?{}", query(&client, &[]))).header("host", "api.example").send().await;
+        let answer =
+            app.get(format!("/oauth/authorize?{}", query(&client, &[]))).header("host", "api.example").send().await;
         let page = answer.location().strip_prefix("https://dash.example").expect("the dashboard's host").to_owned();
         assert_eq!(app.get(&page).header("host", "dash.example").send().await.status, 200);
         assert_eq!(app.get(&page).header("host", "DASH.example").send().await.status, 200);

@@ -61,7 +61,9 @@ on_both! {
 
     async fn issue_2_a_store_of_a_newer_version_is_refused_by_name(store: Store) {
         drop(open(&store).await.expect("opened"));
-        store.run("INSERT INTO posthorn_migrations (position, name, fingerprint) VALUES (9999, '9999_future', 'x')").await;
+        store
+            .run("INSERT INTO posthorn_migrations (position, name, fingerprint) VALUES (9999, '9999_future', 'x')")
+            .await;
         let message = open(&store).await.err().expect("refused");
         assert!(message.contains("newer Posthorn") && message.contains("9999_future"), "{message}");
     }

@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod app;
 pub mod auth;
+pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;

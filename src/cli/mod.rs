@@ -151,3 +151,32 @@ fn print_table(headings: &[&str], rows: &[Vec<String>]) {
 fn print_json(value: &Value) {
     println!("{value:#}");
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, CommandFactory};
+
+    use super::*;
+
+    /// Settings are global: an argument of the same name would take their values.
+    #[test]
+    fn no_command_has_an_argument_named_like_a_setting() {
+        let settings = Config::augment_args(clap::Command::new("settings"));
+        let taken: Vec<_> = settings.get_arguments().map(|setting| setting.get_id()).collect();
+        let mut commands: Vec<clap::Command> = Cli::command().get_subcommands().cloned().collect();
+        while let Some(command) = commands.pop() {
+            for argument in command.get_arguments() {
+                assert!(!taken.contains(&argument.get_id()), "{} --{}", command.get_name(), argument.get_id());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
+
+    #[test]
+    fn a_user_is_created_with_or_without_a_role() {
+        let command = ["posthorn", "users", "create", "--email", "a@example.com", "--password-stdin"];
+        for more in [&[][..], &["--as", "admin"]] {
+            Cli::try_parse_from(command.iter().chain(more)).expect("is understood");
+        }
+    }
+}

@@ -19,7 +19,7 @@ use crate::oauth::Clients;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, auth, events, mail, oauth};
+use crate::{accounts, api_keys, auth, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -147,6 +147,7 @@ impl App {
 /// listed here is described in `/openapi.json`.
 fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
+        .merge(api_keys::routes::router())
         .merge(events::routes::router())
         .merge(oauth::routes())
         .merge(system::routes())
@@ -161,9 +162,11 @@ pub fn openapi(base: &str) -> OpenApi {
 
 /// Pages for people.
 fn pages() -> Router<App> {
-    accounts::setup::router()
-        .merge(accounts::login::router())
-        .merge(oauth::consent::router())
+    accounts::pages()
+        .merge(api_keys::pages::router())
+        .merge(events::pages::router())
+        .merge(mail::pages::router())
+        .merge(oauth::pages())
         .merge(assets::router())
         .method_not_allowed_fallback(gate::method_not_allowed)
         .fallback(gate::no_such_page)
@@ -178,6 +181,7 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 pub fn statements() -> impl Iterator<Item = Sql> {
     [
         accounts::store::ALL,
+        api_keys::store::ALL,
         auth::store::ALL,
         events::store::ALL,
         mail::store::ALL,

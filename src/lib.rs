@@ -1,6 +1,7 @@
 //! Posthorn: an e-mail platform that people run themselves.
 
 pub mod accounts;
+pub mod api_keys;
 pub mod app;
 pub mod auth;
 pub mod automations;

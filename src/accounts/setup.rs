@@ -13,9 +13,9 @@ use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db};
 use crate::error::Error;
 use crate::secret;
+use crate::web::input;
 use crate::web::layout::{self, Field, Layout};
 use crate::web::query::Params;
-use crate::web::input;
 
 /// Links that nobody followed are forgotten after this long.
 const LIFETIME: i64 = 30 * 24 * HOUR;

@@ -108,12 +108,13 @@ impl Limits {
 impl App {
     pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
         let limits = Limits::new(&config);
+        let credentials = Credentials::new(config.secret.as_deref());
         App(Arc::new(Parts {
             config,
             addresses,
             db,
             clock,
-            credentials: Credentials::default(),
+            credentials,
             clients: Clients::default(),
             hasher: Hasher::default(),
             limits,

@@ -2,7 +2,7 @@
 //! logged in. A request is decided once, by the session that opened it first.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
@@ -25,6 +25,7 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
+use crate::web::gate::Sender;
 use crate::web::layout::{self, Layout, Link, Stamp};
 
 pub fn router() -> Router<App> {
@@ -61,8 +62,15 @@ impl From<Error> for Closed {
     }
 }
 
-async fn show(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn show(
+    State(app): State<App>,
+    Extension(Sender(sender)): Extension<Sender>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let shown = async {
+        // Whoever guesses ids does not get far.
+        app.limits.authorize.check(sender)?;
         let visitor = session::find(&app, &headers).await?;
         let open = find(&app, &id, visitor.as_ref()).await?;
         let visitor = match &visitor {

@@ -166,7 +166,7 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
             name: open.client.name.clone(),
             id: open.client.id.clone(),
             verified: open.client.is_verified_for(&open.request.redirect_uri),
-            registered: Stamp::new(open.client.created_at),
+            registered: (open.client.created_at > 0).then(|| Stamp::new(open.client.created_at)),
         },
         redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind.into() },
         scopes: open.request.scopes.iter().map(ScopeWords::from).collect(),

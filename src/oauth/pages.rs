@@ -25,7 +25,8 @@ pub struct ClientFacts {
     pub id: String,
     /// For the redirect in use, not for the client as a whole.
     pub verified: bool,
-    pub registered: Stamp,
+    /// `None` for a client that comes with the product.
+    pub registered: Option<Stamp>,
 }
 
 pub struct RedirectFacts {

@@ -43,7 +43,7 @@ pub fn described(app: &App, description: &OpenApi) -> Router<App> {
         .merge(assets::router())
 }
 
-/// Is the process alive
+/// Ask whether the process lives
 ///
 /// Answers without touching the store: a failure means that the process should be restarted.
 #[utoipa::path(
@@ -55,7 +55,7 @@ async fn healthz() -> Response {
     ([(CACHE_CONTROL, "no-store")], Json(Health { status: "ok" })).into_response()
 }
 
-/// Does the store take writes
+/// Ask whether the store takes writes
 ///
 /// Commits a write that changes nothing: a failure means that requests should go elsewhere for now.
 #[utoipa::path(
@@ -74,7 +74,7 @@ async fn readyz(State(app): State<App>) -> Result<Response, Error> {
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
-/// What the server does, in numbers
+/// Read the metrics
 ///
 /// Counters and durations in the text format of Prometheus.
 #[utoipa::path(

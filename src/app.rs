@@ -19,7 +19,7 @@ use crate::oauth::Clients;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, auth, events, mail, oauth};
+use crate::{accounts, api_keys, auth, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -125,8 +125,11 @@ impl App {
     pub fn site(&self) -> gate::Site {
         let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
         let (api, description) = api();
-        let api = api.merge(system::router(description)).method_not_allowed_fallback(gate::method_not_allowed);
-        let main = nested(base, api.fallback(gate::not_found)).merge(oauth::metadata::outside(base));
+        let description = docs::finished(description, self.addresses.base.as_str());
+        let api = api.merge(system::described(self, &description));
+        let api = api.method_not_allowed_fallback(gate::method_not_allowed).fallback(gate::not_found);
+        let outside = oauth::metadata::outside(base).method_not_allowed_fallback(gate::method_not_allowed);
+        let main = nested(base, api).merge(outside);
         let pages = nested(dashboard, pages());
         let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
         if !self.addresses.share_a_host() {
@@ -144,21 +147,26 @@ impl App {
 /// listed here is described in `/openapi.json`.
 fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
+        .merge(api_keys::routes::router())
         .merge(events::routes::router())
         .merge(oauth::routes())
+        .merge(system::routes())
         .split_for_parts()
 }
 
-/// The API's description, as `/openapi.json` and `posthorn openapi` show it.
-pub fn openapi() -> OpenApi {
-    docs::finished(api().1)
+/// The API's description, as `/openapi.json` and `posthorn openapi` show it, of
+/// a server at `base`.
+pub fn openapi(base: &str) -> OpenApi {
+    docs::finished(api().1, base)
 }
 
 /// Pages for people.
 fn pages() -> Router<App> {
-    accounts::setup::router()
-        .merge(accounts::login::router())
-        .merge(oauth::consent::router())
+    accounts::pages()
+        .merge(api_keys::pages::router())
+        .merge(events::pages::router())
+        .merge(mail::pages::router())
+        .merge(oauth::pages())
         .merge(assets::router())
         .method_not_allowed_fallback(gate::method_not_allowed)
         .fallback(gate::no_such_page)
@@ -173,6 +181,7 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 pub fn statements() -> impl Iterator<Item = Sql> {
     [
         accounts::store::ALL,
+        api_keys::store::ALL,
         auth::store::ALL,
         events::store::ALL,
         mail::store::ALL,

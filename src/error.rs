@@ -78,6 +78,7 @@ pub enum Error {
 pub struct Envelope {
     /// The HTTP status, again.
     #[serde(rename = "statusCode")]
+    #[schema(minimum = 400, maximum = 599)]
     pub status_code: u16,
     /// The kind of error, for programs.
     pub name: &'static str,
@@ -96,6 +97,11 @@ impl Error {
 
     pub fn status(&self) -> StatusCode {
         self.parts().0
+    }
+
+    pub fn envelope(&self) -> Envelope {
+        let (status, name) = self.parts();
+        Envelope { status_code: status.as_u16(), name, message: self.message().into_owned() }
     }
 
     fn parts(&self) -> (StatusCode, &'static str) {
@@ -162,7 +168,8 @@ impl Error {
         }
     }
 
-    fn headers(&self) -> Vec<(header::HeaderName, String)> {
+    /// The headers that come with the envelope.
+    pub fn headers(&self) -> Vec<(header::HeaderName, String)> {
         match self {
             Error::Unauthenticated { metadata } => {
                 vec![(header::WWW_AUTHENTICATE, format!("Bearer resource_metadata=\"{metadata}\""))]
@@ -198,9 +205,7 @@ impl From<DbError> for Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let (status, name) = self.parts();
-        let envelope = Envelope { status_code: status.as_u16(), name, message: self.message().into_owned() };
-        let mut response = (status, Json(envelope)).into_response();
+        let mut response = (self.status(), Json(self.envelope())).into_response();
         for (name, value) in self.headers() {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);

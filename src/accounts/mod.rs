@@ -1,17 +1,27 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+pub mod desk;
+mod home;
 pub mod login;
+mod password;
 pub mod setup;
 pub mod store;
 
 use std::fmt;
 use std::str::FromStr;
 
+use axum::Router;
 use clap::ValueEnum;
 
+use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+
+/// The pages of accounts.
+pub fn pages() -> Router<App> {
+    setup::router().merge(login::router()).merge(desk::router()).merge(home::router()).merge(password::router())
+}
 
 /// The workspace that a new instance gets when nobody named one.
 pub const FIRST_WORKSPACE: &str = "Default";

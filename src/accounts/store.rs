@@ -20,6 +20,9 @@ statements! {
     ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
     MEMBERS = Sql::both("SELECT COUNT(*) FROM memberships WHERE workspace_id = $1");
     SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1");
+    CHANGE_PASSWORD = Sql::both("UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2");
+    PASSWORD_IS = Sql::both("SELECT 1 FROM users WHERE id = $1 AND password_hash = $2");
+    END_SESSIONS = Sql::both("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)");
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
@@ -96,8 +99,20 @@ pub async fn has_members(db: &Db, workspace_id: &str) -> Result<bool, DbError> {
     Ok(rows.first().map_or(Ok(0), |row| row.int(0))? > 0)
 }
 
+/// Gives a user another password, and signs him out everywhere.
 pub fn set_password(email_key: &str, hash: &str) -> Batch {
-    SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1).into()
+    let set = SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1);
+    Batch::from(set).and(END_SESSIONS.with([email_key.into()]))
+}
+
+/// Changes a password, if it is still the one that was shown.
+pub(super) fn change_password(user_id: &str, kept: &str, hash: &str) -> Batch {
+    CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
+}
+
+/// Holds as long as the password is not changed.
+pub(super) fn password_is(user_id: &str, kept: &str) -> Stmt {
+    PASSWORD_IS.with([user_id.into(), kept.into()])
 }
 
 pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {

@@ -37,7 +37,7 @@ pub enum Users {
         #[arg(long)]
         json: bool,
     },
-    /// Change a user's password
+    /// Change a user's password and sign him out everywhere
     Passwd {
         #[arg(long)]
         email: EmailAddress,
@@ -124,7 +124,7 @@ async fn passwd(desk: &Desk, email: &EmailAddress, as_json: bool) -> anyhow::Res
     let hash = password::hash(read_password()?.as_str());
     match desk.db.commit(store::set_password(&email.key(), &hash)).await {
         Ok(_) if as_json => print_json(&json!({"email": email.as_str(), "changed": true})),
-        Ok(_) => println!("Changed the password of {}.", email.as_str()),
+        Ok(_) => println!("Changed the password of {}, who is signed out everywhere.", email.as_str()),
         Err(DbError::Unexpected { .. }) => bail!("--email {}: there is no user with this address", email.as_str()),
         Err(error) => return Err(error.into()),
     }

@@ -1,6 +1,8 @@
 //! How OAuth's endpoints answer: their own error shape, redirects, and the
 //! headers that keep both out of caches and referrers.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -9,16 +11,20 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Response as Described};
+use utoipa::{IntoResponses, ToSchema};
 
 use super::refusal::{ErrorCode, Refusal};
 use crate::error::Error;
+use crate::web::refusals::refusal;
 
 /// The shape of an OAuth error (RFC 6749, section 5.2).
 #[derive(Serialize, ToSchema)]
 #[schema(as = OAuthError)]
 pub struct OAuthError {
+    /// The kind of error, for programs.
     error: &'static str,
+    /// What is wrong and what is allowed, for developers.
     error_description: String,
 }
 
@@ -32,17 +38,23 @@ pub fn refused(status: StatusCode, refusal: &Refusal) -> Response {
 
 /// A problem of ours, said in OAuth's words.
 pub fn failed(error: Error) -> Response {
-    let (code, retry) = match &error {
+    let (refusal, retry) = reworded(&error);
+    let mut response = refused(error.status(), &refusal);
+    if let Some(seconds) = retry {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The refusal that says what an error says, and after how long to try again.
+fn reworded(error: &Error) -> (Refusal, Option<u64>) {
+    let (code, retry) = match error {
         Error::RateLimited { retry_after } => (ErrorCode::TooManyRequests, Some(*retry_after)),
         Error::Unavailable => (ErrorCode::TemporarilyUnavailable, Some(1)),
         Error::Internal => (ErrorCode::ServerError, None),
         _ => (ErrorCode::InvalidRequest, None),
     };
-    let mut response = refused(error.status(), &Refusal::new(code, error.message().into_owned()));
-    if let Some(seconds) = retry {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
-    response
+    (Refusal::new(code, error.message().into_owned()), retry)
 }
 
 /// `302 Found`, without a body.
@@ -86,4 +98,38 @@ pub async fn preflight() -> Response {
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     readable_by_pages((StatusCode::NO_CONTENT, headers).into_response())
+}
+
+/// The failures that every endpoint of OAuth describes.
+pub struct Failures;
+
+/// The failures of an endpoint that reads a body.
+pub struct BodyFailures;
+
+impl IntoResponses for Failures {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        described([
+            ("Too many requests from this address.", Error::RateLimited { retry_after: 7 }),
+            ("A defect on our side; nothing was stored.", Error::Internal),
+            ("The store cannot serve now; nothing was stored.", Error::Unavailable),
+        ])
+    }
+}
+
+impl IntoResponses for BodyFailures {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        described([
+            ("The body did not arrive in time.", Error::TooSlow),
+            ("The body is too large.", Error::TooLarge { limit: super::register::LIMIT }),
+        ])
+    }
+}
+
+fn described<const N: usize>(failures: [(&str, Error); N]) -> BTreeMap<String, RefOr<Described>> {
+    let one = |(sentence, error): (&str, Error)| {
+        let (words, retry) = reworded(&error);
+        let header = retry.map(|_| RETRY_AFTER.to_string());
+        (error.status().as_str().to_owned(), refusal(sentence, "OAuthError", [words.to_json()], header))
+    };
+    failures.into_iter().map(one).collect()
 }

@@ -9,9 +9,11 @@ use http::{HeaderMap, StatusCode};
 
 use super::authorize::{Callback, PendingRequest};
 use super::client::Client;
-use super::destination::Destination;
+use super::destination::{Destination, DestinationKind};
 use super::grant::{self, CODE_LIFETIME, Code};
-use super::pages::{ClientFacts, ConsentPage, ProblemPage, RedirectFacts, ScopeWords, Visitor, WorkspaceChoice};
+use super::pages::{
+    ClientFacts, ConsentPage, ProblemPage, RedirectFacts, ReturnPage, ScopeWords, Visitor, WorkspaceChoice,
+};
 use super::refusal::Refusal;
 use super::scope::{Scope, ScopeSet};
 use super::{answer, store};
@@ -177,15 +179,48 @@ async fn decide(State(app): State<App>, Path(id): Path<String>, headers: HeaderM
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
-        let location = settle(&app, &open, &session, &form).await?;
-        Ok(answer::see_other(&location))
+        let outcome = settle(&app, &open, &session, &form).await?;
+        Ok(lead_back(&app, &open, outcome))
     };
     decided.await.unwrap_or_else(|closed| explain(&app, closed))
 }
 
+/// What a decision came to: the callback, and the code in it if there is one.
+struct Outcome {
+    location: String,
+    code: Option<String>,
+}
+
+impl Outcome {
+    fn refused(location: String) -> Outcome {
+        Outcome { location, code: None }
+    }
+}
+
+/// Sends the browser to the app. One that hands an app's own scheme over to the
+/// app is left with an empty page, so it gets one that can be read, with a link.
+fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
+    let destination = Destination::of(&open.request.redirect_uri);
+    if destination.kind != DestinationKind::CustomScheme {
+        return answer::see_other(&outcome.location);
+    }
+    let approved = outcome.code.is_some();
+    let page = ReturnPage {
+        layout: Layout::dashboard(app),
+        postmark: if approved { "SENT" } else { "DENIED" },
+        approved,
+        client_name: open.client.name.clone(),
+        host: destination.shown.to_owned(),
+        href: outcome.location,
+        code: outcome.code,
+        automatic: true,
+    };
+    layout::page(StatusCode::OK, &page)
+}
+
 /// Where the browser goes after the decision. What the form says of client,
 /// redirect and scopes beyond those asked for is not looked at.
-async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<String, Closed> {
+async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
     let decision = grant::decide(&open.id, &session.hash, app.clock.now());
@@ -199,24 +234,25 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
         }
     };
     let refusal = open.request.recheck(&open.client).err();
-    let (batch, location) = match (approved, refusal) {
-        (Some(_), Some(refusal)) => (Batch::from(decision), callback.error(&refusal)),
-        (None, _) => (Batch::from(decision), callback.error(&Refusal::access_denied())),
+    let refused = |refusal: &Refusal| Outcome::refused(callback.error(refusal));
+    let (batch, outcome) = match (approved, refusal) {
+        (Some(_), Some(refusal)) => (Batch::from(decision), refused(&refusal)),
+        (None, _) => (Batch::from(decision), refused(&Refusal::access_denied())),
         (Some(code), None) => {
             let secret = secret::token();
             let batch = Batch::from(decision)
                 .and(grant::insert_code(&secret::hash(&secret), &code))
                 .when(may_grant(&code.workspace_id, &code.user_id));
-            (batch, callback.code(&secret))
+            (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
         }
     };
     match app.db.commit(batch).await {
-        Ok(_) => Ok(location),
+        Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
-            Ok(callback.error(&Refusal::server_error()))
+            Ok(refused(&Refusal::server_error()))
         }
     }
 }

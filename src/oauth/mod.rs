@@ -15,6 +15,7 @@
 //! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
+mod apps;
 pub mod authorize;
 mod authorize_route;
 pub mod client;
@@ -47,14 +48,17 @@ mod redirect_uri_vectors;
 #[cfg(test)]
 mod registration_tests;
 
+use axum::Router;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::clock::{Clock, MINUTE};
-use crate::db::{Db, DbError};
+use crate::db::{Batch, Db, DbError};
 
+pub use answer::OAuthError;
 pub use clients::Clients;
+pub use grant::tally;
 
 /// How long a person has to decide.
 pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
@@ -71,6 +75,16 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(revoke::list))
         .routes(routes!(revoke::delete))
         .merge(metadata::router())
+}
+
+/// The pages of consent and of what came of it.
+pub fn pages() -> Router<App> {
+    consent::router().merge(apps::router())
+}
+
+/// Ends whatever a user has let apps do, in every workspace.
+pub fn end_grants_of(user_id: &str, now: i64) -> Batch {
+    grant::revoke_of(user_id, grant::Reason::Dashboard, now)
 }
 
 /// Lets pages of other origins use a route: a browser asks first.

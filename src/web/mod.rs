@@ -11,4 +11,7 @@ pub mod layout;
 pub mod limit;
 pub mod pagination;
 pub mod query;
+pub mod reference;
+pub mod refusals;
+pub mod shell;
 pub mod system;

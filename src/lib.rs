@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod api_keys;
 pub mod app;
 pub mod auth;
+pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -32,6 +32,11 @@ const CHORES: Duration = Duration::from_secs(5);
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
+    serve_behind(config, Gate::new).await
+}
+
+/// As [`serve`], behind a gate of the caller's choice.
+pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> anyhow::Result<()> {
     config.check()?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -48,9 +53,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         stop.await;
         return Ok(());
     }
+    let gate = Arc::new(gate(app.clone()));
+    let drain = Duration::from_secs(app.config.drain_seconds);
     let failed = app.db.clone();
     tokio::select! {
-        done = answer(listener, Arc::new(Gate::new(app.clone())), stop, Duration::from_secs(app.config.drain_seconds)) => done,
+        done = answer(listener, gate, stop, drain) => done,
         () = failed.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
     }
 }

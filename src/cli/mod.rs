@@ -48,14 +48,7 @@ enum Command {
 
 impl Cli {
     pub fn run(self) -> ExitCode {
-        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("posthorn: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
-        match runtime.block_on(self.run_command()) {
+        match block_on(self.run_command()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("posthorn: {error:#}");
@@ -91,9 +84,14 @@ impl Cli {
     }
 }
 
+/// Runs the process's one task on a thread for every core.
+pub fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(task)
+}
+
 /// One line a request and a word on what goes wrong, on standard error; written
 /// by a thread of its own, so that a slow terminal does not slow the answers.
-fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
+pub fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
     let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
     let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default().lossy(false).finish(writer);
     let filter = tracing_subscriber::EnvFilter::new(&config.log);
@@ -150,4 +148,33 @@ fn print_table(headings: &[&str], rows: &[Vec<String>]) {
 
 fn print_json(value: &Value) {
     println!("{value:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, CommandFactory};
+
+    use super::*;
+
+    /// Settings are global: an argument of the same name would take their values.
+    #[test]
+    fn no_command_has_an_argument_named_like_a_setting() {
+        let settings = Config::augment_args(clap::Command::new("settings"));
+        let taken: Vec<_> = settings.get_arguments().map(|setting| setting.get_id()).collect();
+        let mut commands: Vec<clap::Command> = Cli::command().get_subcommands().cloned().collect();
+        while let Some(command) = commands.pop() {
+            for argument in command.get_arguments() {
+                assert!(!taken.contains(&argument.get_id()), "{} --{}", command.get_name(), argument.get_id());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
+
+    #[test]
+    fn a_user_is_created_with_or_without_a_role() {
+        let command = ["posthorn", "users", "create", "--email", "a@example.com", "--password-stdin"];
+        for more in [&[][..], &["--as", "admin"]] {
+            Cli::try_parse_from(command.iter().chain(more)).expect("is understood");
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
-        #[arg(long)]
+        #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON
         #[arg(long)]

@@ -21,14 +21,21 @@ use crate::secret;
 use crate::web::gate::Sender;
 use crate::web::input::Id;
 use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfCaller, OfQuery};
 
 /// What to give back.
 #[derive(ToSchema)]
+#[schema(example = json!({"token": "the token to give back", "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141"}))]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct RevokeRequest {
+    /// A refresh token or an access token.
+    #[schema(min_length = 1)]
     token: String,
+    /// `refresh_token` or `access_token`; not needed, and not believed.
     token_type_hint: Option<String>,
+    /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,
+    /// Of a client registered for `client_secret_post`.
     client_secret: Option<String>,
 }
 
@@ -41,8 +48,9 @@ pub struct RevokeRequest {
     request_body(content((RevokeRequest = "application/x-www-form-urlencoded"), (RevokeRequest = "application/json"))),
     responses(
         (status = 200, description = "The token is worth nothing now."),
-        (status = "4XX", description = "An OAuth error; the description says why.", body = OAuthError),
-        (status = 503, description = "The store is unavailable.", body = OAuthError),
+        (status = 400, description = "The request is malformed.", body = OAuthError,
+            example = json!({"error": "invalid_request", "error_description": "token is missing"})),
+        client_auth::Unproved, answer::Failures, answer::BodyFailures,
     ),
     security(()),
 )]
@@ -153,8 +161,7 @@ pub struct Revoked {
     params(PageParams),
     responses(
         (status = 200, description = "The grants.", body = List<Item>),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable.", body = Envelope),
+        OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
@@ -172,8 +179,9 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     params(("id" = String, Path, description = "The id of the grant.", format = Uuid)),
     responses(
         (status = 200, description = "The grant has ended.", body = Revoked),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable; nothing was changed.", body = Envelope),
+        OfCaller,
+        (status = 404, description = "The workspace has no such grant, or it has ended before.", body = Envelope),
+        (status = 422, description = "The id is not a UUID.", body = Envelope),
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]

@@ -3,10 +3,18 @@
 //! Every test is named after the rule it proves and runs as `…::sqlite` and as
 //! `…::postgres`; `./test` provides the PostgreSQL.
 
+mod asking;
 mod harness;
 mod store;
 
+mod authorize;
+mod authorize_order;
+mod authorize_store;
+mod consent;
 mod credentials;
 mod events_create;
 mod events_read;
 mod isolation;
+mod limits;
+mod register;
+mod setup;

@@ -100,9 +100,7 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
             Some(answer::found(&format!("{dashboard}/oauth/authorize/{id}")))
         }
         Ok(Ok(None)) => None,
-        Ok(Err(refusal)) if refusal.error() == ErrorCode::ServerError => {
-            Some(answer::found(&callback.error(&refusal)))
-        }
+        Ok(Err(refusal)) if refusal.error() == ErrorCode::ServerError => Some(answer::found(&callback.error(&refusal))),
         Ok(Err(refusal)) => up_to_date(app, known, answer::found(&callback.error(&refusal))).await,
         Err(_) => {
             tracing::error!("an authorization request panicked");

@@ -19,6 +19,7 @@ pub mod authorize;
 mod authorize_route;
 pub mod client;
 mod client_auth;
+pub mod client_document;
 mod clients;
 pub mod consent;
 mod destination;
@@ -55,6 +56,7 @@ use crate::clock::{Clock, MINUTE};
 use crate::db::{Db, DbError};
 
 pub use answer::OAuthError;
+pub use client_document::Documents;
 pub use clients::Clients;
 
 /// How long a person has to decide.
@@ -85,7 +87,8 @@ pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
         let swept = db.commit(store::sweep_requests(clock.now())).await?;
         let full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
         if !full {
-            return db.commit(grant::sweep(clock.now())).await.map(drop);
+            let batch = grant::sweep(clock.now()).and(store::sweep_documents(clock.now()));
+            return db.commit(batch).await.map(drop);
         }
     }
 }

@@ -7,6 +7,8 @@
 
 mod address;
 mod document;
+#[cfg(test)]
+mod flow_tests;
 mod outside;
 #[cfg(test)]
 mod stage;

@@ -63,6 +63,11 @@ pub struct Config {
     #[arg(action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub oauth_iss: bool,
 
+    /// Accept an https address as client_id, and fetch the metadata document that stands there
+    #[arg(long, global = true, env = "POSTHORN_CLIENT_ID_DOCUMENTS", default_value_t = false)]
+    #[arg(action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub client_id_documents: bool,
+
     /// Days after which an app has to ask again, however often it was used; 0: never
     #[arg(long, global = true, env = "POSTHORN_REFRESH_MAX_DAYS", default_value = "0", value_name = "DAYS")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=36_500))]

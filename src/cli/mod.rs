@@ -48,14 +48,7 @@ enum Command {
 
 impl Cli {
     pub fn run(self) -> ExitCode {
-        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("posthorn: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
-        match runtime.block_on(self.run_command()) {
+        match block_on(self.run_command()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("posthorn: {error:#}");
@@ -91,9 +84,14 @@ impl Cli {
     }
 }
 
+/// Runs the process's one task on a thread for every core.
+pub fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(task)
+}
+
 /// One line a request and a word on what goes wrong, on standard error; written
 /// by a thread of its own, so that a slow terminal does not slow the answers.
-fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
+pub fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
     let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
     let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default().lossy(false).finish(writer);
     let filter = tracing_subscriber::EnvFilter::new(&config.log);

@@ -37,6 +37,8 @@ pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>
     config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
     config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(10));
     let mut first = Session::open(&config).await.context("the PostgreSQL server cannot be reached")?;
+    // A migration takes as long as it takes.
+    first.client.batch_execute("SET statement_timeout = 0").await?;
     migrate::postgres(&mut first.client).await?;
 
     let jobs = Arc::new(Mutex::new(jobs));

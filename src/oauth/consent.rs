@@ -164,6 +164,7 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
         layout: Layout::dashboard(app),
         client: ClientFacts {
             name: open.client.name.clone(),
+            host: open.client.document_host().map(str::to_owned),
             id: open.client.id.clone(),
             verified: open.client.is_verified_for(&open.request.redirect_uri),
             registered: (open.client.created_at > 0).then(|| Stamp::new(open.client.created_at)),

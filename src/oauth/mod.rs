@@ -20,6 +20,7 @@ pub mod authorize;
 mod authorize_route;
 pub mod client;
 mod client_auth;
+pub mod client_document;
 mod clients;
 pub mod consent;
 mod destination;
@@ -57,6 +58,7 @@ use crate::clock::{Clock, HOUR, MINUTE};
 use crate::db::{Batch, Db, DbError};
 
 pub use answer::OAuthError;
+pub use client_document::Documents;
 pub use clients::Clients;
 pub use grant::tally;
 
@@ -105,7 +107,7 @@ pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
         let swept = db.commit(store::sweep_requests(now)).await?;
         full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
     }
-    db.commit(grant::sweep(now)).await?;
+    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await?;
     let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
     if clients.first().is_some_and(|effect| effect.changed > 0) {
         db.commit(crate::auth::store::raise_access()).await?;

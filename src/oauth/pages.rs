@@ -22,6 +22,8 @@ pub struct ConsentPage {
 
 pub struct ClientFacts {
     pub name: String,
+    /// Where the client describes itself, which is who it is, whatever it calls itself.
+    pub host: Option<String>,
     pub id: String,
     /// For the redirect in use, not for the client as a whole.
     pub verified: bool,

@@ -19,8 +19,11 @@ use crate::db::{Sql, statements};
 use crate::error::{Envelope, Error};
 
 statements! {
-    /// A write that changes nothing for anybody, to see whether writes succeed.
-    PROBE = Sql::both("UPDATE revisions SET number = number WHERE topic = 'probe'");
+    /// A write that means nothing to anybody. It changes a row all the same: a
+    /// transaction without a change succeeds on a full disk, too.
+    PROBE = Sql::both(
+        "INSERT INTO revisions (topic, number) VALUES ('probe', 1)
+         ON CONFLICT (topic) DO UPDATE SET number = revisions.number + 1");
 }
 
 /// The routes that are part of the API's description.
@@ -57,7 +60,7 @@ async fn healthz() -> Response {
 
 /// Ask whether the store takes writes
 ///
-/// Commits a write that changes nothing: a failure means that requests should go elsewhere for now.
+/// Commits a write that means nothing: a failure means that requests should go elsewhere for now.
 #[utoipa::path(
     get, path = "/readyz", tag = "System", operation_id = "readyz",
     responses(

@@ -25,6 +25,7 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
+        // `--role` is taken: it says what a process does.
         #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON

@@ -1,8 +1,10 @@
 //! Posthorn: an e-mail platform that people run themselves.
 
 pub mod accounts;
+pub mod api_keys;
 pub mod app;
 pub mod auth;
+pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -13,4 +15,6 @@ pub mod mail;
 pub mod oauth;
 pub mod secret;
 pub mod serve;
+#[cfg(test)]
+mod testing;
 pub mod web;

@@ -2,6 +2,7 @@
 //! what it has begun.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
+use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
@@ -32,6 +34,11 @@ const CHORES: Duration = Duration::from_secs(5);
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
+    serve_behind(config, Gate::new).await
+}
+
+/// As [`serve`], behind a gate of the caller's choice.
+pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> anyhow::Result<()> {
     config.check()?;
     // A worker alone takes no address, so it can run beside a server.
     let listener = match config.role.contains(&Role::Api) {
@@ -52,11 +59,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
             return Ok(());
         };
         let drain = Duration::from_secs(app.config.drain_seconds);
-        answer(listener, Arc::new(Gate::new(app.clone())), stop, drain).await
+        answer(listener, Arc::new(gate(app.clone())), stop, drain).await
     };
     tokio::select! {
         done = work => done,
-        () = app.db.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+        () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
 }
 
@@ -72,7 +79,8 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
         if let Location::Sqlite(path) = &options.location
             && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
         {
-            let made = std::fs::create_dir_all(folder);
+            // What is in there is nobody else's business on this machine.
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
         }
         Db::open(&options).await
@@ -204,6 +212,9 @@ async fn do_chores(app: App) {
         app.limits.sweep(app.clock.now());
         if let Err(error) = app.credentials.flush(&app.db).await {
             tracing::warn!(%error, "the last use of credentials could not be noted");
+        }
+        if let Err(error) = session::sweep(&app.db, app.clock.now()).await {
+            tracing::warn!(%error, "sessions that ended could not be deleted");
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");

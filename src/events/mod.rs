@@ -10,5 +10,8 @@
 
 pub mod event;
 pub mod fuzzing;
+pub mod pages;
 pub mod routes;
 pub mod store;
+
+pub use store::tally;

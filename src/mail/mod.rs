@@ -1,10 +1,13 @@
 //! Messages that the product itself sends to the people who run it. Without a
 //! relay they are captured: kept, readable in the dashboard, and never sent.
 
+pub mod pages;
 pub mod store;
 
 use crate::app::App;
 use crate::db::{DbError, Stmt};
+
+pub use store::tally;
 
 /// Statements that tell the owners of a workspace something, to be committed
 /// with what they are told about.

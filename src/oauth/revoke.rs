@@ -1,7 +1,7 @@
 //! `POST /oauth/revoke` (RFC 7009), and the grants of a workspace.
 
 use axum::Json;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::response::IntoResponse;
 use axum::response::Response;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::answer::{self, OAuthError};
 use super::client_auth::{self, Denied, Fields};
 use super::clients::Known;
-use super::grant::{self, Listed, Reason};
+use super::grant::{self, DELETED_CLIENT, Listed, Reason};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{SECOND, rfc3339};
@@ -19,6 +19,7 @@ use crate::db::DbError;
 use crate::error::{Envelope, Error};
 use crate::secret;
 use crate::web::gate::Sender;
+use crate::web::input::Id;
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfCaller, OfQuery};
 
@@ -132,7 +133,7 @@ impl From<Listed> for Item {
             revoked_at: listed.revoked_at.map(rfc3339),
             revoked_reason: listed.revoked_reason,
             client: ClientItem {
-                name: listed.client_name.unwrap_or_else(|| "A client that was deleted".into()),
+                name: listed.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
                 logo_uri: listed.logo_uri,
             },
         }
@@ -184,15 +185,8 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-pub async fn delete(
-    caller: Caller<FullAccess>,
-    State(app): State<App>,
-    Path(id): Path<String>,
-) -> Result<Json<Revoked>, Error> {
-    let Ok(id) = uuid::Uuid::try_parse(&id) else {
-        return Err(Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() });
-    };
-    let (id, now, reason) = (id.as_hyphenated().to_string(), app.clock.now(), Reason::Api);
+pub async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Revoked>, Error> {
+    let (now, reason) = (app.clock.now(), Reason::Api);
     match caller.try_commit(|| grant::revoke_in(caller.workspace_id(), &id, reason, now)).await? {
         Ok(_) => {}
         Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),

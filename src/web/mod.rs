@@ -4,6 +4,7 @@
 pub mod assets;
 pub mod attempts;
 pub mod docs;
+pub mod fetch;
 pub mod form;
 pub mod gate;
 pub mod input;
@@ -13,4 +14,5 @@ pub mod pagination;
 pub mod query;
 pub mod reference;
 pub mod refusals;
+pub mod shell;
 pub mod system;

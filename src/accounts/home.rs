@@ -1,22 +1,15 @@
 //! The overview of a workspace: what is there, and what to do first.
 
 use askama::Template;
-use axum::Router;
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
 
 use super::desk::{Desk, Look};
-use crate::app::App;
 use crate::db::{Row, Stmt};
 use crate::error::Error;
 use crate::web::layout::{self, Layout, Link, Stamp};
 use crate::web::shell::Shell;
 use crate::{api_keys, events, mail, oauth};
-
-pub fn router() -> Router<App> {
-    Router::new().route("/", get(show))
-}
 
 #[derive(Template)]
 #[template(path = "accounts/home.html")]
@@ -69,7 +62,7 @@ impl Tally {
     }
 }
 
-async fn show(desk: Desk<Look>) -> Response {
+pub async fn show(desk: Desk<Look>) -> Response {
     desk.answer(overview(&desk)).await
 }
 

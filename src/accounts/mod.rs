@@ -12,15 +12,22 @@ use std::fmt;
 use std::str::FromStr;
 
 use axum::Router;
+use axum::routing::get;
 use clap::ValueEnum;
 
 use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+use crate::web::gate;
 
 /// The pages of accounts.
 pub fn pages() -> Router<App> {
-    setup::router().merge(login::router()).merge(desk::router()).merge(home::router()).merge(password::router())
+    setup::router().merge(login::router()).merge(desk::router()).merge(front("/")).merge(password::router())
+}
+
+/// The overview of a workspace, at this path.
+pub fn front(path: &str) -> Router<App> {
+    Router::new().route(path, get(home::show)).method_not_allowed_fallback(gate::method_not_allowed)
 }
 
 /// The workspace that a new instance gets when nobody named one.

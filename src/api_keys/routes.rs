@@ -207,7 +207,9 @@ fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
 
 fn name(input: &Input) -> Result<KeyName, Error> {
     match input.required("name")? {
-        Value::String(name) => name.parse().map_err(|allowed| Error::invalid(format!("The `name` field: {allowed}."))),
+        Value::String(name) => name.parse().map_err(|_| {
+            Error::invalid(format!("The `name` field must be one line of 1 to {} characters.", KeyName::LONGEST))
+        }),
         other => Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(other)))),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 
 use super::jwt::{self, Claims, SigningKey};
+use super::seal::Seal;
 use super::store;
 use crate::clock::{Clock, HOUR, SECOND};
 use crate::db::{Db, DbError};
@@ -28,6 +29,7 @@ const RELOAD: i64 = SECOND;
 #[derive(Default)]
 pub struct Signing {
     ring: RwLock<Ring>,
+    seal: Seal,
 }
 
 #[derive(Default, Clone)]
@@ -44,6 +46,17 @@ struct Held {
 }
 
 impl Signing {
+    pub fn new(secret: Option<&str>) -> Signing {
+        Signing { ring: RwLock::default(), seal: Seal::new(secret) }
+    }
+
+    /// Lets a new key sign from now on; what the old ones signed is believed
+    /// until it expires.
+    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<(), DbError> {
+        let key = self.seal.close(&SigningKey::generate());
+        db.commit(store::new_signing_key(&clock.ordered_id(), &key, clock.now())).await.map(drop)
+    }
+
     pub async fn sign(&self, db: &Db, clock: &Clock, claims: &Claims) -> Result<String, Error> {
         let now = clock.now();
         let current = |ring: &Ring| {
@@ -55,7 +68,7 @@ impl Signing {
             None => {
                 let mut ring = self.load(db, now).await?;
                 if current(&ring).is_none() {
-                    db.commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), now)).await?;
+                    self.rotate(db, clock).await?;
                     ring = self.load(db, now).await?;
                 }
                 current(&ring).ok_or(Error::Internal)?
@@ -95,8 +108,12 @@ impl Signing {
     async fn load(&self, db: &Db, now: i64) -> Result<Ring, DbError> {
         let mut keys = Vec::new();
         for row in store::signing_keys(db, now - BELIEVED_AFTER).await? {
-            let key = SigningKey::load(row.id, &row.private_key)
-                .ok_or_else(|| DbError::Broken("a signing key cannot be read".into()))?;
+            let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
+            let Some(key) = key else {
+                // Another process has another --secret: its tokens are not believed here.
+                tracing::warn!(key = row.id, "a signing key was sealed with another secret");
+                continue;
+            };
             keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));
         }
         let ring = Ring { keys, loaded_at: now };

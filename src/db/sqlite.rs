@@ -113,6 +113,7 @@ impl Readers {
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
 fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
+    let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -138,6 +139,17 @@ fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notif
                 let _ = connection.execute_batch("ROLLBACK");
             }
             refuse_all(&mut group, &refusal(error));
+        }
+    }
+}
+
+/// Tells of a writer that dies of a defect: nothing can be written after that.
+struct Alarm<'a>(&'a Notify);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.notify_one();
         }
     }
 }

@@ -65,7 +65,7 @@ struct Status {
 impl Status {
     fn of(stored: &str) -> Status {
         let (word, look) = match stored {
-            "captured" => ("Captured", "bare"),
+            "captured" => ("Captured", "off"),
             "sent" => ("Sent", "good"),
             "failed" => ("Failed", "bad"),
             _ => ("Waiting", "off"),

@@ -28,8 +28,11 @@ fn faulty(with_grant: &str, without_grant: &str, faults: &[&str]) -> (String, St
     let elsewhere = encoded("https://evil.example/cb");
     let mut changes: Vec<(&str, Option<&str>)> = vec![("state", Some(&state))];
     for (name, value) in [
-        ("redirect_uri", &*elsewhere), ("response_type", "token"), ("code_challenge_method", "plain"),
-        ("code_challenge", "short"), ("scope", "bogus"),
+        ("redirect_uri", &*elsewhere),
+        ("response_type", "token"),
+        ("code_challenge_method", "plain"),
+        ("code_challenge", "short"),
+        ("scope", "bogus"),
     ] {
         if has(name) {
             changes.push((name, Some(value)));

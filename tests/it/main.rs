@@ -12,6 +12,7 @@ mod authorize_order;
 mod authorize_store;
 mod consent;
 mod credentials;
+mod envelope;
 mod events_create;
 mod events_read;
 mod isolation;

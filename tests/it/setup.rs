@@ -6,7 +6,8 @@ use posthorn::auth::password;
 use crate::harness::{Answer, TestApp, on_both};
 
 async fn link(app: &TestApp) -> String {
-    let token = setup::new_link(&app.app.db, &app.clock).await.expect("a store that answers").expect("nobody is there yet");
+    let token =
+        setup::new_link(&app.app.db, &app.clock).await.expect("a store that answers").expect("nobody is there yet");
     format!("/dashboard/setup/{token}")
 }
 
@@ -14,7 +15,8 @@ async fn submit(app: &TestApp, path: &str, form: &str) -> Answer {
     app.post(path).body("application/x-www-form-urlencoded", form.to_owned()).send().await
 }
 
-const GOOD: &str = "workspace=Acme+%26+Sons&email=Owner%40Example.com&password=correct+horse&password_again=correct+horse";
+const GOOD: &str =
+    "workspace=Acme+%26+Sons&email=Owner%40Example.com&password=correct+horse&password_again=correct+horse";
 
 on_both! {
     async fn issue_2_the_link_shows_a_form_and_creates_owner_and_workspace_once(app: TestApp) {

@@ -34,9 +34,12 @@ CREATE TABLE api_keys (
     -- The readable part of the key finds the row; the hash of the whole decides.
     prefix TEXT NOT NULL UNIQUE,
     hash BYTEA NOT NULL,
+    -- The grant it was made through, with which it dies; NULL for people's own.
+    grant_id TEXT,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT
 );
+CREATE INDEX api_keys_by_grant ON api_keys (grant_id) WHERE grant_id IS NOT NULL;
 CREATE INDEX api_keys_by_workspace ON api_keys (workspace_id, id);
 
 -- What caches are checked against: a change that takes something away from
@@ -47,6 +50,14 @@ CREATE TABLE revisions (
     number BIGINT NOT NULL
 );
 INSERT INTO revisions (topic, number) VALUES ('access', 1);
+
+CREATE TABLE sessions (
+    hash BYTEA PRIMARY KEY,
+    user_id TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    seen_at BIGINT NOT NULL
+);
+CREATE INDEX sessions_by_user ON sessions (user_id);
 
 CREATE TABLE setup_links (
     hash BYTEA PRIMARY KEY,

@@ -1,5 +1,6 @@
 //! The running product: what it holds, and the list of its routes.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,16 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::auth::Keys;
+use crate::auth::Credentials;
+use crate::auth::password::Hasher;
 use crate::clock::Clock;
 use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
-use crate::oauth::Clients;
+use crate::oauth::{Clients, Documents};
+use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, auth, events, oauth};
+use crate::{accounts, api_keys, auth, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -27,8 +30,10 @@ pub struct Parts {
     pub addresses: Addresses,
     pub db: Db,
     pub clock: Clock,
-    pub keys: Keys,
+    pub credentials: Credentials,
     pub clients: Clients,
+    pub documents: Documents,
+    pub hasher: Hasher,
     pub limits: Limits,
     pub metrics: PrometheusHandle,
 }
@@ -69,6 +74,10 @@ impl Addresses {
 pub struct Limits {
     pub authorize: Limit,
     pub register: Limit,
+    pub login_account: Attempts,
+    pub login_address: Attempts,
+    pub token_address: Attempts,
+    exempt_loopback: bool,
 }
 
 impl Limits {
@@ -77,32 +86,65 @@ impl Limits {
         Limits {
             authorize: Limit::new(config.authorize_rate, Duration::from_secs(60), exempt),
             register: Limit::new(config.register_rate, Duration::from_secs(3600), exempt),
+            login_account: Attempts::new(10),
+            login_address: Attempts::new(50),
+            token_address: Attempts::new(300),
+            exempt_loopback: exempt,
         }
+    }
+}
+
+impl Limits {
+    /// Whether what an address does is counted against it.
+    pub fn counts(&self, address: IpAddr) -> bool {
+        !self.exempt_loopback || !address.to_canonical().is_loopback()
+    }
+
+    pub fn sweep(&self, now: i64) {
+        [&self.authorize, &self.register].iter().for_each(|limit| limit.sweep());
+        [&self.login_account, &self.login_address, &self.token_address].iter().for_each(|limit| limit.sweep(now));
     }
 }
 
 impl App {
     pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
         let limits = Limits::new(&config);
+        let credentials = Credentials::new(config.secret.as_deref());
         App(Arc::new(Parts {
             config,
             addresses,
             db,
             clock,
-            keys: Keys::default(),
+            credentials,
             clients: Clients::default(),
+            documents: Documents::default(),
+            hasher: Hasher::default(),
             limits,
             metrics,
         }))
+    }
+
+    /// The same, with clients' documents from somewhere else than the internet.
+    #[cfg(test)]
+    pub(crate) fn reading(mut self, documents: Documents) -> App {
+        Arc::get_mut(&mut self.0).expect("an app that nobody else holds").documents = documents;
+        self
     }
 
     /// What stands behind the gate, told apart by host where hosts differ.
     pub fn site(&self) -> gate::Site {
         let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
         let (api, description) = api();
-        let api = api.merge(system::router(description)).method_not_allowed_fallback(gate::method_not_allowed);
-        let main = nested(base, api.fallback(gate::not_found)).merge(oauth::metadata::outside(base));
-        let pages = nested(dashboard, pages());
+        let description = docs::finished(description, self.addresses.base.as_str());
+        let api = api.merge(system::described(self, &description));
+        let api = api.method_not_allowed_fallback(gate::method_not_allowed).fallback(gate::not_found);
+        let outside = oauth::metadata::outside(base).method_not_allowed_fallback(gate::method_not_allowed);
+        let main = nested(base, api).merge(outside);
+        let mut pages = nested(dashboard, pages());
+        if !dashboard.is_empty() {
+            // What is nested answers without a slash at the end; the front page is at home with one, too.
+            pages = pages.merge(accounts::front(&format!("{dashboard}/")));
+        }
         let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
         if !self.addresses.share_a_host() {
             return gate::Site { main: finish(main), dashboard: Some(finish(pages)) };
@@ -119,20 +161,26 @@ impl App {
 /// listed here is described in `/openapi.json`.
 fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
+        .merge(api_keys::routes::router())
         .merge(events::routes::router())
         .merge(oauth::routes())
+        .merge(system::routes())
         .split_for_parts()
 }
 
-/// The API's description, as `/openapi.json` and `posthorn openapi` show it.
-pub fn openapi() -> OpenApi {
-    docs::finished(api().1)
+/// The API's description, as `/openapi.json` and `posthorn openapi` show it, of
+/// a server at `base`.
+pub fn openapi(base: &str) -> OpenApi {
+    docs::finished(api().1, base)
 }
 
 /// Pages for people.
 fn pages() -> Router<App> {
-    accounts::setup::router()
-        .merge(oauth::consent::router())
+    accounts::pages()
+        .merge(api_keys::pages::router())
+        .merge(events::pages::router())
+        .merge(mail::pages::router())
+        .merge(oauth::pages())
         .merge(assets::router())
         .method_not_allowed_fallback(gate::method_not_allowed)
         .fallback(gate::no_such_page)
@@ -145,8 +193,17 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 
 /// Every statement of every feature, for the test that prepares them all.
 pub fn statements() -> impl Iterator<Item = Sql> {
-    [accounts::store::ALL, auth::store::ALL, events::store::ALL, oauth::store::ALL, system::ALL]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        accounts::store::ALL,
+        api_keys::store::ALL,
+        auth::store::ALL,
+        events::store::ALL,
+        mail::store::ALL,
+        oauth::grant::ALL,
+        oauth::store::ALL,
+        system::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }

@@ -53,6 +53,10 @@ pub enum Error {
     RestrictedKey,
     /// An access token without the scope.
     InsufficientScope,
+    /// Known, but not allowed.
+    Forbidden {
+        message: String,
+    },
     NotFound {
         message: Cow<'static, str>,
     },
@@ -74,6 +78,7 @@ pub enum Error {
 pub struct Envelope {
     /// The HTTP status, again.
     #[serde(rename = "statusCode")]
+    #[schema(minimum = 400, maximum = 599)]
     pub status_code: u16,
     /// The kind of error, for programs.
     pub name: &'static str,
@@ -94,6 +99,11 @@ impl Error {
         self.parts().0
     }
 
+    pub fn envelope(&self) -> Envelope {
+        let (status, name) = self.parts();
+        Envelope { status_code: status.as_u16(), name, message: self.message().into_owned() }
+    }
+
     fn parts(&self) -> (StatusCode, &'static str) {
         use StatusCode as S;
         match self {
@@ -109,6 +119,7 @@ impl Error {
             Error::InvalidToken => (S::UNAUTHORIZED, "invalid_token"),
             Error::RestrictedKey => (S::UNAUTHORIZED, "restricted_api_key"),
             Error::InsufficientScope => (S::FORBIDDEN, "invalid_permission"),
+            Error::Forbidden { .. } => (S::FORBIDDEN, "invalid_access"),
             Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Error::Conflict { .. } => (S::CONFLICT, "validation_error"),
@@ -125,6 +136,7 @@ impl Error {
             | Error::Missing { message }
             | Error::NotJson { message }
             | Error::BadRequest { message }
+            | Error::Forbidden { message }
             | Error::Conflict { message } => message.into(),
             Error::NotFound { message } => message.as_ref().into(),
             Error::UnsupportedMediaType => {
@@ -149,14 +161,17 @@ impl Error {
             Error::RateLimited { retry_after } => {
                 format!("Too many requests. Try again in {retry_after} seconds.").into()
             }
-            Error::Unavailable => "The service is unavailable for a moment. Nothing was stored; try again.".into(),
+            Error::Unavailable => {
+                "The service is unavailable for a moment. Nothing was acknowledged; try again.".into()
+            }
             Error::Internal => {
                 "Something went wrong on our side. The request id in `x-request-id` finds it in the log.".into()
             }
         }
     }
 
-    fn headers(&self) -> Vec<(header::HeaderName, String)> {
+    /// The headers that come with the envelope.
+    pub fn headers(&self) -> Vec<(header::HeaderName, String)> {
         match self {
             Error::Unauthenticated { metadata } => {
                 vec![(header::WWW_AUTHENTICATE, format!("Bearer resource_metadata=\"{metadata}\""))]
@@ -192,9 +207,7 @@ impl From<DbError> for Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let (status, name) = self.parts();
-        let envelope = Envelope { status_code: status.as_u16(), name, message: self.message().into_owned() };
-        let mut response = (status, Json(envelope)).into_response();
+        let mut response = (self.status(), Json(self.envelope())).into_response();
         for (name, value) in self.headers() {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);

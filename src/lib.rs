@@ -1,15 +1,20 @@
 //! Posthorn: an e-mail platform that people run themselves.
 
 pub mod accounts;
+pub mod api_keys;
 pub mod app;
 pub mod auth;
+pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod db;
 pub mod error;
 pub mod events;
+pub mod mail;
 pub mod oauth;
 pub mod secret;
 pub mod serve;
+#[cfg(test)]
+mod testing;
 pub mod web;

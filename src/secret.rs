@@ -32,7 +32,7 @@ pub fn equal(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
 
-fn random<const N: usize>() -> [u8; N] {
+pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes

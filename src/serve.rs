@@ -2,6 +2,7 @@
 //! what it has begun.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
+use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
@@ -58,7 +60,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let failed = app.db.clone();
     tokio::select! {
         done = answer(listener, gate, stop, drain) => done,
-        () = failed.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+        () = failed.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
 }
 
@@ -68,7 +70,13 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     if let Location::Sqlite(path) = &options.location
         && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
-        std::fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        // What is in there is nobody else's business on this machine.
+        let mut builder = std::fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
     }
     Db::open(&options).await
 }
@@ -192,10 +200,12 @@ async fn do_chores(app: App) {
     loop {
         ticks.tick().await;
         app.metrics.run_upkeep();
-        app.limits.authorize.sweep();
-        app.limits.register.sweep();
-        if let Err(error) = app.keys.flush(&app.db).await {
-            tracing::warn!(%error, "the last use of keys could not be noted");
+        app.limits.sweep(app.clock.now());
+        if let Err(error) = app.credentials.flush(&app.db).await {
+            tracing::warn!(%error, "the last use of credentials could not be noted");
+        }
+        if let Err(error) = session::sweep(&app.db, app.clock.now()).await {
+            tracing::warn!(%error, "sessions that ended could not be deleted");
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");

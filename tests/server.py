@@ -151,7 +151,9 @@ class Server:
     def start(self):
         """Starts the process and returns at once."""
         command = [binary(), "serve", "--listen", f"127.0.0.1:{self.port}", *self.store.args, *self.extra]
-        with self.log.open("ab") as log:
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".old"))  # a thousand starts must not fill the disk
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_env(), cwd=self.store.dir
             )
@@ -190,10 +192,10 @@ class Server:
         finally:
             connection.close()
 
-    def command(self, *args):
+    def command(self, *args, typed=""):
         """Runs another posthorn command on the same store and returns what it printed."""
         run = subprocess.run(
-            [binary(), *args, *self.store.args], capture_output=True, text=True, env=clean_env(), timeout=60
+            [binary(), *args, *self.store.args], input=typed, capture_output=True, text=True, env=clean_env(), timeout=60
         )
         if run.returncode != 0:
             raise AssertionError(f"posthorn {' '.join(args)} ended with {run.returncode}: {run.stderr.strip()}")
@@ -205,6 +207,10 @@ class Server:
         keys = [line for line in printed.splitlines() if line.startswith("re_")]
         assert len(keys) == 1 and keys[0] == keys[0].strip(), f"expected a key alone on its line, got {printed!r}"
         return keys[0]
+
+    def create_user(self, email, password):
+        """Somebody who can log in; the first becomes the owner."""
+        self.command("users", "create", "--email", email, "--password-stdin", typed=f"{password}\n")
 
     def create_client(self, *redirect_uris):
         """The id of a newly registered OAuth client that may ask for everything."""
@@ -246,10 +252,10 @@ class Server:
         self.process.wait()
         Server.running.discard(self.process)
 
-    def tail(self, lines=30):
-        """The end of what the server logged, for a message about a failure."""
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join("  | " + line for line in text.splitlines()[-lines:])
+    def tail(self, lines=20):
+        """The end of what the server logged, and the one before it, for a message about a failure."""
+        logs = [path.read_text(errors="replace") for path in (self.log.with_suffix(".old"), self.log) if path.exists()]
+        return "\n".join("  | " + line for text in logs for line in text.splitlines()[-lines:])
 
 
 def _kill_all():

@@ -1,17 +1,34 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+pub mod desk;
+mod home;
+pub mod login;
+mod password;
 pub mod setup;
 pub mod store;
 
 use std::fmt;
 use std::str::FromStr;
 
+use axum::Router;
+use axum::routing::get;
 use clap::ValueEnum;
 
-use crate::auth::password;
+use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+use crate::web::gate;
+
+/// The pages of accounts.
+pub fn pages() -> Router<App> {
+    setup::router().merge(login::router()).merge(desk::router()).merge(front("/")).merge(password::router())
+}
+
+/// The overview of a workspace, at this path.
+pub fn front(path: &str) -> Router<App> {
+    Router::new().route(path, get(home::show)).method_not_allowed_fallback(gate::method_not_allowed)
+}
 
 /// The workspace that a new instance gets when nobody named one.
 pub const FIRST_WORKSPACE: &str = "Default";
@@ -44,6 +61,18 @@ impl Role {
             Role::Admin => "admin",
             Role::Owner => "owner",
         }
+    }
+}
+
+impl Role {
+    fn from_store(text: &str) -> Result<Role, DbError> {
+        let known = [Role::Member, Role::Admin, Role::Owner].into_iter().find(|role| role.as_str() == text);
+        known.ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
+    }
+
+    /// Who may let an app into the workspace.
+    pub fn may_grant(self) -> bool {
+        self >= Role::Admin
     }
 }
 
@@ -134,13 +163,12 @@ pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>,
 pub fn new_user(
     clock: &Clock,
     email: &EmailAddress,
-    password: &Password,
+    password_hash: &str,
     workspace: &Workspace,
     role: Role,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let hash = password::hash(password.as_str());
-    let batch = Batch::new().and(store::insert_user(&user, &email.key(), &hash)).and(store::insert_membership(
+    let batch = Batch::new().and(store::insert_user(&user, &email.key(), password_hash)).and(store::insert_membership(
         &workspace.id,
         &user.id,
         role,

@@ -3,14 +3,16 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use http::StatusCode;
+use http::header::SET_COOKIE;
+use http::{HeaderValue, StatusCode};
 
 use super::{AccountError, EmailAddress, Password, Role, store};
 use crate::app::App;
+use crate::auth::session;
 use crate::clock::{Clock, HOUR};
-use crate::db::{Batch, Db};
+use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::input;
@@ -70,7 +72,11 @@ async fn show(State(app): State<App>, Path(token): Path<String>) -> Response {
 
 async fn submit(State(app): State<App>, Path(token): Path<String>, request: Request) -> Response {
     match try_submit(&app, &token, request).await {
-        Ok(Ok(())) => done(&app),
+        Ok(Ok(cookie)) => {
+            let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
+            response.headers_mut().append(SET_COOKIE, cookie);
+            response
+        }
         Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
         Err(error) => layout::error_page(&app, &error),
     }
@@ -78,13 +84,17 @@ async fn submit(State(app): State<App>, Path(token): Path<String>, request: Requ
 
 async fn open(app: &App, token: &str) -> Result<(), Error> {
     let known = store::setup_link_is_open(&app.db, &secret::hash(token)).await?;
-    known.then_some(()).ok_or(Error::not_found(
-        "This set-up link was used already, or was never given out. If the server has no owner yet, restart it: \
-         it prints a new link.",
-    ))
+    known.then_some(()).ok_or_else(used_up)
 }
 
-async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<(), Form>, Error> {
+fn used_up() -> Error {
+    Error::not_found(
+        "This set-up link was used already, or was never given out. If the server has no owner yet, restart it: it \
+         prints a new link.",
+    )
+}
+
+async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<HeaderValue, Form>, Error> {
     open(app, token).await?;
     let (parts, body) = request.into_parts();
     let body = input::read(&parts.headers, body, 16 << 10).await?;
@@ -108,8 +118,10 @@ impl Owner {
         let mut form = Form::default();
         form.workspace.value = typed("workspace").trim().to_owned();
         form.email.value = typed("email").trim().to_owned();
-        if form.workspace.value.is_empty() || form.workspace.value.chars().count() > 200 {
-            form.workspace.error = Some("A workspace needs a name of at most 200 characters.".into());
+        let workspace = &form.workspace.value;
+        if workspace.is_empty() || workspace.chars().count() > 200 || workspace.contains(char::is_control) {
+            form.workspace.error =
+                Some("A workspace needs a name of at most 200 characters, no control characters among them.".into());
         }
         let email: Result<EmailAddress, _> = form.email.value.parse();
         let password: Result<Password, _> = typed("password").parse();
@@ -128,7 +140,7 @@ impl Owner {
         }
     }
 
-    async fn create(self, app: &App, token: &str) -> Result<Result<(), Form>, Error> {
+    async fn create(self, app: &App, token: &str) -> Result<Result<HeaderValue, Form>, Error> {
         let workspaces = store::workspaces(&app.db).await?;
         let now = app.clock.now();
         // A workspace that a command made before anybody came is taken over.
@@ -143,21 +155,21 @@ impl Owner {
                 (workspace, inserted)
             }
         };
-        let clock = app.clock.clone();
         let (email, password) = (self.email, self.password);
-        let prepared =
-            tokio::task::spawn_blocking(move || super::new_user(&clock, &email, &password, &workspace, Role::Owner).1);
-        let account = prepared.await.map_err(|_| Error::Internal)?;
+        let hash = app.hasher.hash(password.as_str().to_owned()).await?;
+        let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
+        let (session, cookie) = session::start(app, &user.id);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
+        batch.push(session);
         match super::create_user(&app.db, batch).await {
-            Ok(()) => Ok(Ok(())),
+            Ok(()) => Ok(Ok(cookie)),
             Err(AccountError::Taken) => Ok(Err(Form {
                 error: Some("There is an account with this address already.".into()),
                 ..Form::default()
             })),
             // Somebody else was faster with this link or another.
-            Err(AccountError::Store(crate::db::DbError::Unexpected { .. })) => open(app, token).await.map(|()| Ok(())),
+            Err(AccountError::Store(DbError::Unexpected { .. })) => Err(used_up()),
             Err(AccountError::Store(error)) => Err(error.into()),
         }
     }
@@ -175,16 +187,4 @@ fn page(app: &App, token: &str, status: StatusCode, form: Form) -> Response {
         password_again: form.password_again,
     };
     layout::page(status, &content)
-}
-
-#[derive(Template)]
-#[template(path = "accounts/ready.html")]
-struct ReadyPage {
-    layout: Layout,
-    docs: String,
-}
-
-fn done(app: &App) -> Response {
-    let docs = format!("{}/docs", app.addresses.base.as_str());
-    layout::page(StatusCode::OK, &ReadyPage { layout: Layout::dashboard(app), docs })
 }

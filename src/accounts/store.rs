@@ -1,6 +1,7 @@
 //! Accounts in the store.
 
 use super::{Role, User, Workspace};
+use crate::auth::store::raise_access;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {
@@ -20,9 +21,27 @@ statements! {
     ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
     MEMBERS = Sql::both("SELECT COUNT(*) FROM memberships WHERE workspace_id = $1");
     SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1");
+    CHANGE_PASSWORD = Sql::both("UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2");
+    PASSWORD_IS = Sql::both("SELECT 1 FROM users WHERE id = $1 AND password_hash = $2");
+    END_SESSIONS = Sql::both("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)");
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
+    FIND_LOGIN = Sql::both("SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
+    PASSWORD_OF = Sql::both("SELECT password_hash FROM users WHERE id = $1 AND disabled_at IS NULL");
+    /// The workspaces of a user, the first he joined first.
+    WORKSPACES_OF = Sql::both(
+        "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
+         WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
+    MEMBER_WITH = Sql::both(
+        "SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+         WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role IN ('owner', 'admin')");
+    OWNERS = Sql::both(
+        "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+         WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
+    DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE email_key = $1");
+    REMOVE_MEMBER = Sql::both(
+        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)");
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
     USE_SETUP_LINK = Sql::both("DELETE FROM setup_links WHERE hash = $1");
     DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
@@ -84,8 +103,20 @@ pub async fn has_members(db: &Db, workspace_id: &str) -> Result<bool, DbError> {
     Ok(rows.first().map_or(Ok(0), |row| row.int(0))? > 0)
 }
 
+/// Gives a user another password, and signs him out everywhere.
 pub fn set_password(email_key: &str, hash: &str) -> Batch {
-    SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1).into()
+    let set = SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1);
+    Batch::from(set).and(END_SESSIONS.with([email_key.into()]))
+}
+
+/// Changes a password, if it is still the one that was shown.
+pub(super) fn change_password(user_id: &str, kept: &str, hash: &str) -> Batch {
+    CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
+}
+
+/// Holds as long as the password is not changed.
+pub(super) fn password_is(user_id: &str, kept: &str) -> Stmt {
+    PASSWORD_IS.with([user_id.into(), kept.into()])
 }
 
 pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {
@@ -109,4 +140,55 @@ pub fn rename_workspace(id: &str, name: &str) -> Stmt {
 /// faster.
 pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbError> {
     Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
+}
+
+/// Shuts a user out since a time, or lets him in again; at once, everywhere.
+pub fn disable_user(email_key: &str, since: Option<i64>) -> Batch {
+    Batch::new().and(DISABLE_USER.with([email_key.into(), since.into()]).expect(1)).and(raise_access())
+}
+
+/// Takes a user out of a workspace, and with him the apps that he let in.
+pub fn remove_member(workspace_id: &str, email_key: &str) -> Batch {
+    Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), email_key.into()]).expect(1)).and(raise_access())
+}
+
+/// The id and password hash of whoever logs in with this address.
+pub(super) async fn find_login(db: &Db, email_key: &str) -> Result<Option<(String, String)>, DbError> {
+    // The store's text holds no NUL; nor does any address.
+    if email_key.contains('\0') {
+        return Ok(None);
+    }
+    let rows = db.read(FIND_LOGIN.with([email_key.into()])).await?;
+    rows.first().map(|row| Ok((row.text(0)?, row.text(1)?))).transpose()
+}
+
+pub(super) async fn password_of(db: &Db, user_id: &str) -> Result<Option<String>, DbError> {
+    let rows = db.read(PASSWORD_OF.with([user_id.into()])).await?;
+    rows.first().map(|row| row.text(0)).transpose()
+}
+
+/// A workspace as one of its members sees it.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    pub workspace: Workspace,
+    pub role: Role,
+}
+
+pub async fn memberships(db: &Db, user_id: &str) -> Result<Vec<Membership>, DbError> {
+    let rows = db.read(WORKSPACES_OF.with([user_id.into()])).await?;
+    let read = |row: &Row| {
+        let workspace = Workspace { id: row.text(0)?, name: row.text(1)? };
+        Ok(Membership { workspace, role: Role::from_store(&row.text(2)?)? })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Holds as long as the user may grant access to the workspace.
+pub fn may_grant(workspace_id: &str, user_id: &str) -> Stmt {
+    MEMBER_WITH.with([workspace_id.into(), user_id.into()])
+}
+
+/// The addresses of a workspace's owners.
+pub async fn owners(db: &Db, workspace_id: &str) -> Result<Vec<String>, DbError> {
+    db.read(OWNERS.with([workspace_id.into()])).await?.iter().map(|row| row.text(0)).collect()
 }

@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
-use super::key::Known;
+use super::credential::{Known, Source};
 use super::store;
 use crate::app::App;
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
@@ -45,7 +45,7 @@ impl Need for SendOnly {
 pub struct Caller<N> {
     app: App,
     secret: String,
-    key: Arc<Known>,
+    known: Arc<Known>,
     need: PhantomData<N>,
 }
 
@@ -54,19 +54,23 @@ impl<N: Need> FromRequestParts<App> for Caller<N> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller<N>, Error> {
         let secret = bearer(parts, app)?.to_owned();
-        if looks_like_token(&secret) {
-            return Err(Error::InvalidToken);
-        }
-        let key = app.keys.find(&app.db, &secret).await?;
-        permit::<N>(&key)?;
-        app.keys.touch(&key, app.clock.now());
-        Ok(Caller { app: app.clone(), secret, key, need: PhantomData })
+        let known = app.credentials.find(app, &secret).await?;
+        permit::<N>(&known)?;
+        app.credentials.touch(&known, app.clock.now());
+        Ok(Caller { app: app.clone(), secret, known, need: PhantomData })
     }
 }
 
 impl<N: Need> Caller<N> {
     pub fn workspace_id(&self) -> &str {
-        &self.key.workspace_id
+        &self.known.workspace_id
+    }
+
+    /// The grant that the caller acts under, be it with a token or with a key
+    /// that was made through one; none for people's own keys. What a caller
+    /// makes that gives access carries it on, and dies with the grant.
+    pub fn grant_id(&self) -> Option<&str> {
+        self.known.grant_id.as_deref()
     }
 
     /// Commits what `batch` makes, if the credential still stands.
@@ -77,7 +81,7 @@ impl<N: Need> Caller<N> {
     /// As [`Caller::commit`], for a batch whose refusal by the store has a
     /// meaning to the handler.
     pub async fn try_commit(&self, batch: impl Fn() -> Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let mut revision = self.key.revision;
+        let mut revision = self.known.revision;
         for _ in 0..ATTEMPTS {
             match self.app.db.commit(batch().when(store::access_is(revision))).await {
                 Err(DbError::Stale) => revision = self.look_up_anew().await?,
@@ -88,7 +92,7 @@ impl<N: Need> Caller<N> {
     }
 
     pub async fn read(&self, stmt: impl Fn() -> Stmt) -> Result<Vec<Row>, Error> {
-        let mut revision = self.key.revision;
+        let mut revision = self.known.revision;
         for _ in 0..ATTEMPTS {
             match self.app.db.read_when(Some(&store::access_is(revision)), stmt()).await {
                 Err(DbError::Stale) => revision = self.look_up_anew().await?,
@@ -101,14 +105,18 @@ impl<N: Need> Caller<N> {
     /// Reads the credential from the store, and tells the revision it now
     /// stands under.
     async fn look_up_anew(&self) -> Result<i64, Error> {
-        let key = self.app.keys.load(&self.app.db, &self.secret).await?;
-        permit::<N>(&key)?;
-        Ok(key.revision)
+        let known = self.app.credentials.load(&self.app, &self.secret).await?;
+        permit::<N>(&known)?;
+        Ok(known.revision)
     }
 }
 
-fn permit<N: Need>(key: &Known) -> Result<(), Error> {
-    if key.permission.allows(N::SCOPE) { Ok(()) } else { Err(Error::RestrictedKey) }
+fn permit<N: Need>(known: &Known) -> Result<(), Error> {
+    match known.source {
+        _ if known.scopes.allows(N::SCOPE) => Ok(()),
+        Source::Key(_) => Err(Error::RestrictedKey),
+        Source::Grant(_) => Err(Error::InsufficientScope),
+    }
 }
 
 /// The credential behind `Authorization: Bearer`. The scheme is read in any
@@ -129,10 +137,4 @@ fn bearer<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, Error> {
         return Err(missing());
     }
     Ok(credential)
-}
-
-/// Access tokens are JWTs, three parts between dots; keys start with `re_` and
-/// hold no dot.
-fn looks_like_token(credential: &str) -> bool {
-    !credential.starts_with("re_") && credential.split('.').count() == 3
 }

@@ -1,17 +1,12 @@
-//! API keys: `re_` keys that belong to a workspace, kept as hashes, cached.
+//! API keys: `re_` keys that belong to a workspace and are kept as hashes.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::str::FromStr;
 
 use clap::ValueEnum;
-use quick_cache::sync::Cache;
 
-use super::store;
-use crate::clock::{Clock, MINUTE};
-use crate::db::{Db, DbError};
-use crate::error::Error;
-use crate::oauth::scope::Scope;
+use crate::clock::Clock;
+use crate::db::DbError;
+use crate::oauth::scope::{Scope, ScopeSet};
 use crate::secret;
 
 /// What a key may do.
@@ -32,16 +27,45 @@ impl Permission {
         }
     }
 
-    pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
-        match text {
-            "full_access" => Ok(Permission::FullAccess),
-            "sending_access" => Ok(Permission::SendingAccess),
-            other => Err(DbError::Broken(format!("unknown permission {other}"))),
-        }
+    pub fn parse(text: &str) -> Option<Permission> {
+        [Permission::FullAccess, Permission::SendingAccess].into_iter().find(|one| one.as_str() == text)
     }
 
-    pub(super) fn allows(self, need: Scope) -> bool {
-        self == Permission::FullAccess || need == Scope::EmailsSend
+    pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
+        Permission::parse(text).ok_or_else(|| DbError::Broken(format!("unknown permission {text}")))
+    }
+
+    /// What a key may do, in the words of scopes.
+    pub(super) fn scopes(self) -> ScopeSet {
+        match self {
+            Permission::FullAccess => Scope::FullAccess.into(),
+            Permission::SendingAccess => Scope::EmailsSend.into(),
+        }
+    }
+}
+
+/// What people call a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyName(String);
+
+impl KeyName {
+    pub const LONGEST: usize = 200;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for KeyName {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<KeyName, String> {
+        let name = given.trim();
+        let fits = (1..=KeyName::LONGEST).contains(&name.chars().count());
+        if !fits || name.chars().any(char::is_control) {
+            return Err(format!("allowed is a name of 1 to {} characters on one line", KeyName::LONGEST));
+        }
+        Ok(KeyName(name.to_owned()))
     }
 }
 
@@ -52,6 +76,8 @@ pub struct NewKey {
     pub name: String,
     pub permission: Permission,
     pub secret: String,
+    /// The grant it is made through, with which it will die.
+    pub grant_id: Option<String>,
     pub created_at: i64,
 }
 
@@ -63,6 +89,7 @@ impl NewKey {
             name: name.into(),
             permission,
             secret: format!("re_{}_{}", secret::letters(8), secret::letters(32)),
+            grant_id: None,
             created_at: clock.now(),
         }
     }
@@ -73,79 +100,11 @@ impl NewKey {
 }
 
 /// The readable part of a key, `re_` and eight letters, if it is shaped like one.
-fn prefix_of(secret: &str) -> Option<&str> {
+pub(super) fn prefix_of(secret: &str) -> Option<&str> {
     let rest = secret.strip_prefix("re_")?;
     let (public, private) = rest.split_once('_')?;
     let lettered = |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     (lettered(public, 8) && lettered(private, 32)).then(|| &secret[..11])
-}
-
-/// What is known of a key in use, and under which revision it was learnt.
-#[derive(Debug)]
-pub struct Known {
-    pub id: String,
-    pub workspace_id: String,
-    pub permission: Permission,
-    pub revision: i64,
-    /// When its last use was last noted, so that a busy key is not noted each time.
-    pub(super) noted: AtomicI64,
-}
-
-/// The keys in use. An entry stays good as long as the store's revision is the
-/// one it was read under: whoever uses an entry guards his statement with it.
-pub struct Keys {
-    known: Cache<[u8; 32], Arc<Known>>,
-    /// When keys were last used, on the way to the store.
-    used: Mutex<HashMap<String, i64>>,
-}
-
-impl Default for Keys {
-    fn default() -> Keys {
-        Keys { known: Cache::new(10_000), used: Mutex::default() }
-    }
-}
-
-impl Keys {
-    pub async fn find(&self, db: &Db, secret: &str) -> Result<Arc<Known>, Error> {
-        let hash = secret::hash(secret);
-        match self.known.get(&hash) {
-            Some(known) => Ok(known),
-            None => self.load(db, secret).await,
-        }
-    }
-
-    /// Reads a key from the store, whatever the cache says.
-    pub async fn load(&self, db: &Db, secret: &str) -> Result<Arc<Known>, Error> {
-        let hash = secret::hash(secret);
-        self.known.remove(&hash);
-        let prefix = prefix_of(secret).ok_or(Error::InvalidKey)?;
-        let (known, kept) = store::find_key(db, prefix).await?.ok_or(Error::InvalidKey)?;
-        if !secret::equal(&kept, &hash) {
-            return Err(Error::InvalidKey);
-        }
-        let known = Arc::new(known);
-        self.known.insert(hash, known.clone());
-        Ok(known)
-    }
-
-    /// Notes that a key was used; [`Keys::flush`] brings it to the store.
-    pub fn touch(&self, key: &Known, now: i64) {
-        if now - key.noted.load(Ordering::Relaxed) < MINUTE {
-            return;
-        }
-        key.noted.store(now, Ordering::Relaxed);
-        if let Ok(mut used) = self.used.lock() {
-            used.insert(key.id.clone(), now);
-        }
-    }
-
-    pub async fn flush(&self, db: &Db) -> Result<(), DbError> {
-        let used = self.used.lock().map(|mut used| std::mem::take(&mut *used)).unwrap_or_default();
-        if used.is_empty() {
-            return Ok(());
-        }
-        db.commit(store::touch_keys(&used)).await.map(drop)
-    }
 }
 
 #[cfg(test)]
@@ -158,6 +117,15 @@ mod tests {
         assert!(key.secret.starts_with("re_"));
         assert_eq!(prefix_of(&key.secret), Some(key.prefix()));
         assert_eq!(key.prefix().len(), 11);
+    }
+
+    #[test]
+    fn a_name_is_one_line_of_a_bounded_length() {
+        assert_eq!(" web shop ".parse::<KeyName>().expect("a name").as_str(), "web shop");
+        assert!("é".repeat(200).parse::<KeyName>().is_ok());
+        for bad in ["", "  ", "a\nb", "a\0b", &"x".repeat(201)] {
+            assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,17 @@
-//! Who is calling: API keys, and the extractor that no handler can forget.
+//! Who is calling: API keys and access tokens for programs, sessions and
+//! passwords for people, and extractors that no handler can forget.
 
 mod caller;
+mod credential;
+mod jwt;
 pub mod key;
 pub mod password;
+mod seal;
+pub mod session;
+mod signing;
 pub mod store;
 
 pub use caller::{Caller, FullAccess, Need, SendOnly};
-pub use key::Keys;
+pub use credential::Credentials;
+pub use jwt::{Claims, SigningKey};
+pub use signing::TOKEN_LIFETIME;

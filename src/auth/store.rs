@@ -1,19 +1,27 @@
 //! API keys and the access revision in the store.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicI64;
 
-use super::key::{Known, NewKey, Permission};
-use crate::db::{Batch, Db, DbError, Sql, Stmt, statements};
+use super::credential::Source;
+use super::jwt::Claims;
+use super::key::{NewKey, Permission};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {
-    /// The key and the revision it is read under, in one look.
+    /// The key and the revision it is read under, in one look. One that was
+    /// made through a grant lasts as long as the grant's tokens would.
     FIND_KEY = Sql::both(
-        "SELECT k.id, k.workspace_id, k.permission, k.hash, r.number FROM api_keys k
-         JOIN revisions r ON r.topic = 'access' WHERE k.prefix = $1");
+        "SELECT k.id, k.workspace_id, k.permission, k.hash, r.number, k.grant_id FROM api_keys k
+         JOIN revisions r ON r.topic = 'access'
+         WHERE k.prefix = $1 AND (k.grant_id IS NULL OR EXISTS (
+             SELECT 1 FROM oauth_grants g
+             JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+             JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+             JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+             WHERE g.id = k.grant_id AND g.revoked_at IS NULL))");
     INSERT_KEY = Sql::both(
-        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)");
+        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     KEYS = Sql::both(
         "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
          JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
@@ -22,20 +30,55 @@ statements! {
         "UPDATE api_keys SET last_used_at = $2
          WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
     RAISE_ACCESS = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'access'");
+    /// Retires what signed so far and lets the new key sign.
+    RETIRE_SIGNING_KEYS = Sql::both("UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
+    INSERT_SIGNING_KEY = Sql::both("INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
+    SIGNING_KEYS = Sql::both(
+        "SELECT id, private_key, created_at, retired_at FROM signing_keys
+         WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
+    FIND_TOKEN_GRANT = Sql::both(
+        "SELECT g.workspace_id, g.scopes, r.number FROM oauth_grants g
+         JOIN revisions r ON r.topic = 'access'
+         JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+         JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+         JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+         WHERE g.id = $1 AND g.client_id = $2 AND g.revoked_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM revoked_tokens t WHERE t.id = $3)");
+    TOUCH_GRANT = Sql::both(
+        "UPDATE oauth_grants SET last_used_at = $2
+         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
+    INSERT_SESSION = Sql::both("INSERT INTO sessions (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)");
+    FIND_SESSION = Sql::both(
+        "SELECT s.user_id, u.email, s.created_at, s.seen_at FROM sessions s
+         JOIN users u ON u.id = s.user_id AND u.disabled_at IS NULL WHERE s.hash = $1");
+    SEE_SESSION = Sql::both("UPDATE sessions SET seen_at = $2 WHERE hash = $1");
+    DELETE_SESSION = Sql::both("DELETE FROM sessions WHERE hash = $1");
+    DELETE_SESSIONS_OF = Sql::both("DELETE FROM sessions WHERE user_id = $1 AND hash <> $2");
+    SWEEP_SESSIONS = Sql::both("DELETE FROM sessions WHERE created_at < $1 OR seen_at < $2");
     ACCESS_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'access' AND number = $1");
 }
 
-pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<(Known, Vec<u8>)>, DbError> {
+/// A key as the store keeps it, and the revision it is read under.
+pub(super) struct Found {
+    pub id: String,
+    pub workspace_id: String,
+    pub permission: Permission,
+    pub hash: Vec<u8>,
+    pub revision: i64,
+    pub grant_id: Option<String>,
+}
+
+pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
     let rows = db.read(FIND_KEY.with([prefix.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let known = Known {
+    Ok(Some(Found {
         id: row.text(0)?,
         workspace_id: row.text(1)?,
         permission: Permission::from_store(&row.text(2)?)?,
+        hash: row.bytes(3)?,
         revision: row.int(4)?,
-        noted: AtomicI64::new(0),
-    };
-    Ok(Some((known, row.bytes(3)?)))
+        grant_id: row.maybe(5, Row::text)?,
+    }))
 }
 
 pub fn insert_key(key: &NewKey) -> Stmt {
@@ -46,6 +89,7 @@ pub fn insert_key(key: &NewKey) -> Stmt {
         key.permission.as_str().into(),
         key.prefix().into(),
         (&crate::secret::hash(&key.secret)).into(),
+        key.grant_id.as_deref().into(),
         key.created_at.into(),
     ])
 }
@@ -88,9 +132,13 @@ pub fn delete_key(id: &str) -> Batch {
     Batch::new().and(DELETE_KEY.with([id.into()]).expect(1)).and(raise_access())
 }
 
-/// Notes the last use of keys.
-pub(super) fn touch_keys(used: &HashMap<String, i64>) -> Batch {
-    used.iter().map(|(id, now)| TOUCH_KEY.with([id.into(), (*now).into()])).collect()
+/// Notes the last use of keys and grants.
+pub(super) fn touch(used: &HashMap<Source, i64>) -> Batch {
+    let note = |(source, now): (&Source, &i64)| match source {
+        Source::Key(id) => TOUCH_KEY.with([id.into(), (*now).into()]),
+        Source::Grant(id) => TOUCH_GRANT.with([id.into(), (*now).into()]),
+    };
+    used.iter().map(note).collect()
 }
 
 /// Something was taken away from somebody: what was decided before is decided again.
@@ -101,4 +149,79 @@ pub fn raise_access() -> Stmt {
 /// Holds as long as nothing was taken away since `revision`.
 pub fn access_is(revision: i64) -> Stmt {
     ACCESS_IS.with([revision.into()])
+}
+
+/// A signing key as the store keeps it.
+pub(super) struct StoredKey {
+    pub id: String,
+    pub private_key: Vec<u8>,
+    pub created_at: i64,
+    pub retired_at: Option<i64>,
+}
+
+pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<StoredKey>, DbError> {
+    let rows = db.read(SIGNING_KEYS.with([retired_after.into()])).await?;
+    let read = |row: &Row| {
+        Ok(StoredKey {
+            id: row.text(0)?,
+            private_key: row.bytes(1)?,
+            created_at: row.int(2)?,
+            retired_at: row.maybe(3, Row::int)?,
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// A new key to sign with; those before it sign nothing more.
+pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
+    Batch::new().and(RETIRE_SIGNING_KEYS.with([now.into()])).and(INSERT_SIGNING_KEY.with([
+        id.into(),
+        private_key.into(),
+        now.into(),
+    ]))
+}
+
+/// The workspace and scopes of a grant that still stands, for a token that was
+/// not given back, and the revision they are read under.
+pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<(String, String, i64)>, DbError> {
+    let find = FIND_TOKEN_GRANT.with([(&claims.grant).into(), (&claims.client_id).into(), (&claims.jti).into()]);
+    let rows = db.read(find).await?;
+    rows.first().map(|row| Ok((row.text(0)?, row.text(1)?, row.int(2)?))).transpose()
+}
+
+/// A session of somebody who may still log in.
+pub(super) struct StoredSession {
+    pub user_id: String,
+    pub email: String,
+    pub created_at: i64,
+    pub seen_at: i64,
+}
+
+pub(super) async fn find_session(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredSession>, DbError> {
+    let rows = db.read(FIND_SESSION.with([hash.into()])).await?;
+    let read = |row: &Row| {
+        Ok(StoredSession { user_id: row.text(0)?, email: row.text(1)?, created_at: row.int(2)?, seen_at: row.int(3)? })
+    };
+    rows.first().map(read).transpose()
+}
+
+pub(super) fn insert_session(hash: &[u8; 32], user_id: &str, now: i64) -> Stmt {
+    INSERT_SESSION.with([hash.into(), user_id.into(), now.into()])
+}
+
+pub(super) fn see_session(hash: &[u8; 32], now: i64) -> Stmt {
+    SEE_SESSION.with([hash.into(), now.into()])
+}
+
+pub(super) fn delete_session(hash: &[u8; 32]) -> Stmt {
+    DELETE_SESSION.with([hash.into()])
+}
+
+/// Signs a user out everywhere but here.
+pub fn delete_other_sessions(user_id: &str, here: &[u8; 32]) -> Stmt {
+    DELETE_SESSIONS_OF.with([user_id.into(), here.into()])
+}
+
+pub(super) fn sweep_sessions(created_before: i64, seen_before: i64) -> Stmt {
+    SWEEP_SESSIONS.with([created_before.into(), seen_before.into()])
 }

@@ -64,7 +64,8 @@ impl Cli {
                 return serve::serve(self.config).await;
             }
             Some(Command::Openapi) => {
-                println!("{}", app::openapi().to_pretty_json()?);
+                let addresses = serve::addresses(&self.config, self.config.listen)?;
+                println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
             Some(command) => command,
@@ -147,4 +148,63 @@ fn print_table(headings: &[&str], rows: &[Vec<String>]) {
 
 fn print_json(value: &Value) {
     println!("{value:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const MANUAL: &str = include_str!("../../docs/configuration.md");
+
+    fn longs(command: &clap::Command) -> Vec<String> {
+        let own = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        own.filter_map(|arg| arg.get_long().map(str::to_owned)).filter(|long| long != "help").collect()
+    }
+
+    /// Every command below this one, with the words that lead to it.
+    fn commands(command: &clap::Command, before: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands().flat_map(|one| {
+            let words = format!("{before} {}", one.get_name());
+            let mut found = commands(one, &words);
+            found.push((words, one.clone()));
+            found
+        });
+        below.collect()
+    }
+
+    #[test]
+    fn no_command_takes_a_flag_away_from_the_settings() {
+        let cli = Cli::command();
+        let settings = longs(&cli);
+        for (words, command) in commands(&cli, "posthorn") {
+            for long in longs(&command) {
+                assert!(!settings.contains(&long), "`{words} --{long}` hides a setting");
+            }
+        }
+        let line = ["posthorn", "users", "create", "--email", "a@b", "--password-stdin", "--as", "admin"];
+        assert!(Cli::try_parse_from(line).is_ok());
+    }
+
+    #[test]
+    fn the_manual_has_a_row_for_every_setting_and_a_line_for_every_command() {
+        for setting in Cli::command().get_arguments().filter(|arg| arg.get_env().is_some()) {
+            let flag = format!("`--{}`", setting.get_long().unwrap_or_default());
+            let variable = format!("`{}`", setting.get_env().and_then(|name| name.to_str()).unwrap_or_default());
+            let row =
+                MANUAL.lines().find(|line| line.starts_with('|') && line.contains(&flag) && line.contains(&variable));
+            let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row with {flag} and {variable}"));
+            for default in setting.get_default_values() {
+                let default = default.to_string_lossy();
+                assert!(row.contains(&format!("`{default}`")), "{flag}: the default is {default}");
+            }
+        }
+        for (words, command) in commands(&Cli::command(), "posthorn") {
+            assert!(MANUAL.contains(&words), "docs/configuration.md does not mention `{words}`");
+            for long in longs(&command) {
+                assert!(MANUAL.contains(&format!("--{long}")), "docs/configuration.md does not mention --{long}");
+            }
+        }
+    }
 }

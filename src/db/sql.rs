@@ -18,6 +18,11 @@ impl Sql {
         Sql { sqlite: text, postgres: text }
     }
 
+    /// A text for each engine, for the few statements in which they cannot agree.
+    pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Sql {
+        Sql { sqlite, postgres }
+    }
+
     /// The text as SQLite reads it, which names the statement in messages.
     pub fn text(&self) -> &'static str {
         self.sqlite

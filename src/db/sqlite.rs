@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql};
+use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use tokio::sync::{Notify, mpsc};
 
 use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
@@ -117,6 +117,7 @@ impl Readers {
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
 fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
+    let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -142,6 +143,17 @@ fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notif
                 let _ = connection.execute_batch("ROLLBACK");
             }
             refuse_all(&mut group, &refusal(error));
+        }
+    }
+}
+
+/// Tells of a writer that dies of a defect: nothing can be written after that.
+struct Alarm<'a>(&'a Notify);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.notify_one();
         }
     }
 }
@@ -211,19 +223,33 @@ fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 
 fn run(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Effect> {
     let mut prepared = connection.prepare_cached(stmt.sql.sqlite)?;
-    let params = rusqlite::params_from_iter(&stmt.params);
+    bind(&mut prepared, &stmt.params)?;
     let columns = prepared.column_count();
     if columns == 0 {
-        let changed = prepared.execute(params)? as u64;
+        let changed = prepared.raw_execute()? as u64;
         return Ok(Effect { changed, rows: Vec::new() });
     }
     let mut rows = Vec::new();
-    let mut found = prepared.query(params)?;
+    let mut found = prepared.raw_query();
     while let Some(row) = found.next()? {
         let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
     Ok(Effect { changed: rows.len() as u64, rows })
+}
+
+/// Binds by number. To SQLite `$3` is a name, whose position is where it first
+/// stands in the text; to us and to PostgreSQL it is the third parameter.
+fn bind(prepared: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
+    for position in 1..=prepared.parameter_count() {
+        let name = prepared.parameter_name(position).unwrap_or_default();
+        let number: usize = name.trim_start_matches('$').parse().unwrap_or(0);
+        let Some(value) = number.checked_sub(1).and_then(|index| params.get(index)) else {
+            return Err(rusqlite::Error::InvalidParameterName(name.to_owned()));
+        };
+        prepared.raw_bind_parameter(position, value)?;
+    }
+    Ok(())
 }
 
 impl ToSql for Value {

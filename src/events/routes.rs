@@ -1,14 +1,14 @@
 //! The HTTP face of event definitions.
 
 use axum::Json;
-use axum::extract::{OriginalUri, State};
-use http::StatusCode;
+use axum::extract::State;
+use http::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{self, RefOr};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -18,9 +18,10 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
-use crate::error::{Envelope, Error};
+use crate::error::Error;
 use crate::web::input::Input;
 use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -44,6 +45,7 @@ pub struct Deleted {
     object: &'static str,
     #[schema(format = Uuid)]
     id: String,
+    #[schema(example = true)]
     deleted: bool,
 }
 
@@ -56,6 +58,7 @@ pub struct Item {
     object: Option<&'static str>,
     #[schema(format = Uuid)]
     id: String,
+    #[schema(example = "user.created")]
     name: String,
     /// Keys of the payload and their types; null: any payload.
     #[schema(value_type = Option<SchemaFields>, required = true)]
@@ -74,6 +77,7 @@ pub struct NewEvent {
     /// Any text that does not start with `svc:`. Dots are a convention, not a rule.
     #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
     name: String,
+    /// Keys of the payload and their types; null or left out: any payload.
     #[schema(nullable = true)]
     schema: Option<SchemaFields>,
 }
@@ -86,6 +90,16 @@ pub struct Change {
     /// The new schema; null removes it.
     #[schema(nullable = true, required = true)]
     schema: Option<SchemaFields>,
+}
+
+/// Which event.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct Identifier {
+    /// The id or the name of the event, percent-encoded. A name finds its newest definition.
+    #[param(min_length = 1, example = "order.placed")]
+    identifier: String,
 }
 
 /// A flat object of keys and types.
@@ -133,9 +147,12 @@ impl Item {
     post, path = "/events", tag = "Events", operation_id = "create_event",
     request_body = NewEvent,
     responses(
-        (status = 201, description = "The event is defined.", body = Reference),
-        (status = "4XX", description = "Nothing was stored; the message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable; nothing was stored.", body = Envelope),
+        (status = 201, description = "The event is defined.", body = Reference, links(
+            ("read" = (operation_id = "read_event", parameters(("identifier" = "$response.body#/id")))),
+            ("update" = (operation_id = "update_event", parameters(("identifier" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_event", parameters(("identifier" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
@@ -164,13 +181,14 @@ fn explain_send(missing: Error, input: &Input) -> Error {
 }
 
 /// List events
+///
+/// Every definition of the workspace, newest first, those that a newer one of the same name has replaced included.
 #[utoipa::path(
     get, path = "/events", tag = "Events", operation_id = "list_events",
     params(PageParams),
     responses(
         (status = 200, description = "The definitions, newest first.", body = List<Item>),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable.", body = Envelope),
+        OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
@@ -181,38 +199,40 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 }
 
 /// Read an event
+///
+/// By its id, or by its name: then the definition in force is returned.
 #[utoipa::path(
     get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
-    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    params(Identifier),
     responses(
         (status = 200, description = "The definition.", body = Item),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable.", body = Envelope),
+        OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Item>, Error> {
     let mut item = Item::new(find(&caller, uri.path()).await?)?;
     item.object = Some("event");
     Ok(Json(item))
 }
 
 /// Change an event's schema
+///
+/// Replaces the whole schema. The name cannot be changed: define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
-    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    params(Identifier),
     request_body = Change,
     responses(
         (status = 200, description = "The schema is changed.", body = Reference),
-        (status = "4XX", description = "Nothing was changed; the message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable; nothing was changed.", body = Envelope),
+        OfCaller, OfPath, OfBody,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    OriginalUri(uri): OriginalUri,
+    uri: Uri,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
     // Here null is not absence: it removes the schema.
@@ -229,17 +249,18 @@ async fn update(
 }
 
 /// Delete an event
+///
+/// Deletes one definition. Where the name was defined before, that older definition is in force again.
 #[utoipa::path(
     delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
-    params(("identifier" = String, Path, description = "The id or the name of the event; a name finds its newest definition.")),
+    params(Identifier),
     responses(
         (status = 200, description = "The definition is gone.", body = Deleted),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable; nothing was deleted.", body = Envelope),
+        OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
     found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
     Ok(Json(Deleted { object: "event", id, deleted: true }))
@@ -250,7 +271,7 @@ const NOT_FOUND: &str = "Event not found. Check the id or the name; names are ca
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
 async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
-    let encoded = path.split_once("/events/").map_or("", |(_, encoded)| encoded);
+    let encoded = path.strip_prefix("/events/").unwrap_or_default();
     let missing = || Error::not_found(NOT_FOUND);
     let key = percent_decode_str(encoded).decode_utf8().map_err(|_| missing())?;
     if key.contains('\0') {

@@ -12,8 +12,9 @@ use http::{HeaderValue, StatusCode};
 
 use super::answer::{self, OAuthError};
 use super::authorize::{Callback, Claim, PendingRequest};
+use super::client_document::{self, Failure};
 use super::clients::Known;
-use super::refusal::Refusal;
+use super::refusal::{ErrorCode, Refusal};
 use super::store;
 use crate::app::App;
 use crate::auth::store::access_is;
@@ -33,20 +34,25 @@ const ATTEMPTS: usize = 4;
 #[utoipa::path(
     get, path = "/oauth/authorize", tag = "OAuth", operation_id = "authorize",
     params(
-        ("client_id" = String, Query, description = "The `client_id` issued at registration."),
+        ("client_id" = String, Query, description = "The `client_id` issued at registration, or, where the metadata says so, the address of the client's metadata document.",
+            example = "7136aa0b-625c-4c9c-8820-e9784c8eb141"),
         ("response_type" = String, Query, description = "Must be `code`.", pattern = "^code$"),
-        ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ."),
-        ("scope" = Option<String>, Query, description = "Space-delimited scopes; omitted, all that the client is registered for."),
-        ("state" = Option<String>, Query, description = "Comes back unchanged.", max_length = 1024),
-        ("code_challenge" = String, Query, description = "Base64url of the SHA-256 of the code verifier.", pattern = "^[A-Za-z0-9_-]{43}$"),
+        ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ.",
+            example = "http://127.0.0.1:9999/oauth/callback"),
+        ("code_challenge" = String, Query, description = "Base64url of the SHA-256 of the code verifier.", pattern = "^[A-Za-z0-9_-]{43}$",
+            example = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
         ("code_challenge_method" = String, Query, description = "Must be `S256`.", pattern = "^S256$"),
+        ("scope" = Option<String>, Query, description = "Scopes, separated by spaces: `full_access`, `emails:send`. Left out: all that the client is registered for."),
+        ("state" = Option<String>, Query, description = "Comes back unchanged.", max_length = 1024),
         ("resource" = Option<String>, Query, description = "RFC 8707; accepted and ignored."),
     ),
     responses(
         (status = 302, description = "To the consent page, or back to the client with an error.",
             headers(("location" = String, description = "Where the browser goes."))),
-        (status = "4XX", description = "The client or its redirect URI cannot be trusted with a redirect.", body = OAuthError),
-        (status = 503, description = "The store cannot be read.", body = OAuthError),
+        (status = 400, description = "The client or its redirect URI cannot be trusted with a redirect.", body = OAuthError,
+            example = json!({"error": "invalid_client", "error_description":
+                "client_id is unknown or disabled; use the client_id issued at registration"})),
+        answer::Failures,
     ),
     security(()),
 )]
@@ -63,7 +69,11 @@ pub async fn authorize(
         Ok(claim) => claim,
         Err(refusal) => return answer::refused(StatusCode::BAD_REQUEST, &refusal),
     };
-    let mut known = app.clients.find(&app.db, claim.client_id()).await;
+    let mut known = match described(&app, claim.client_id()).await {
+        Ok(Some(client)) => Ok(Some(client)),
+        Ok(None) => app.clients.find(&app.db, claim.client_id()).await,
+        Err(response) => return response,
+    };
     for _ in 0..ATTEMPTS {
         let client = match known {
             Ok(Some(client)) => client,
@@ -78,11 +88,26 @@ pub async fn authorize(
     answer::failed(Error::Unavailable)
 }
 
+/// The client whose id is the address of its metadata document, where those are
+/// accepted. `None`: the store knows it, or nobody does.
+async fn described(app: &App, id: &str) -> Result<Option<Arc<Known>>, Response> {
+    if !client_document::is_document(id) {
+        return Ok(None);
+    }
+    if !app.config.client_id_documents {
+        return Err(answer::refused(StatusCode::BAD_REQUEST, &Refusal::unknown_client()));
+    }
+    client_document::find(app, id).await.map(Some).map_err(|failure| match failure {
+        Failure::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
+        Failure::Failed(error) => answer::failed(error),
+    })
+}
+
 /// The answer under what is known of the client; `None` when that is out of date.
 async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
     let callback = match Callback::prove(claim, &known.client) {
         Ok(callback) => callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str())),
-        Err(refusal) => return Some(answer::refused(StatusCode::BAD_REQUEST, &refusal)),
+        Err(refusal) => return up_to_date(app, known, answer::refused(StatusCode::BAD_REQUEST, &refusal)).await,
     };
     // From here every answer is a redirect, even if the rest of the way panics.
     let decided = AssertUnwindSafe(async {
@@ -95,11 +120,21 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
             Some(answer::found(&format!("{dashboard}/oauth/authorize/{id}")))
         }
         Ok(Ok(None)) => None,
-        Ok(Err(refusal)) => Some(answer::found(&callback.error(&refusal))),
+        Ok(Err(refusal)) if refusal.error() == ErrorCode::ServerError => Some(answer::found(&callback.error(&refusal))),
+        Ok(Err(refusal)) => up_to_date(app, known, answer::found(&callback.error(&refusal))).await,
         Err(_) => {
             tracing::error!("an authorization request panicked");
             Some(answer::found(&callback.error(&Refusal::server_error())))
         }
+    }
+}
+
+/// A refusal stores nothing, so no guard sees whether the client is still the
+/// one that was cached; a client that is gone must not be redirected to.
+async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Response> {
+    match app.db.read(access_is(known.revision)).await {
+        Ok(still) => (!still.is_empty()).then_some(refused),
+        Err(error) => Some(answer::failed(error.into())),
     }
 }
 

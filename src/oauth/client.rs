@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::destination::Destination;
 use super::redirect_uri;
 use super::scope::ScopeSet;
 
@@ -16,14 +17,30 @@ pub struct Client {
     pub auth_method: AuthMethod,
     pub client_uri: Option<String>,
     pub logo_uri: Option<String>,
-    /// An administrator vouched for it.
-    pub verified: bool,
+    /// The host that an operator vouched for: the client is who it says it is when it sends people there.
+    pub verified_host: Option<String>,
     pub disabled: bool,
     /// Microseconds since the epoch.
     pub created_at: i64,
 }
 
 impl Client {
+    /// Whether an operator vouched for the redirect in use. That he vouched for another says nothing.
+    pub fn is_verified_for(&self, redirect_uri: &str) -> bool {
+        self.verified_host.as_deref().is_some_and(|host| host == Destination::of(redirect_uri).shown)
+    }
+
+    /// The host that a client proved to speak for by its id, the address of its metadata document.
+    /// Its name is only what it calls itself.
+    pub fn document_host(&self) -> Option<&str> {
+        self.id.strip_prefix("https://")?.split('/').next()
+    }
+
+    /// Who it is, in a sentence: with the host where there is one, or else the name alone.
+    pub fn introduced(&self) -> String {
+        self.document_host().map_or_else(|| self.name.clone(), |host| format!("{} ({host})", self.name))
+    }
+
     pub fn may_redirect_to(&self, requested: &str) -> bool {
         self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }

@@ -11,6 +11,7 @@ use crate::db::{Db, DbError};
 
 pub struct Known {
     pub client: Client,
+    pub secret_hash: Option<Vec<u8>>,
     pub revision: i64,
 }
 

@@ -28,7 +28,7 @@ pub fn sample_client() -> Client {
         auth_method: AuthMethod::None,
         client_uri: None,
         logo_uri: None,
-        verified: false,
+        verified_host: None,
         disabled: false,
         created_at: 0,
     }

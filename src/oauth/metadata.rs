@@ -15,6 +15,7 @@ use super::client::{AuthMethod, Grant};
 use super::scope::{Scope, ScopeSet};
 use crate::app::App;
 use crate::config::Registration;
+use crate::error::{Envelope, Error};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
@@ -22,6 +23,7 @@ pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(authorization_server))
         .routes(routes!(protected_resource))
+        .routes(routes!(jwks))
         .route("/.well-known/oauth-protected-resource/{*path}", get(protected_resource))
 }
 
@@ -38,9 +40,11 @@ pub fn outside(base_path: &str) -> Router<App> {
 }
 
 /// What the authorization server offers
+///
+/// Where clients find the endpoints of OAuth, and what those understand.
 #[utoipa::path(
     get, path = "/.well-known/oauth-authorization-server", tag = "OAuth", operation_id = "authorization_server_metadata",
-    responses((status = 200, description = "Authorization server metadata (RFC 8414).", body = Value)),
+    responses((status = 200, description = "Authorization server metadata (RFC 8414).", body = AuthorizationServer)),
     security(()),
 )]
 async fn authorization_server(State(app): State<App>) -> Response {
@@ -50,15 +54,21 @@ async fn authorization_server(State(app): State<App>) -> Response {
         "issuer": issuer,
         "authorization_endpoint": format!("{issuer}/oauth/authorize"),
         "token_endpoint": format!("{issuer}/oauth/token"),
+        "revocation_endpoint": format!("{issuer}/oauth/revoke"),
+        "jwks_uri": format!("{issuer}/.well-known/jwks.json"),
         "scopes_supported": ScopeSet::all().iter().map(Scope::as_str).collect::<Vec<_>>(),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": Grant::ALL.map(Grant::as_str),
         "token_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": app.config.oauth_iss,
         "service_documentation": format!("{issuer}/docs"),
     });
+    if app.config.client_id_documents {
+        document["client_id_metadata_document_supported"] = json!(true);
+    }
     if app.config.registration != Registration::Off {
         document["registration_endpoint"] = json!(format!("{issuer}/oauth/register"));
     }
@@ -66,9 +76,11 @@ async fn authorization_server(State(app): State<App>) -> Response {
 }
 
 /// What protects the API
+///
+/// Which authorization server issues access tokens for this API. A 401 points here.
 #[utoipa::path(
     get, path = "/.well-known/oauth-protected-resource", tag = "OAuth", operation_id = "protected_resource_metadata",
-    responses((status = 200, description = "Protected resource metadata (RFC 9728).", body = Value)),
+    responses((status = 200, description = "Protected resource metadata (RFC 9728).", body = ProtectedResource)),
     security(()),
 )]
 async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Response {
@@ -87,8 +99,92 @@ async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUr
     }))
 }
 
+/// The keys that sign access tokens
+///
+/// For resource servers that check access tokens themselves. A key stays here as long as a token it signed is valid.
+#[utoipa::path(
+    get, path = "/.well-known/jwks.json", tag = "OAuth", operation_id = "signing_keys",
+    responses(
+        (status = 200, description = "The public keys (RFC 7517).", body = SigningKeys),
+        (status = 500, description = "A defect on our side.", body = Envelope),
+        (status = 503, description = "The store is unavailable.", body = Envelope),
+    ),
+    security(()),
+)]
+async fn jwks(State(app): State<App>) -> Result<Response, Error> {
+    Ok(published(app.credentials.signing.published(&app.db, &app.clock).await?))
+}
+
 fn published(document: Value) -> Response {
     let mut response = axum::Json(document).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     answer::readable_by_pages(response)
+}
+
+/// What the authorization server offers.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+pub struct AuthorizationServer {
+    #[schema(example = "https://posthorn.example")]
+    issuer: String,
+    #[schema(example = "https://posthorn.example/oauth/authorize")]
+    authorization_endpoint: String,
+    #[schema(example = "https://posthorn.example/oauth/token")]
+    token_endpoint: String,
+    /// Only while clients can be registered over HTTP.
+    #[schema(nullable = false, example = "https://posthorn.example/oauth/register")]
+    registration_endpoint: Option<String>,
+    #[schema(example = "https://posthorn.example/oauth/revoke")]
+    revocation_endpoint: String,
+    #[schema(example = "https://posthorn.example/.well-known/jwks.json")]
+    jwks_uri: String,
+    #[schema(example = json!(["full_access", "emails:send"]))]
+    scopes_supported: Vec<String>,
+    #[schema(example = json!(["code"]))]
+    response_types_supported: Vec<String>,
+    #[schema(example = json!(["query"]))]
+    response_modes_supported: Vec<String>,
+    #[schema(example = json!(["authorization_code", "refresh_token"]))]
+    grant_types_supported: Vec<String>,
+    #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
+    token_endpoint_auth_methods_supported: Vec<String>,
+    #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
+    revocation_endpoint_auth_methods_supported: Vec<String>,
+    #[schema(example = json!(["S256"]))]
+    code_challenge_methods_supported: Vec<String>,
+    /// Only where a `client_id` may be the address of a metadata document.
+    #[schema(nullable = false)]
+    client_id_metadata_document_supported: Option<bool>,
+    /// Whether answers carry `iss` (RFC 9207).
+    authorization_response_iss_parameter_supported: bool,
+    #[schema(example = "https://posthorn.example/docs")]
+    service_documentation: String,
+}
+
+/// What protects the API.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+pub struct ProtectedResource {
+    #[schema(example = "https://posthorn.example")]
+    resource: String,
+    #[schema(example = json!(["https://posthorn.example"]))]
+    authorization_servers: Vec<String>,
+    #[schema(example = json!(["header"]))]
+    bearer_methods_supported: Vec<String>,
+    /// What to ask for at first: the least.
+    #[schema(example = json!(["emails:send"]))]
+    scopes_supported: Vec<String>,
+    #[schema(example = "https://posthorn.example/docs")]
+    resource_documentation: String,
+}
+
+/// The keys that sign access tokens.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+pub struct SigningKeys {
+    #[schema(value_type = Vec<Object>, example = json!([{
+        "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71",
+        "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+    }]))]
+    keys: Vec<Value>,
 }

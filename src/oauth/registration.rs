@@ -64,7 +64,7 @@ impl Registration {
             auth_method: self.auth_method,
             client_uri: self.client_uri,
             logo_uri: self.logo_uri,
-            verified: false,
+            verified_host: None,
             disabled: false,
             created_at,
         }

@@ -5,7 +5,7 @@ use super::authorize::PendingRequest;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::clients::Known;
 use super::scope::ScopeSet;
-use crate::clock::first_id_at;
+use crate::clock::{HOUR, first_id_at};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 /// How many expired requests one commit deletes.
@@ -15,24 +15,51 @@ statements! {
     /// The client and the revision it is read under, in one look.
     FIND_CLIENT = Sql::both(
         "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
-                c.verified, c.created_at, c.disabled_at, r.number
+                c.verified_host, c.created_at, c.disabled_at, r.number, c.secret_hash
          FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
     CLIENTS = Sql::both(
         "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
-                verified, created_at, disabled_at, 0
+                verified_host, created_at, disabled_at, 0
          FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
     INSERT_CLIENT = Sql::both(
         "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
-                                    client_uri, logo_uri, origin, verified, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, FALSE, $11)");
+                                    client_uri, logo_uri, origin, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+    /// What a client's document says now. What an operator said of the client stays.
+    KEEP_DOCUMENT = Sql::both(
+        "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                                    origin, created_at, used_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'document', $9, $9)
+         ON CONFLICT (id) DO UPDATE SET
+             name = excluded.name, redirect_uris = excluded.redirect_uris, scopes = excluded.scopes,
+             grants = excluded.grants, auth_method = excluded.auth_method, client_uri = excluded.client_uri,
+             logo_uri = excluded.logo_uri, used_at = excluded.used_at
+         WHERE oauth_clients.origin = 'document'");
+    SWEEP_DOCUMENTS = Sql::both(
+        "DELETE FROM oauth_clients WHERE used_at < $1 AND origin = 'document'
+             AND verified_host IS NULL AND disabled_at IS NULL
+             AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)");
+    VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1");
+    DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1");
+    /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
+    SWEEP_CLIENTS = Sql::both(
+        "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
+           AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)");
     DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1");
     INSERT_REQUEST = Sql::both(
         "INSERT INTO authorization_requests
              (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     FIND_REQUEST = Sql::both(
-        "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at
+        "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at, decided_at, session_hash, user_id
          FROM authorization_requests WHERE id = $1");
+    BIND_REQUEST = Sql::both(
+        "UPDATE authorization_requests SET session_hash = $2, user_id = $3 WHERE id = $1 AND session_hash IS NULL");
+    REBIND_REQUEST = Sql::both(
+        "UPDATE authorization_requests SET session_hash = $2
+         WHERE id = $1 AND user_id = $3 AND session_hash = $4 AND decided_at IS NULL");
     /// Ids sort by the time they were made at, so the oldest come first.
     SWEEP_REQUESTS = Sql::both(
         "DELETE FROM authorization_requests WHERE id IN
@@ -41,7 +68,11 @@ statements! {
 
 pub(super) async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbError> {
     let rows = db.read(FIND_CLIENT.with([id.into()])).await?;
-    rows.first().map(|row| Ok(Known { client: read_client(row)?, revision: row.int(11)? })).transpose()
+    let read = |row: &Row| {
+        let secret_hash = row.maybe(12, Row::bytes)?;
+        Ok(Known { client: read_client(row)?, secret_hash, revision: row.int(11)? })
+    };
+    rows.first().map(read).transpose()
 }
 
 pub async fn clients(db: &Db) -> Result<Vec<Client>, DbError> {
@@ -68,7 +99,7 @@ fn read_client(row: &Row) -> Result<Client, DbError> {
         auth_method: AuthMethod::parse(&row.text(5)?).ok_or_else(|| broken("an authentication method"))?,
         client_uri: row.maybe(6, Row::text)?,
         logo_uri: row.maybe(7, Row::text)?,
-        verified: row.bool(8)?,
+        verified_host: row.maybe(8, Row::text)?,
         created_at: row.int(9)?,
         disabled: row.maybe(10, Row::int)?.is_some(),
     })
@@ -93,6 +124,45 @@ pub fn insert_client(client: &Client, origin: &str, secret_hash: Option<&[u8; 32
     ])
 }
 
+/// A client as its metadata document describes it at this moment.
+pub(super) fn keep_document(client: &Client, now: i64) -> Stmt {
+    let redirect_uris = serde_json::Value::from(client.redirect_uris.clone()).to_string();
+    let keep = KEEP_DOCUMENT.with([
+        (&client.id).into(),
+        (&client.name).into(),
+        redirect_uris.into(),
+        client.scopes.to_string().into(),
+        client.grants.to_string().into(),
+        client.auth_method.as_str().into(),
+        client.client_uri.as_deref().into(),
+        client.logo_uri.as_deref().into(),
+        now.into(),
+    ]);
+    keep.expect(1)
+}
+
+/// Deletes clients that described themselves and were given nothing. Every
+/// request of such a client says that it is in use, so an hour later no request
+/// and no code of it can be alive.
+pub(super) fn sweep_documents(now: i64) -> Stmt {
+    SWEEP_DOCUMENTS.with([(now - HOUR).into()])
+}
+
+/// Notes that an operator vouches for a client when it sends people to this
+/// host, or no longer does.
+pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
+    Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+/// Shuts a client out since a time, or lets it in again; at once, everywhere.
+pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
+    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
+    SWEEP_CLIENTS.with([registered_before.into()])
+}
+
 /// Deletes a client everywhere at once.
 pub fn delete_client(id: &str) -> Batch {
     Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(crate::auth::store::raise_access())
@@ -111,8 +181,21 @@ pub(super) fn insert_request(id: &str, request: &PendingRequest, now: i64) -> St
     ])
 }
 
-/// A stored request, and when it expires.
-pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<(PendingRequest, i64)>, DbError> {
+/// A request as the store keeps it.
+pub(super) struct StoredRequest {
+    pub request: PendingRequest,
+    pub expires_at: i64,
+    pub decided: bool,
+    pub bound_to: Option<Bound>,
+}
+
+/// The session that opened a request first.
+pub(super) struct Bound {
+    pub session_hash: Vec<u8>,
+    pub user_id: String,
+}
+
+pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<StoredRequest>, DbError> {
     let rows = db.read(FIND_REQUEST.with([id.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let scopes = ScopeSet::parse(&row.text(2)?);
@@ -123,7 +206,23 @@ pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<(PendingReq
         state: row.maybe(3, Row::text)?,
         code_challenge: row.text(4)?,
     };
-    Ok(Some((request, row.int(5)?)))
+    let session_hash = row.maybe(7, Row::bytes)?;
+    let bound_to = session_hash.zip(row.maybe(8, Row::text)?);
+    Ok(Some(StoredRequest {
+        request,
+        expires_at: row.int(5)?,
+        decided: row.maybe(6, Row::int)?.is_some(),
+        bound_to: bound_to.map(|(session_hash, user_id)| Bound { session_hash, user_id }),
+    }))
+}
+
+/// Binds a request to a session: one that nobody has opened, or one that the
+/// same user's session `before` had.
+pub(super) fn bind_request(id: &str, session: &[u8; 32], user_id: &str, before: Option<&[u8; 32]>) -> Stmt {
+    match before {
+        None => BIND_REQUEST.with([id.into(), session.into(), user_id.into()]),
+        Some(before) => REBIND_REQUEST.with([id.into(), session.into(), user_id.into(), before.into()]),
+    }
 }
 
 pub(super) fn sweep_requests(now: i64) -> Stmt {

@@ -1,21 +1,41 @@
-//! The API's description, and a page made of it that needs no script.
+//! The API's description: its frame, which features add their routes to, and
+//! what is said of all routes at once. `web::reference` makes a page of it.
 
-use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi as _;
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::server::Server;
+use utoipa::openapi::{OpenApi, Ref, RefOr};
 
-use crate::app::App;
+use crate::error::Envelope;
+use crate::oauth::OAuthError;
 
 #[derive(utoipa::OpenApi)]
-#[openapi(info(
-    title = "Posthorn API",
-    description = "One plain JSON API. Authenticate with an API key or an OAuth access token in the `Authorization` \
-                   header.\n\nEvery error has the same shape: `statusCode`, `name` and a `message` that says what to \
-                   change.",
-    license(name = "Apache-2.0 OR MIT"),
-))]
+#[openapi(
+    info(
+        title = "Posthorn API",
+        description = "One plain JSON API. Authenticate with an API key or an OAuth access token in the \
+                       `Authorization` header.\n\nEvery error has the same shape: `statusCode`, `name` and a `message` \
+                       that says what to change. OAuth's own endpoints answer in OAuth's shape: `error` and \
+                       `error_description`.\n\nUnknown fields are ignored, an explicit `null` counts as absent, times \
+                       are RFC 3339 in UTC with microseconds.",
+        license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
+    ),
+    tags(
+        (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
+            matched to events by name; the newest definition of a name is the one in force."),
+        (name = "API keys", description = "Keys that programs show to act for the workspace."),
+        (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
+            without seeing a key or a password."),
+        (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),
+    ),
+    components(schemas(Envelope, OAuthError)),
+)]
 struct Description;
+
+const REQUEST_ID: &str = "x-request-id";
 
 /// The frame that features add their routes to.
 pub fn description() -> OpenApi {
@@ -26,17 +46,94 @@ pub fn description() -> OpenApi {
     };
     components.add_security_scheme("api_key", bearer("An API key, `re_…`."));
     components.add_security_scheme("oauth", bearer("An OAuth access token."));
+    let id = ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)));
+    let header = HeaderBuilder::new().schema(Some(id)).description(Some("Finds this request in the server's log."));
+    components.headers.insert(REQUEST_ID.into(), header.build().into());
     description
 }
 
-/// The description as it is published: a parameter that may hold slashes is
-/// written as any other.
-pub fn finished(mut description: OpenApi) -> OpenApi {
+/// The description as it is published by the server at `base`: a parameter that
+/// may hold slashes is written as any other, and every answer names its request.
+pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
+    description.servers = Some(vec![Server::new(base)]);
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    for operation in description.paths.paths.values_mut().flat_map(operations) {
+        for response in operation.responses.responses.values_mut() {
+            if let RefOr::T(response) = response {
+                let named = Ref::new(format!("#/components/headers/{REQUEST_ID}"));
+                response.headers.insert(REQUEST_ID.into(), RefOr::Ref(named));
+            }
+        }
+    }
     description
 }
 
-pub fn page(_: &App, _: &OpenApi) -> Response {
-    "".into_response()
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::Value;
+
+    fn document() -> Value {
+        serde_json::to_value(crate::app::openapi("https://posthorn.example")).expect("JSON")
+    }
+
+    fn operations(document: &Value) -> Vec<&Value> {
+        let paths = document["paths"].as_object().expect("paths").values();
+        paths.flat_map(|item| item.as_object().expect("operations").values()).collect()
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_words_and_a_known_tag() {
+        let document = document();
+        let tags: HashSet<_> = document["tags"].as_array().expect("tags").iter().map(|tag| &tag["name"]).collect();
+        let mut seen = HashSet::new();
+        for operation in operations(&document) {
+            let id = operation["operationId"].as_str().expect("an operationId");
+            assert!(seen.insert(id), "{id} twice");
+            assert!(tags.contains(&operation["tags"][0]), "{id}: {}", operation["tags"]);
+            assert!(operation["summary"].is_string() && operation["description"].is_string(), "{id} says too little");
+            assert!(operation["security"].is_array(), "{id} does not say who may call it");
+        }
+        assert!(seen.contains("create_event") && seen.contains("authorize"));
+    }
+
+    #[test]
+    fn every_answer_is_a_status_of_its_own_and_names_its_request() {
+        for operation in operations(&document()) {
+            for (status, response) in operation["responses"].as_object().expect("responses") {
+                assert!(status.parse::<u16>().is_ok(), "{status}");
+                assert!(response["headers"]["x-request-id"].is_object(), "{} {status}", operation["operationId"]);
+            }
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document();
+        let mut waiting = vec![&document];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::Object(fields) => {
+                    if let Some(Value::String(target)) = fields.get("$ref") {
+                        let pointer = target.strip_prefix('#').expect("a local reference");
+                        assert!(document.pointer(pointer).is_some(), "{target}");
+                    }
+                    waiting.extend(fields.values());
+                }
+                Value::Array(items) => waiting.extend(items),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_is_the_one_that_was_configured() {
+        assert_eq!(document()["servers"][0]["url"], "https://posthorn.example");
+    }
 }

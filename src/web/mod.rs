@@ -2,11 +2,17 @@
 //! request, bodies, queries, pages of lists, rate limits, assets and docs.
 
 pub mod assets;
+pub mod attempts;
 pub mod docs;
+pub mod fetch;
+pub mod form;
 pub mod gate;
 pub mod input;
 pub mod layout;
 pub mod limit;
 pub mod pagination;
 pub mod query;
+pub mod reference;
+pub mod refusals;
+pub mod shell;
 pub mod system;

@@ -5,15 +5,16 @@ use http::request::Parts;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::query::{Flaw, Params};
+use super::query::{Flaw, Params, Sent};
 use crate::app::App;
 use crate::error::Error;
 
 const DEFAULT: usize = 20;
 const MOST: usize = 100;
 
-/// Greater than every id.
-const END: &str = "~";
+/// Greater than every id, in whatever order a database sorts text: to a
+/// linguistic collation `~` comes before every letter.
+const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /// What a caller wants to see of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,13 @@ pub struct List<T> {
     /// Whether there are more items in the direction asked for.
     has_more: bool,
     data: Vec<T>,
+}
+
+/// One page of a list for people, with the way to its neighbours.
+pub struct Leaf<T> {
+    pub items: Vec<T>,
+    pub newer: Option<String>,
+    pub older: Option<String>,
 }
 
 impl<S: AsRef<App> + Send + Sync> FromRequestParts<S> for Page {
@@ -107,14 +115,36 @@ impl Page {
         }
         List { object: "list", has_more, data }
     }
+
+    /// As [`Page::list`], with links to the pages around it at `address`.
+    pub fn leaf<T>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> &str) -> Leaf<T> {
+        let List { has_more, data: items, .. } = self.list(rows);
+        let limit = if self.limit == DEFAULT { String::new() } else { format!("&limit={}", self.limit) };
+        let link = |way: &str, item: Option<&T>| match item {
+            Some(item) => format!("{address}?{way}={}{limit}", id(item)),
+            // Nothing here any more: back to where the list begins.
+            None => address.to_owned(),
+        };
+        let (newer, older) = match self.cursor {
+            Cursor::Start => (false, has_more),
+            Cursor::After(_) => (true, has_more),
+            Cursor::Before(_) => (has_more, true),
+        };
+        let newer = newer.then(|| link("before", items.first()));
+        let older = older.then(|| link("after", items.last()));
+        Leaf { items, newer, older }
+    }
 }
 
+/// A parameter that is there, even if it is empty: `limit=` is a mistake, not a
+/// wish for the default.
 fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
-    match params.text(name) {
-        Ok(text) => Ok(Some(text.into_owned())),
-        Err(Flaw::Missing) => Ok(None),
-        Err(flaw) => Err(invalid(format!("The `{name}` parameter {flaw}."))),
-    }
+    let text = match params.sent(name) {
+        Sent::Absent => return Ok(None),
+        Sent::Once(value) => value.text(),
+        Sent::Repeated(_) => Err(Flaw::Repeated),
+    };
+    text.map(|text| Some(text.into_owned())).map_err(|flaw| invalid(format!("The `{name}` parameter {flaw}.")))
 }
 
 fn id(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
@@ -167,5 +197,22 @@ mod tests {
         let page = Page::parse(&format!("limit=2&before={ID}")).expect("valid");
         let list = page.list(vec![1, 2, 3]);
         assert_eq!((list.data, list.has_more), (vec![2, 1], true));
+    }
+
+    #[test]
+    fn a_leaf_links_to_its_neighbours_only_where_there_are_some() {
+        let leaf = |query: &str, rows: &[&'static str]| {
+            let leaf = Page::parse(query).expect("valid").leaf(rows.to_vec(), "/x", |id| id);
+            (leaf.items, leaf.newer, leaf.older)
+        };
+        let at = |link: &str| Some(link.to_owned());
+        let (after, before) = (format!("after={ID}&limit=2"), format!("before={ID}&limit=2"));
+        assert_eq!(leaf("", &["b", "a"]), (vec!["b", "a"], None, None));
+        assert_eq!(leaf("limit=2", &["c", "b", "a"]), (vec!["c", "b"], None, at("/x?after=b&limit=2")));
+        assert_eq!(leaf(&after, &["b"]), (vec!["b"], at("/x?before=b&limit=2"), None));
+        assert_eq!(leaf(&before, &["c", "d"]), (vec!["d", "c"], None, at("/x?after=c&limit=2")));
+        let both = (vec!["d", "c"], at("/x?before=d&limit=2"), at("/x?after=c&limit=2"));
+        assert_eq!(leaf(&before, &["c", "d", "e"]), both);
+        assert_eq!(leaf(&after, &[]), (vec![], at("/x"), None));
     }
 }

@@ -77,6 +77,22 @@ impl<'a> Params<'a> {
     }
 }
 
+impl<'a> Params<'a> {
+    /// Every pair as text, in the order sent.
+    pub fn pairs(&self) -> impl Iterator<Item = (Result<String, Flaw>, Result<String, Flaw>)> {
+        self.pairs.iter().map(|(name, value)| {
+            let name = std::str::from_utf8(name).map(str::to_owned).map_err(|_| Flaw::NotText);
+            (name, value.text().map(Cow::into_owned))
+        })
+    }
+
+    /// Every value of a parameter that may be sent several times, as far as it is text.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        let values = self.pairs.iter().filter(|(sent, _)| sent.as_ref() == name.as_bytes());
+        values.filter_map(|(_, value)| value.text().ok()).map(Cow::into_owned).collect()
+    }
+}
+
 impl<'a> Sent<'a> {
     pub fn first(self) -> Option<Value<'a>> {
         match self {

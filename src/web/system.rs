@@ -1,61 +1,110 @@
 //! For those who run it: is it alive, is it ready, what does it do; and for
 //! those who program against it: the API's description and the page at the root.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::{assets, docs, layout};
+use super::{assets, layout, reference};
 use crate::app::App;
 use crate::db::{Sql, statements};
-use crate::error::Error;
+use crate::error::{Envelope, Error};
 
 statements! {
-    /// A write that changes nothing for anybody, to see whether writes succeed.
-    PROBE = Sql::both("UPDATE revisions SET number = number WHERE topic = 'probe'");
+    /// A write that means nothing to anybody. It changes a row all the same: a
+    /// transaction without a change succeeds on a full disk, too.
+    PROBE = Sql::both(
+        "INSERT INTO revisions (topic, number) VALUES ('probe', 1)
+         ON CONFLICT (topic) DO UPDATE SET number = revisions.number + 1");
 }
 
-pub fn router(description: OpenApi) -> Router<App> {
-    let description = Arc::new(docs::finished(description));
-    let json: Arc<str> = description.to_json().unwrap_or_default().into();
-    let openapi = move || {
-        let json = json.clone();
-        async move { ([(CONTENT_TYPE, "application/json")], json.to_string()) }
-    };
-    let page = move |State(app): State<App>| {
-        let description = description.clone();
-        async move { docs::page(&app, &description) }
-    };
+/// The routes that are part of the API's description.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
+}
+
+/// The routes that show the description, and the pages and assets beside it.
+/// The description does not change while the server runs, so both of its shapes
+/// are made once.
+pub fn described(app: &App, description: &OpenApi) -> Router<App> {
+    let json = Bytes::from(description.to_json().unwrap_or_default());
+    let page = reference::Page::new(app, description);
+    let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], json) };
+    let reference = move || async move { page.answer() };
     Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
-        .route("/docs", get(page))
+        .route("/docs", get(reference))
         .route("/", get(welcome))
         .merge(assets::router())
 }
 
-/// The process lives.
+/// Ask whether the process lives
+///
+/// Answers without touching the store: a failure means that the process should be restarted.
+#[utoipa::path(
+    get, path = "/healthz", tag = "System", operation_id = "healthz",
+    responses((status = 200, description = "It is.", body = Health)),
+    security(()),
+)]
 async fn healthz() -> Response {
-    ([(CACHE_CONTROL, "no-store")], axum::Json(serde_json::json!({"status": "ok"}))).into_response()
+    ([(CACHE_CONTROL, "no-store")], Json(Health { status: "ok" })).into_response()
 }
 
-/// The store takes writes.
+/// Ask whether the store takes writes
+///
+/// Commits a write that means nothing: a failure means that requests should go elsewhere for now.
+#[utoipa::path(
+    get, path = "/readyz", tag = "System", operation_id = "readyz",
+    responses(
+        (status = 200, description = "It does.", body = Readiness),
+        (status = 500, description = "A defect on our side.", body = Envelope),
+        (status = 503, description = "It does not.", body = Envelope,
+            headers(("retry-after" = u32, description = "Seconds after which to try again."))),
+    ),
+    security(()),
+)]
 async fn readyz(State(app): State<App>) -> Result<Response, Error> {
     app.db.commit(PROBE.with([])).await?;
-    let body = serde_json::json!({"status": "ok", "store": app.db.engine_name()});
-    Ok(([(CACHE_CONTROL, "no-store")], axum::Json(body)).into_response())
+    let body = Readiness { status: "ok", store: app.db.engine_name() };
+    Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
+/// Read the metrics
+///
+/// Counters and durations in the text format of Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "System", operation_id = "metrics",
+    responses((status = 200, description = "The metrics of this process.", body = String, content_type = "text/plain")),
+    security(()),
+)]
 async fn metrics(State(app): State<App>) -> Response {
     metrics::gauge!("posthorn_writes_waiting").set(app.db.waiting() as f64);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response()
+}
+
+/// The process lives.
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    #[schema(pattern = "^ok$")]
+    status: &'static str,
+}
+
+/// The store takes writes.
+#[derive(Serialize, ToSchema)]
+pub struct Readiness {
+    #[schema(pattern = "^ok$")]
+    status: &'static str,
+    /// The engine that keeps the data.
+    #[schema(pattern = "^(sqlite|postgres)$", example = "sqlite")]
+    store: &'static str,
 }
 
 async fn welcome(State(app): State<App>) -> Response {

@@ -186,10 +186,12 @@ async function walk(next) {
 for (const [what, options] of [
   ['a limit of 0', { limit: 0 }],
   ['a limit over 100', { limit: 101 }],
+  ['a limit that is no number', { limit: 'ten' }],
+  ['a cursor that is no id', { after: 'yesterday' }],
   ['after and before at once', { after: randomUUID(), before: randomUUID() }],
 ]) {
   test(`listing with ${what} is refused`, async () => {
-    refused(await resend.events.list(options), 422, 'validation_error');
+    refused(await resend.events.list(options), 422, 'invalid_parameter');
   });
 }
 

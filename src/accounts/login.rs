@@ -1,0 +1,170 @@
+//! Logging in and out.
+
+use std::net::IpAddr;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Extension, OriginalUri, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use http::header::SET_COOKIE;
+use http::{HeaderMap, StatusCode};
+
+use super::store;
+use crate::app::App;
+use crate::auth::session::{self, SESSION, Session, VISIT};
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::secret;
+use crate::web::form::Form;
+use crate::web::gate::Sender;
+use crate::web::layout::{self, Field, Layout};
+use crate::web::query::Params;
+
+pub fn router() -> Router<App> {
+    Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/login.html")]
+struct LoginPage {
+    layout: Layout,
+    action: String,
+    hidden: Vec<(String, String)>,
+    /// Why the visitor was sent here, if not of their own will.
+    reason: Option<String>,
+    error: Option<String>,
+    email: Field,
+    password: Field,
+}
+
+/// Where to go after logging in: to an authorization request, named by its id,
+/// or home. An address is never taken from the outside.
+fn request_id(given: &str) -> Option<String> {
+    uuid::Uuid::try_parse(given).ok().map(|id| id.as_hyphenated().to_string())
+}
+
+async fn show(State(app): State<App>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
+    let params = Params::parse(uri.query().unwrap_or_default());
+    let request = params.text("request").ok().and_then(|given| request_id(&given));
+    match session::find(&app, &headers).await {
+        Ok(Some(_)) => Redirect::to(&destination(&app, request.as_deref())).into_response(),
+        Ok(None) => page(&app, &headers, StatusCode::OK, request.as_deref(), "", None),
+        Err(error) => layout::error_page(&app, &error),
+    }
+}
+
+fn destination(app: &App, request: Option<&str>) -> String {
+    let dashboard = app.addresses.dashboard.path();
+    request.map_or(format!("{dashboard}/"), |id| format!("{dashboard}/oauth/authorize/{id}"))
+}
+
+fn page(
+    app: &App,
+    headers: &HeaderMap,
+    status: StatusCode,
+    request: Option<&str>,
+    email: &str,
+    error: Option<String>,
+) -> Response {
+    // The form's token is tied to this browser, so that nobody can log others
+    // into an account of his own from afar.
+    let known = session::read_cookie(app, headers, VISIT).map(str::to_owned);
+    let visit = known.clone().unwrap_or_else(secret::token);
+    let mut hidden = vec![("token".to_owned(), session::form_token(&visit, "login"))];
+    hidden.extend(request.map(|id| ("request".to_owned(), id.to_owned())));
+    let content = LoginPage {
+        layout: Layout::dashboard(app),
+        action: format!("{}/login", app.addresses.dashboard.path()),
+        hidden,
+        reason: request.map(|_| "Log in to answer the request of an app. Nothing is granted by it.".into()),
+        error,
+        email: Field { value: email.to_owned(), error: None },
+        password: Field::default(),
+    };
+    let mut response = layout::page(status, &content);
+    if known.is_none() {
+        response.headers_mut().append(SET_COOKIE, session::cookie(app, VISIT, &visit, 86_400));
+    }
+    response
+}
+
+async fn submit(
+    State(app): State<App>,
+    Extension(Sender(sender)): Extension<Sender>,
+    headers: HeaderMap,
+    form: Form,
+) -> Response {
+    let request = request_id(&form.text("request"));
+    let email = form.text("email");
+    let again = |status, error: String| page(&app, &headers, status, request.as_deref(), &email, Some(error));
+    let visit = session::read_cookie(&app, &headers, VISIT).unwrap_or_default();
+    if session::check_form(visit, "login", &form.text("token")).is_err() {
+        let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
+        return again(StatusCode::FORBIDDEN, text.into());
+    }
+    match log_in(&app, &headers, sender, &email, form.text("password")).await {
+        Ok(Some(cookie)) => {
+            let mut response = Redirect::to(&destination(&app, request.as_deref())).into_response();
+            response.headers_mut().append(SET_COOKIE, cookie);
+            response
+        }
+        Ok(None) => again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into()),
+        Err(error @ Error::RateLimited { .. }) => again(error.status(), error.message().into_owned()),
+        Err(error) => layout::error_page(&app, &error),
+    }
+}
+
+/// The cookie of a new session, if address and password belong together. A
+/// session that the browser had before ends: none survives a log-in.
+async fn log_in(
+    app: &App,
+    headers: &HeaderMap,
+    sender: IpAddr,
+    email: &str,
+    password: String,
+) -> Result<Option<http::HeaderValue>, Error> {
+    let (account, now) = (email.trim().to_lowercase(), app.clock.now());
+    app.limits.login_account.check(&account, now)?;
+    let address = app.limits.counts(sender).then(|| sender.to_string());
+    if let Some(address) = &address {
+        app.limits.login_address.check(address, now)?;
+    }
+    let found = store::find_login(&app.db, &account).await?;
+    let right = app.hasher.verify(password, found.as_ref().map(|(_, kept)| kept.clone())).await?;
+    let Some((user_id, kept)) = found.filter(|_| right) else {
+        app.limits.login_account.failed(&account, now);
+        address.iter().for_each(|address| app.limits.login_address.failed(address, now));
+        return Ok(None);
+    };
+    let (stored, cookie) = session::start(app, &user_id);
+    // A password that is changed in this moment ends all sessions: this one, too.
+    let mut batch = Batch::from(stored).when(store::password_is(&user_id, &kept));
+    if let Some(before) = session::find(app, headers).await? {
+        batch.push(before.end());
+    }
+    match app.db.commit(batch).await {
+        Ok(_) => Ok(Some(cookie)),
+        Err(DbError::Stale) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn leave(State(app): State<App>, session: Session, form: Form) -> Response {
+    let left = async {
+        session.check_form("logout", &form.text("token"))?;
+        app.db.commit(session.end()).await?;
+        Ok(())
+    };
+    match left.await {
+        Ok(()) => {
+            let request = request_id(&form.text("request"));
+            let suffix = request.map_or(String::new(), |id| format!("?request={id}"));
+            let mut response =
+                Redirect::to(&format!("{}/login{suffix}", app.addresses.dashboard.path())).into_response();
+            response.headers_mut().append(SET_COOKIE, session::cookie(&app, SESSION, "", 0));
+            response
+        }
+        Err(error) => layout::error_page(&app, &error),
+    }
+}

@@ -1,0 +1,141 @@
+//! What callers show: API keys and access tokens, cached.
+//!
+//! An entry stays good as long as the store's access revision is the one it was
+//! read under: whoever uses an entry guards his statement with that revision.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quick_cache::sync::Cache;
+
+use super::key::prefix_of;
+use super::signing::Signing;
+use super::store;
+use crate::app::Parts;
+use crate::clock::{MINUTE, SECOND};
+use crate::db::{Db, DbError};
+use crate::error::Error;
+use crate::oauth::scope::ScopeSet;
+use crate::secret;
+
+/// Where a credential comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    Key(String),
+    Grant(String),
+}
+
+/// What is known of a credential in use, and under which revision it was learnt.
+#[derive(Debug)]
+pub struct Known {
+    pub source: Source,
+    pub workspace_id: String,
+    pub scopes: ScopeSet,
+    /// The grant that it comes from: a token directly, a key by what made it.
+    pub grant_id: Option<String>,
+    pub revision: i64,
+    /// When a token ends; keys do not.
+    expires_at: Option<i64>,
+    /// When its last use was last noted, so that a busy one is not noted each time.
+    noted: AtomicI64,
+}
+
+pub struct Credentials {
+    known: Cache<[u8; 32], Arc<Known>>,
+    pub signing: Signing,
+    /// When credentials were last used, on the way to the store.
+    used: Mutex<HashMap<Source, i64>>,
+}
+
+impl Credentials {
+    /// `secret` is the operator's, if he set one.
+    pub fn new(secret: Option<&str>) -> Credentials {
+        Credentials { known: Cache::new(20_000), signing: Signing::new(secret), used: Mutex::default() }
+    }
+
+    pub async fn find(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
+        let hash = secret::hash(secret);
+        match self.known.get(&hash) {
+            Some(known) if known.expires_at.is_none_or(|expiry| app.clock.now() < expiry) => Ok(known),
+            _ => self.load(app, secret).await,
+        }
+    }
+
+    /// Reads a credential from the store, whatever the cache says.
+    pub async fn load(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
+        let hash = secret::hash(secret);
+        self.known.remove(&hash);
+        let known = match looks_like_token(secret) {
+            true => self.load_token(app, secret).await?,
+            false => load_key(app, secret, &hash).await?,
+        };
+        let known = Arc::new(known);
+        self.known.insert(hash, known.clone());
+        Ok(known)
+    }
+
+    async fn load_token(&self, app: &Parts, token: &str) -> Result<Known, Error> {
+        let claims = self.signing.verify(&app.db, &app.clock, token).await?;
+        let base = app.addresses.base.as_str();
+        let expires_at = claims.exp.saturating_mul(SECOND);
+        if claims.iss != base || claims.aud != base || app.clock.now() >= expires_at {
+            return Err(Error::InvalidToken);
+        }
+        let granted = store::find_token_grant(&app.db, &claims).await?;
+        let (workspace_id, granted, revision) = granted.ok_or(Error::InvalidToken)?;
+        let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&granted).ok());
+        let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
+        Ok(Known {
+            grant_id: Some(claims.grant.clone()),
+            source: Source::Grant(claims.grant),
+            workspace_id,
+            scopes: claimed.intersection(granted),
+            revision,
+            expires_at: Some(expires_at),
+            noted: AtomicI64::new(0),
+        })
+    }
+
+    /// Notes that a credential was used; [`Credentials::flush`] brings it to the store.
+    pub fn touch(&self, known: &Known, now: i64) {
+        if now - known.noted.load(Ordering::Relaxed) < MINUTE {
+            return;
+        }
+        known.noted.store(now, Ordering::Relaxed);
+        if let Ok(mut used) = self.used.lock() {
+            used.insert(known.source.clone(), now);
+        }
+    }
+
+    pub async fn flush(&self, db: &Db) -> Result<(), DbError> {
+        let used = self.used.lock().map(|mut used| std::mem::take(&mut *used)).unwrap_or_default();
+        if used.is_empty() {
+            return Ok(());
+        }
+        db.commit(store::touch(&used)).await.map(drop)
+    }
+}
+
+async fn load_key(app: &Parts, secret: &str, hash: &[u8; 32]) -> Result<Known, Error> {
+    let prefix = prefix_of(secret).ok_or(Error::InvalidKey)?;
+    let found = store::find_key(&app.db, prefix).await?.ok_or(Error::InvalidKey)?;
+    if !secret::equal(&found.hash, hash) {
+        return Err(Error::InvalidKey);
+    }
+    Ok(Known {
+        grant_id: found.grant_id,
+        source: Source::Key(found.id),
+        workspace_id: found.workspace_id,
+        scopes: found.permission.scopes(),
+        revision: found.revision,
+        expires_at: None,
+        noted: AtomicI64::new(0),
+    })
+}
+
+/// Access tokens are JWTs, three parts between dots; keys start with `re_` and
+/// hold no dot.
+fn looks_like_token(credential: &str) -> bool {
+    !credential.starts_with("re_") && credential.split('.').count() == 3
+}

@@ -1,0 +1,125 @@
+//! The keys that sign access tokens: made at need, published, rotated.
+
+use std::sync::{Arc, RwLock};
+
+use serde_json::{Value, json};
+
+use super::jwt::{self, Claims, SigningKey};
+use super::seal::Seal;
+use super::store;
+use crate::clock::{Clock, HOUR, SECOND};
+use crate::db::{Db, DbError};
+use crate::error::Error;
+
+/// How long an access token lives, in seconds.
+pub const TOKEN_LIFETIME: i64 = 900;
+
+/// A key signs for so long; then a new one takes over.
+const KEY_LIFETIME: i64 = 90 * 24 * HOUR;
+
+/// A retired key is believed until every token that it signed has expired, and
+/// a little longer for clocks that disagree.
+const BELIEVED_AFTER: i64 = 2 * TOKEN_LIFETIME * SECOND;
+
+/// How often tokens that name an unknown key may make us look for new keys.
+const RELOAD: i64 = SECOND;
+
+/// The keys as this process knows them; the store is looked at again when a
+/// token names one that is not among them.
+#[derive(Default)]
+pub struct Signing {
+    ring: RwLock<Ring>,
+    seal: Seal,
+}
+
+#[derive(Default, Clone)]
+struct Ring {
+    /// Newest first.
+    keys: Vec<Arc<Held>>,
+    loaded_at: i64,
+}
+
+struct Held {
+    key: SigningKey,
+    created_at: i64,
+    retired_at: Option<i64>,
+}
+
+impl Signing {
+    pub fn new(secret: Option<&str>) -> Signing {
+        Signing { ring: RwLock::default(), seal: Seal::new(secret) }
+    }
+
+    /// Lets a new key sign from now on; what the old ones signed is believed
+    /// until it expires.
+    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<(), DbError> {
+        let key = self.seal.close(&SigningKey::generate());
+        db.commit(store::new_signing_key(&clock.ordered_id(), &key, clock.now())).await.map(drop)
+    }
+
+    pub async fn sign(&self, db: &Db, clock: &Clock, claims: &Claims) -> Result<String, Error> {
+        let now = clock.now();
+        let current = |ring: &Ring| {
+            let fresh = |held: &&Arc<Held>| held.retired_at.is_none() && now - held.created_at < KEY_LIFETIME;
+            ring.keys.iter().find(fresh).cloned()
+        };
+        let held = match current(&self.snapshot()) {
+            Some(held) => held,
+            None => {
+                let mut ring = self.load(db, now).await?;
+                if current(&ring).is_none() {
+                    self.rotate(db, clock).await?;
+                    ring = self.load(db, now).await?;
+                }
+                current(&ring).ok_or(Error::Internal)?
+            }
+        };
+        held.key.sign(claims).ok_or(Error::Internal)
+    }
+
+    /// The claims of a token that one of our keys signed.
+    pub async fn verify(&self, db: &Db, clock: &Clock, token: &str) -> Result<Claims, Error> {
+        let id = jwt::key_id(token).ok_or(Error::InvalidToken)?;
+        let now = clock.now();
+        let mut ring = self.snapshot();
+        if !ring.keys.iter().any(|held| held.key.id == id) && (now - ring.loaded_at).abs() >= RELOAD {
+            ring = self.load(db, now).await?;
+        }
+        let held = ring.keys.iter().find(|held| held.key.id == id).ok_or(Error::InvalidToken)?;
+        if held.retired_at.is_some_and(|retired| now - retired > BELIEVED_AFTER) {
+            return Err(Error::InvalidToken);
+        }
+        held.key.verify(token).ok_or(Error::InvalidToken)
+    }
+
+    /// The public keys, for `jwks_uri`.
+    pub async fn published(&self, db: &Db, clock: &Clock) -> Result<Value, Error> {
+        let now = clock.now();
+        let ring = self.load(db, now).await?;
+        let believed = |held: &&Arc<Held>| held.retired_at.is_none_or(|retired| now - retired <= BELIEVED_AFTER);
+        let keys: Vec<Value> = ring.keys.iter().filter(believed).map(|held| held.key.public()).collect();
+        Ok(json!({ "keys": keys }))
+    }
+
+    fn snapshot(&self) -> Ring {
+        self.ring.read().map(|ring| ring.clone()).unwrap_or_default()
+    }
+
+    async fn load(&self, db: &Db, now: i64) -> Result<Ring, DbError> {
+        let mut keys = Vec::new();
+        for row in store::signing_keys(db, now - BELIEVED_AFTER).await? {
+            let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
+            let Some(key) = key else {
+                // Another process has another --secret: its tokens are not believed here.
+                tracing::warn!(key = row.id, "a signing key was sealed with another secret");
+                continue;
+            };
+            keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));
+        }
+        let ring = Ring { keys, loaded_at: now };
+        if let Ok(mut held) = self.ring.write() {
+            *held = ring.clone();
+        }
+        Ok(ring)
+    }
+}

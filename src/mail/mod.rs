@@ -1,0 +1,22 @@
+//! Messages that the product itself sends to the people who run it. Without a
+//! relay they are captured: kept, readable in the dashboard, and never sent.
+
+pub mod pages;
+pub mod store;
+
+use crate::app::App;
+use crate::db::{DbError, Stmt};
+
+pub use store::tally;
+
+/// Statements that tell the owners of a workspace something, to be committed
+/// with what they are told about.
+pub async fn tell_owners(app: &App, workspace_id: &str, subject: &str, body: &str) -> Result<Vec<Stmt>, DbError> {
+    let owners = crate::accounts::store::owners(&app.db, workspace_id).await?;
+    let captured = app.config.smtp_url.is_none();
+    let message = |recipient: &String| {
+        let id = app.clock.ordered_id();
+        store::insert(&store::New { id: &id, workspace_id, recipient, subject, body, captured, now: app.clock.now() })
+    };
+    Ok(owners.iter().map(message).collect())
+}

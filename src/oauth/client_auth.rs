@@ -1,0 +1,231 @@
+//! How a client proves itself at the token and revocation endpoints, and the
+//! parameters it sends there: a form or JSON, each at most once.
+
+use axum::extract::Request;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::client::AuthMethod;
+use super::clients::Known;
+use super::refusal::{ErrorCode, Refusal};
+use crate::app::App;
+use crate::error::Error;
+use crate::secret;
+use crate::web::input;
+use crate::web::query::{Params, decode};
+use crate::web::refusals::refusal;
+
+const UNPROVED: &str = "The client is unknown or could not be authenticated";
+
+/// What clients send is small.
+const LIMIT: usize = 16 << 10;
+
+/// What is read. One of another type than a string is refused: a `scope` that
+/// was not understood must not become all scopes.
+const PARAMETERS: [&str; 10] = [
+    "grant_type",
+    "client_id",
+    "client_secret",
+    "code",
+    "redirect_uri",
+    "code_verifier",
+    "refresh_token",
+    "scope",
+    "token",
+    "token_type_hint",
+];
+
+/// Why a client gets no answer to what it asked.
+pub enum Denied {
+    Refused(Refusal),
+    /// 401: the client could not be told who it is. True: it tried HTTP Basic.
+    Unproved {
+        with_basic: bool,
+    },
+    Failed(Error),
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Denied {
+        Denied::Refused(refusal)
+    }
+}
+
+impl From<Error> for Denied {
+    fn from(error: Error) -> Denied {
+        Denied::Failed(error)
+    }
+}
+
+impl From<crate::db::DbError> for Denied {
+    fn from(error: crate::db::DbError) -> Denied {
+        Denied::Failed(error.into())
+    }
+}
+
+/// The parameters of a request. Empty ones count as missing.
+pub struct Fields(HashMap<String, String>);
+
+impl Fields {
+    /// Reads a form or JSON body. Parameters in the query do not count.
+    pub async fn read(request: Request) -> Result<(HeaderMap, Fields), Denied> {
+        let (parts, body) = request.into_parts();
+        let bytes = input::read(&parts.headers, body, LIMIT).await?;
+        let fields = match is_form(&parts.headers) {
+            true => Fields::from_form(&bytes)?,
+            false if input::is_json(&parts.headers) => Fields::from_json(&bytes)?,
+            false => {
+                return Err(Refusal::invalid_request(
+                    "The body must be application/x-www-form-urlencoded or application/json",
+                )
+                .into());
+            }
+        };
+        Ok((parts.headers, fields))
+    }
+
+    fn from_form(bytes: &[u8]) -> Result<Fields, Refusal> {
+        let mut fields = HashMap::new();
+        for (name, value) in Params::parse(bytes).pairs() {
+            let bad = |what| Refusal::invalid_request(format!("A parameter {what}"));
+            let name = name.map_err(|_| bad("name is not valid UTF-8"))?;
+            let value = value.map_err(|_| bad("is not valid UTF-8"))?;
+            if fields.insert(name.clone(), value).is_some() && name != "resource" {
+                return Err(bad("was sent more than once"));
+            }
+        }
+        Ok(Fields(fields))
+    }
+
+    fn from_json(bytes: &[u8]) -> Result<Fields, Refusal> {
+        let bad = || Refusal::invalid_request("The body must be a JSON object whose values are strings");
+        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(bytes).map_err(|_| bad())?;
+        let mut fields = HashMap::new();
+        for (name, value) in object {
+            match value {
+                serde_json::Value::String(text) => drop(fields.insert(name, text)),
+                serde_json::Value::Null => {}
+                _ if PARAMETERS.contains(&name.as_str()) => return Err(bad()),
+                _ => {}
+            }
+        }
+        Ok(Fields(fields))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    pub fn required(&self, name: &'static str) -> Result<&str, Refusal> {
+        self.get(name).ok_or_else(|| Refusal::invalid_request(format!("{name} is missing")))
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let label = headers.get(CONTENT_TYPE).and_then(|label| label.to_str().ok()).unwrap_or_default();
+    let essence = label.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+/// Finds the client that sends a request and proves that it is the one.
+pub async fn prove(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Arc<Known>, Denied> {
+    let now = app.clock.now();
+    let address = app.limits.counts(sender).then(|| sender.to_string());
+    if let Some(address) = &address {
+        app.limits.token_address.check(address, now)?;
+    }
+    let proved = prove_shown(app, headers, fields).await;
+    if let (Err(Denied::Unproved { .. }), Some(address)) = (&proved, &address) {
+        app.limits.token_address.failed(address, now);
+    }
+    proved
+}
+
+async fn prove_shown(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<Arc<Known>, Denied> {
+    let basic = basic(headers)?;
+    let with_basic = basic.is_some();
+    let unproved = || Denied::Unproved { with_basic };
+    if with_basic && fields.get("client_secret").is_some() {
+        return Err(Refusal::invalid_request("Credentials were sent in two ways; send them in one").into());
+    }
+    let (id, secret) = match &basic {
+        Some((id, _)) if fields.get("client_id").is_some_and(|other| other != id) => return Err(unproved()),
+        Some((id, secret)) => (id.as_str(), Some(secret.as_str()).filter(|secret| !secret.is_empty())),
+        None => (fields.get("client_id").ok_or_else(unproved)?, fields.get("client_secret")),
+    };
+    // Ids are printable; anything else cannot be in the store.
+    if !id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Err(unproved());
+    }
+    let known = app.clients.find(&app.db, id).await?.ok_or_else(unproved)?;
+    if known.client.disabled || !is_proved(&known, with_basic, secret) {
+        return Err(unproved());
+    }
+    Ok(known)
+}
+
+fn is_proved(known: &Known, with_basic: bool, secret: Option<&str>) -> bool {
+    match (known.client.auth_method, secret) {
+        (AuthMethod::None, None) => true,
+        (AuthMethod::ClientSecretBasic, Some(secret)) if with_basic => matches_secret(known, secret),
+        (AuthMethod::ClientSecretPost, Some(secret)) if !with_basic => matches_secret(known, secret),
+        _ => false,
+    }
+}
+
+fn matches_secret(known: &Known, shown: &str) -> bool {
+    known.secret_hash.as_ref().is_some_and(|kept| secret::equal(kept, &secret::hash(shown)))
+}
+
+/// The id and secret of an HTTP Basic header, each form-encoded before they
+/// were joined (RFC 6749, section 2.3.1).
+fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Denied> {
+    let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let malformed = || Denied::Unproved { with_basic: true };
+    let text = header.to_str().map_err(|_| malformed())?;
+    let (scheme, encoded) = text.split_once(' ').ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(malformed());
+    }
+    let joined = STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
+    let colon = joined.iter().position(|byte| *byte == b':').ok_or_else(malformed)?;
+    let text = |bytes: &[u8]| String::from_utf8(decode(bytes).into_owned()).map_err(|_| malformed());
+    Ok(Some((text(&joined[..colon])?, text(&joined[colon + 1..])?)))
+}
+
+/// How a denial reads to the client.
+impl Denied {
+    pub fn into_response(self) -> axum::response::Response {
+        use super::answer;
+        use http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE};
+        match self {
+            Denied::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
+            Denied::Failed(error) => answer::failed(error),
+            Denied::Unproved { with_basic } => {
+                let refusal = Refusal::new(ErrorCode::InvalidClient, UNPROVED);
+                let mut response = answer::refused(StatusCode::UNAUTHORIZED, &refusal);
+                if with_basic {
+                    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"oauth\""));
+                }
+                response
+            }
+        }
+    }
+}
+
+/// How the description shows a client that could not be authenticated.
+pub struct Unproved;
+
+impl utoipa::IntoResponses for Unproved {
+    fn responses() -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
+        let words = Refusal::new(ErrorCode::InvalidClient, UNPROVED).to_json();
+        let header = http::header::WWW_AUTHENTICATE.to_string();
+        let response = refusal("The client is unknown or could not be authenticated.", "OAuthError", [words], [header]);
+        [("401".to_owned(), response)].into()
+    }
+}

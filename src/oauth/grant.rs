@@ -1,0 +1,365 @@
+//! Grants: what a person allowed a client to do in a workspace; and the codes
+//! and refresh tokens that lead to one, as the store keeps them.
+
+use super::destination::Destination;
+use super::scope::ScopeSet;
+use crate::auth::store::raise_access;
+use crate::clock::{HOUR, SECOND};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+/// How long a code can be redeemed.
+pub const CODE_LIFETIME: i64 = 120 * SECOND;
+
+/// How long a code is remembered after that, so that a second use is noticed.
+const CODE_MEMORY: i64 = 24 * HOUR;
+
+statements! {
+    /// Decides a request once, for the session that opened it.
+    DECIDE = Sql::both(
+        "UPDATE authorization_requests SET decided_at = $3
+         WHERE id = $1 AND session_hash = $2 AND decided_at IS NULL AND expires_at > $3");
+    INSERT_CODE = Sql::both(
+        "INSERT INTO authorization_codes
+             (hash, client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    FIND_CODE = Sql::both(
+        "SELECT client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at, used_at, grant_id
+         FROM authorization_codes WHERE hash = $1");
+    USE_CODE = Sql::both(
+        "UPDATE authorization_codes SET used_at = $2, grant_id = $3 WHERE hash = $1 AND used_at IS NULL");
+    INSERT_GRANT = Sql::both(
+        "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)");
+    INSERT_REFRESH = Sql::both("INSERT INTO refresh_tokens (hash, grant_id, expires_at) VALUES ($1, $2, $3)");
+    /// The token, its grant, whether the one who granted it still may, and
+    /// whether the successor has been used.
+    FIND_REFRESH = Sql::both(
+        "SELECT t.grant_id, t.expires_at, t.rotated_at, t.successor_sealed,
+                CASE WHEN s.rotated_at IS NULL THEN 0 ELSE 1 END,
+                g.workspace_id, g.client_id, g.user_id, g.scopes, g.created_at, g.revoked_at,
+                CASE WHEN u.id IS NULL OR m.user_id IS NULL THEN 0 ELSE 1 END
+         FROM refresh_tokens t
+         JOIN oauth_grants g ON g.id = t.grant_id
+         LEFT JOIN refresh_tokens s ON s.hash = t.successor_hash
+         LEFT JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+         LEFT JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+         WHERE t.hash = $1");
+    ROTATE = Sql::both(
+        "UPDATE refresh_tokens SET rotated_at = $2, successor_hash = $3, successor_sealed = $4
+         WHERE hash = $1 AND rotated_at IS NULL");
+    USE_GRANT = Sql::both("UPDATE oauth_grants SET last_used_at = $2 WHERE id = $1 AND revoked_at IS NULL");
+    REVOKE = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL");
+    REVOKE_IN = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $3, revoked_reason = $4
+         WHERE id = $1 AND workspace_id = $2 AND revoked_at IS NULL");
+    DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1");
+    REVOKE_TOKEN = Sql::both(
+        "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
+    OLDER = Sql::both(
+        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
+         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
+         WHERE g.workspace_id = $1 AND g.id < $2 ORDER BY g.id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
+         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
+         WHERE g.workspace_id = $1 AND g.id > $2 ORDER BY g.id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
+         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
+         WHERE g.workspace_id = $1 AND g.id = $2");
+    TALLY = Sql::both(
+        "SELECT COUNT(*), MAX(last_used_at) FROM
+             (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
+              ORDER BY id DESC LIMIT 1001) AS newest");
+    REVOKE_OF = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL");
+    DELETE_KEYS_OF_USER = Sql::both(
+        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)");
+    BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
+    SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
+    SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
+    SWEEP_REVOKED = Sql::both("DELETE FROM revoked_tokens WHERE expires_at < $1");
+}
+
+/// Why a grant ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    CodeReuse,
+    RefreshReuse,
+    Client,
+    Api,
+    Dashboard,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 5] =
+        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::CodeReuse => "authorization_code_reuse",
+            Reason::RefreshReuse => "refresh_token_reuse",
+            Reason::Client => "revoked_by_client",
+            Reason::Api => "revoked_from_api",
+            Reason::Dashboard => "revoked_from_dashboard",
+        }
+    }
+}
+
+/// What a code is bound to.
+#[derive(Debug, Clone)]
+pub struct Code {
+    pub client_id: String,
+    pub redirect_uri: String,
+    pub code_challenge: String,
+    pub scopes: ScopeSet,
+    pub user_id: String,
+    pub workspace_id: String,
+    pub expires_at: i64,
+}
+
+/// A code, and what became of it.
+pub struct StoredCode {
+    pub code: Code,
+    pub used_at: Option<i64>,
+    pub grant_id: Option<String>,
+}
+
+pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Stmt {
+    DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1)
+}
+
+pub fn insert_code(hash: &[u8; 32], code: &Code) -> Stmt {
+    INSERT_CODE.with([
+        hash.into(),
+        (&code.client_id).into(),
+        (&code.redirect_uri).into(),
+        (&code.code_challenge).into(),
+        code.scopes.to_string().into(),
+        (&code.user_id).into(),
+        (&code.workspace_id).into(),
+        code.expires_at.into(),
+    ])
+}
+
+pub async fn find_code(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredCode>, DbError> {
+    let rows = db.read(FIND_CODE.with([hash.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let code = Code {
+        client_id: row.text(0)?,
+        redirect_uri: row.text(1)?,
+        code_challenge: row.text(2)?,
+        scopes: scopes(row, 3)?,
+        user_id: row.text(4)?,
+        workspace_id: row.text(5)?,
+        expires_at: row.int(6)?,
+    };
+    Ok(Some(StoredCode { code, used_at: row.maybe(7, Row::int)?, grant_id: row.maybe(8, Row::text)? }))
+}
+
+/// Uses a code up, with nothing to show for it.
+pub fn burn_code(hash: &[u8; 32], now: i64) -> Stmt {
+    USE_CODE.with([hash.into(), now.into(), crate::db::Value::Null]).expect(1)
+}
+
+/// A grant that is about to begin.
+pub struct NewGrant<'a> {
+    pub id: &'a str,
+    pub code: &'a Code,
+    /// Hash and expiry of the first refresh token, for a client that may have one.
+    pub refresh: Option<([u8; 32], i64)>,
+    pub now: i64,
+}
+
+/// Redeems a code: it is used up, the grant begins, the first refresh token
+/// exists; all or nothing.
+pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
+    let code = new.code;
+    let mut batch = Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(
+        INSERT_GRANT.with([
+            new.id.into(),
+            (&code.workspace_id).into(),
+            (&code.client_id).into(),
+            (&code.user_id).into(),
+            code.scopes.to_string().into(),
+            new.now.into(),
+        ]),
+    );
+    if let Some((hash, expires_at)) = &new.refresh {
+        batch.push(insert_refresh(hash, new.id, *expires_at));
+    }
+    batch
+}
+
+fn insert_refresh(hash: &[u8; 32], grant_id: &str, expires_at: i64) -> Stmt {
+    INSERT_REFRESH.with([hash.into(), grant_id.into(), expires_at.into()])
+}
+
+/// A refresh token with its grant.
+#[derive(Debug, Clone)]
+pub struct StoredRefresh {
+    pub grant_id: String,
+    pub expires_at: i64,
+    pub rotated_at: Option<i64>,
+    pub successor_sealed: Option<Vec<u8>>,
+    pub successor_used: bool,
+    pub workspace_id: String,
+    pub client_id: String,
+    pub user_id: String,
+    pub scopes: ScopeSet,
+    pub granted_at: i64,
+    pub revoked: bool,
+    /// The one who granted it can log in and is a member of the workspace.
+    pub granter_stands: bool,
+}
+
+pub async fn find_refresh(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredRefresh>, DbError> {
+    let rows = db.read(FIND_REFRESH.with([hash.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(StoredRefresh {
+        grant_id: row.text(0)?,
+        expires_at: row.int(1)?,
+        rotated_at: row.maybe(2, Row::int)?,
+        successor_sealed: row.maybe(3, Row::bytes)?,
+        successor_used: row.bool(4)?,
+        workspace_id: row.text(5)?,
+        client_id: row.text(6)?,
+        user_id: row.text(7)?,
+        scopes: scopes(row, 8)?,
+        granted_at: row.int(9)?,
+        revoked: row.maybe(10, Row::int)?.is_some(),
+        granter_stands: row.bool(11)?,
+    }))
+}
+
+/// Rotates a refresh token into its successor, if neither it nor the grant was
+/// touched meanwhile.
+pub fn rotate(old: &[u8; 32], successor: &[u8; 32], sealed: &[u8], grant_id: &str, expires_at: i64, now: i64) -> Batch {
+    Batch::new()
+        .and(ROTATE.with([old.into(), now.into(), successor.into(), sealed.into()]).expect(1))
+        .and(insert_refresh(successor, grant_id, expires_at))
+        .and(USE_GRANT.with([grant_id.into(), now.into()]).expect(1))
+}
+
+/// Ends a grant everywhere at once, and the keys that were made through it. An
+/// ended one stays as it is: the batch then finds nothing to change.
+pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
+    Batch::new()
+        .and(REVOKE.with([grant_id.into(), now.into(), reason.as_str().into()]).expect(1))
+        .and(DELETE_KEYS_OF.with([grant_id.into()]))
+        .and(raise_access())
+}
+
+/// As [`revoke`], if the grant belongs to the workspace.
+pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, now: i64) -> Batch {
+    Batch::new()
+        .and(REVOKE_IN.with([grant_id.into(), workspace_id.into(), now.into(), reason.as_str().into()]).expect(1))
+        .and(DELETE_KEYS_OF.with([grant_id.into()]))
+        .and(raise_access())
+}
+
+/// Ends every grant that a user has given, and burns the codes that would
+/// become more.
+pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
+    Batch::new()
+        .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
+        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
+        .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
+        .and(raise_access())
+}
+
+/// Ends one access token.
+pub fn revoke_token(id: &str, expires_at: i64) -> Batch {
+    Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()])).and(raise_access())
+}
+
+/// What lists call a client that is there no more.
+pub const DELETED_CLIENT: &str = "A client that was deleted";
+
+/// A grant as lists show it.
+pub struct Listed {
+    pub id: String,
+    pub client_id: String,
+    pub scopes: ScopeSet,
+    pub created_at: i64,
+    pub last_used_at: Option<i64>,
+    pub revoked_at: Option<i64>,
+    pub revoked_reason: Option<String>,
+    pub client_name: Option<String>,
+    pub logo_uri: Option<String>,
+    pub approved_by: Option<String>,
+    /// Wherever the client sends people, an operator vouched for it.
+    pub verified: bool,
+}
+
+impl Listed {
+    pub fn read(row: &Row) -> Result<Listed, DbError> {
+        Ok(Listed {
+            id: row.text(0)?,
+            client_id: row.text(1)?,
+            scopes: scopes(row, 2)?,
+            created_at: row.int(3)?,
+            last_used_at: row.maybe(4, Row::int)?,
+            revoked_at: row.maybe(5, Row::int)?,
+            revoked_reason: row.maybe(6, Row::text)?,
+            client_name: row.maybe(7, Row::text)?,
+            logo_uri: row.maybe(8, Row::text)?,
+            approved_by: row.maybe(9, Row::text)?,
+            verified: match row.maybe(10, Row::text)? {
+                Some(host) => leads_only_to(&host, &row.text(11)?),
+                None => false,
+            },
+        })
+    }
+}
+
+/// Whether each of these redirect URIs, a JSON array, leads to the host. Which
+/// one was used for a grant is not kept, so all have to.
+fn leads_only_to(host: &str, redirect_uris: &str) -> bool {
+    let uris: Vec<String> = serde_json::from_str(redirect_uris).unwrap_or_default();
+    !uris.is_empty() && uris.iter().all(|uri| Destination::of(uri).shown == host)
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// How many grants stand, counted to a bound, and when one was last used.
+pub fn tally(workspace_id: &str) -> Stmt {
+    TALLY.with([workspace_id.into()])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+/// Forgets codes and tokens that can be of no use to anybody.
+pub fn sweep(now: i64) -> Batch {
+    Batch::new()
+        .and(SWEEP_CODES.with([(now - CODE_MEMORY).into()]))
+        .and(SWEEP_REFRESH.with([now.into()]))
+        .and(SWEEP_REVOKED.with([now.into()]))
+}
+
+fn scopes(row: &Row, column: usize) -> Result<ScopeSet, DbError> {
+    ScopeSet::parse(&row.text(column)?).map_err(|_| DbError::Broken("scopes cannot be read".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_218_one_redirect_elsewhere_costs_the_badge() {
+        assert!(leads_only_to("app.example", r#"["https://app.example/a","https://app.example/b"]"#));
+        assert!(!leads_only_to("app.example", r#"["https://app.example/a","http://127.0.0.1/cb"]"#));
+        assert!(!leads_only_to("app.example", "[]"));
+    }
+}

@@ -1,0 +1,122 @@
+//! How a route describes its refusals: each by an example that the product
+//! itself makes, so that the description cannot say anything else.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use utoipa::IntoResponses;
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
+
+use crate::error::Error;
+
+/// Of every route that asks for a credential.
+pub struct OfCaller;
+
+/// Of every route that reads a JSON body, the credential's included.
+pub struct OfBody;
+
+/// Of every route that names one thing in its path.
+pub struct OfPath;
+
+/// Of every route with parameters in its query.
+pub struct OfQuery;
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+impl IntoResponses for OfCaller {
+    fn responses() -> Responses {
+        let metadata = "https://posthorn.example/.well-known/oauth-protected-resource".into();
+        described([
+            ("The request cannot be read.", vec![two_credentials()]),
+            (
+                "No credential, one that has expired, or one that may only send.",
+                vec![Error::Unauthenticated { metadata }, Error::InvalidToken, Error::RestrictedKey],
+            ),
+            (
+                "An API key that nobody has, or an access token without the scope.",
+                vec![Error::InvalidKey, Error::InsufficientScope],
+            ),
+            ("A defect on our side; nothing was acknowledged.", vec![Error::Internal]),
+            ("The store cannot serve now; nothing was acknowledged.", vec![Error::Unavailable]),
+        ])
+    }
+}
+
+impl IntoResponses for OfBody {
+    fn responses() -> Responses {
+        let not_json =
+            Error::NotJson { message: "The body is not valid JSON: expected value at line 1 column 1.".into() };
+        let missing = Error::Missing { message: "Missing `name` field.".into() };
+        let invalid = Error::invalid("The `name` field must not be empty.");
+        described([
+            ("The body is not JSON, or the request cannot be read.", vec![not_json, two_credentials()]),
+            ("The body did not arrive in time.", vec![Error::TooSlow]),
+            ("The body is too large.", vec![Error::TooLarge { limit: super::input::LIMIT }]),
+            ("The body is not labelled JSON.", vec![Error::UnsupportedMediaType]),
+            ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
+        ])
+    }
+}
+
+impl IntoResponses for OfPath {
+    fn responses() -> Responses {
+        let missing = Error::not_found("Event not found. Check the id or the name; names are case-sensitive.");
+        described([("There is nothing with this id or name.", vec![missing])])
+    }
+}
+
+impl IntoResponses for OfQuery {
+    fn responses() -> Responses {
+        let message = "The `limit` parameter must be a whole number from 1 to 100.".into();
+        described([("A parameter breaks a rule; the message names it.", vec![Error::InvalidParameter { message }])])
+    }
+}
+
+fn two_credentials() -> Error {
+    Error::BadRequest { message: "Two `Authorization` headers were sent. Send one.".into() }
+}
+
+/// One response for each sentence, with the errors that it sums up. All errors
+/// of a sentence have the same status.
+fn described<const N: usize>(sentences: [(&str, Vec<Error>); N]) -> Responses {
+    let one = |(sentence, errors): (&str, Vec<Error>)| {
+        let status = errors.first()?.status().as_str().to_owned();
+        let headers: Vec<_> = errors.iter().flat_map(Error::headers).map(|(name, _)| name.to_string()).collect();
+        let examples = errors.iter().map(|error| serde_json::to_value(error.envelope()).unwrap_or_default());
+        Some((status, refusal(sentence, "Error", examples, headers)))
+    };
+    sentences.into_iter().filter_map(one).collect()
+}
+
+/// A refusal with the schema of its body, examples of it, and the headers that
+/// come with it.
+pub fn refusal(
+    sentence: &str,
+    schema: &str,
+    examples: impl IntoIterator<Item = Value>,
+    headers: impl IntoIterator<Item = String>,
+) -> RefOr<Response> {
+    let example = |value: Value| {
+        let name = value.get("name").or(value.get("error")).and_then(Value::as_str).unwrap_or_default().to_owned();
+        (name, RefOr::T(ExampleBuilder::new().value(Some(value)).build()))
+    };
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(schema)))
+        .examples_from_iter(examples.into_iter().map(example))
+        .build();
+    let response = ResponseBuilder::new().description(sentence).content("application/json", content);
+    headers.into_iter().fold(response, |response, name| response.header(&name, header(&name))).build().into()
+}
+
+fn header(name: &str) -> utoipa::openapi::Header {
+    let (kind, meaning) = match name {
+        "retry-after" => (Type::Integer, "Seconds after which to try again."),
+        "www-authenticate" => (Type::String, "Which credential is asked for, and what is wrong with the one sent."),
+        _ => (Type::String, ""),
+    };
+    let schema = ObjectBuilder::new().schema_type(kind);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(meaning)).build()
+}

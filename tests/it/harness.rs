@@ -1,0 +1,331 @@
+//! A whole Posthorn on a store of its own, reached through the real gate.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::body::Body;
+use bytes::Bytes;
+use clap::Parser;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http_body_util::BodyExt;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use posthorn::app::App;
+use posthorn::auth::key::{NewKey, Permission};
+use posthorn::clock::Clock;
+use posthorn::config::Config;
+use posthorn::db::Db;
+use posthorn::oauth::registration::{Origin, Registration};
+use posthorn::web::gate::Gate;
+use posthorn::{accounts, auth, oauth, serve};
+use serde_json::{Value, json};
+
+use crate::store::Store;
+
+/// Where the tests' Posthorn believes to be reached.
+pub const BASE: &str = "https://mail.example";
+
+/// The tests' clock stands at 2026-01-02T03:04:05.678901Z until it is moved.
+pub const NOW: i64 = 1_767_323_045_678_901;
+
+/// Makes two tests of one: `name::sqlite` and `name::postgres`.
+macro_rules! on_both {
+    ($($(#[$meta:meta])* async fn $name:ident($fixture:ident: $kind:ty) $body:block)+) => {$(
+        $(#[$meta])*
+        mod $name {
+            #[allow(unused_imports, reason = "a test need not use all that its file does")]
+            use super::*;
+
+            async fn test($fixture: $kind) $body
+
+            #[tokio::test]
+            async fn sqlite() {
+                $crate::harness::run($crate::store::Store::sqlite(), test).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                $crate::harness::run($crate::store::Store::postgres().await, test).await;
+            }
+        }
+    )+};
+}
+pub(crate) use on_both;
+
+/// What a test can ask for: a [`TestApp`] with default settings, or an empty
+/// [`Store`] to do as it likes with.
+pub trait Fixture {
+    async fn of(store: Store) -> Self;
+}
+
+impl Fixture for Store {
+    async fn of(store: Store) -> Store {
+        store
+    }
+}
+
+impl Fixture for TestApp {
+    async fn of(store: Store) -> TestApp {
+        TestApp::open(&store, &[]).await
+    }
+}
+
+pub async fn run<F: Fixture>(store: Store, test: impl AsyncFnOnce(F)) {
+    test(F::of(store.clone()).await).await;
+    store.discard().await;
+}
+
+/// The product in one piece, with a clock that a test can move.
+pub struct TestApp {
+    pub app: App,
+    pub store: Store,
+    pub clock: Clock,
+    gate: Gate,
+}
+
+#[derive(Parser)]
+struct Settings {
+    #[command(flatten)]
+    config: Config,
+}
+
+/// Settings as the command line would read them, few connections and no flush.
+pub fn config(store: &Store, settings: &[&str]) -> Config {
+    let given = |flag: &str| settings.iter().any(|setting| setting.split('=').next() == Some(flag));
+    let mut all = vec!["posthorn".to_owned(), format!("--database-url={}", store.url())];
+    for (flag, value) in [("--base-url", BASE), ("--readers", "1"), ("--writers", "2"), ("--sqlite-sync", "normal")] {
+        if !given(flag) {
+            all.push(format!("{flag}={value}"));
+        }
+    }
+    all.extend(settings.iter().map(|&setting| setting.to_owned()));
+    Settings::try_parse_from(all).expect("settings that parse").config
+}
+
+impl TestApp {
+    /// A process on this store. Several may share one.
+    pub async fn open(store: &Store, settings: &[&str]) -> TestApp {
+        let config = config(store, settings);
+        let db = Db::open(&config.store()).await.expect("a store that opens");
+        let clock = Clock::fixed(NOW);
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let listening: SocketAddr = "127.0.0.1:8080".parse().expect("an address");
+        let addresses = serve::addresses(&config, listening).expect("addresses");
+        let app = App::new(config, addresses, db, clock.clone(), metrics);
+        TestApp { gate: Gate::new(app.clone()), app, store: store.clone(), clock }
+    }
+
+    /// The same process behind other routes.
+    pub fn before(self, main: axum::Router) -> TestApp {
+        TestApp { gate: Gate::before(self.app.clone(), main), ..self }
+    }
+
+    /// The id of the first workspace, which is made if need be.
+    pub async fn workspace(&self) -> String {
+        let all = accounts::store::workspaces(&self.app.db).await.expect("workspaces");
+        match all.into_iter().find(|workspace| workspace.name == "Default") {
+            Some(workspace) => workspace.id,
+            None => {
+                let made = accounts::only_workspace(&self.app.db, &self.clock).await.expect("a workspace");
+                made.expect("the only one").id
+            }
+        }
+    }
+
+    pub async fn key(&self, permission: Permission) -> NewKey {
+        let workspace = self.workspace().await;
+        self.key_of(&workspace, permission).await
+    }
+
+    async fn key_of(&self, workspace: &str, permission: Permission) -> NewKey {
+        let key = NewKey::make(&self.clock, workspace, "a key", permission);
+        self.app.db.commit(auth::store::insert_key(&key)).await.expect("a stored key");
+        key
+    }
+
+    /// The secret of a new key that may do everything.
+    pub async fn full_key(&self) -> String {
+        self.key(Permission::FullAccess).await.secret
+    }
+
+    /// A key of somebody else.
+    pub async fn second_workspace_key(&self) -> String {
+        self.workspace().await;
+        let id = self.clock.ordered_id();
+        self.store.run(&format!("INSERT INTO workspaces (id, name, created_at) VALUES ('{id}', 'Other', 0)")).await;
+        self.key_of(&id, Permission::FullAccess).await.secret
+    }
+
+    pub async fn delete_key(&self, id: &str) {
+        self.app.db.commit(auth::store::delete_key(id)).await.expect("a deleted key");
+    }
+
+    /// Registers a client as an administrator does, and tells its id.
+    pub async fn client(&self, metadata: Value) -> String {
+        let registration = Registration::parse(&metadata, Origin::Administrator).expect("metadata that is allowed");
+        let client = registration.into_client(self.clock.ordered_id(), self.clock.now());
+        self.app.db.commit(oauth::store::insert_client(&client, "operator", None)).await.expect("a stored client");
+        client.id
+    }
+
+    /// A client with one redirect URI and everything else by default.
+    pub async fn client_for(&self, redirect_uri: &str) -> String {
+        self.client(json!({"client_name": "App", "redirect_uris": [redirect_uri]})).await
+    }
+
+    pub async fn delete_client(&self, id: &str) {
+        self.app.db.commit(oauth::store::delete_client(id)).await.expect("a deleted client");
+    }
+
+    pub async fn count(&self, table: &str) -> i64 {
+        self.store.count(table).await
+    }
+
+    pub fn request(&self, method: &str, target: impl AsRef<[u8]>) -> Req<'_> {
+        Req {
+            app: self,
+            method: method.parse().expect("a method"),
+            target: target.as_ref().to_vec(),
+            headers: HeaderMap::new(),
+            body: Body::empty(),
+            from: IpAddr::from([127, 0, 0, 1]),
+        }
+    }
+
+    pub fn get(&self, target: impl AsRef<[u8]>) -> Req<'_> {
+        self.request("GET", target)
+    }
+
+    pub fn post(&self, target: impl AsRef<[u8]>) -> Req<'_> {
+        self.request("POST", target)
+    }
+
+    pub fn patch(&self, target: impl AsRef<[u8]>) -> Req<'_> {
+        self.request("PATCH", target)
+    }
+
+    pub fn delete(&self, target: impl AsRef<[u8]>) -> Req<'_> {
+        self.request("DELETE", target)
+    }
+
+    /// Defines an event and tells its id.
+    pub async fn event(&self, key: &str, body: Value) -> String {
+        let answer = self.post("/events").key(key).json(body).send().await;
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()["id"].as_str().expect("an id").to_owned()
+    }
+}
+
+/// A request in the making.
+pub struct Req<'a> {
+    app: &'a TestApp,
+    method: Method,
+    target: Vec<u8>,
+    headers: HeaderMap,
+    body: Body,
+    from: IpAddr,
+}
+
+impl Req<'_> {
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let name: HeaderName = name.parse().expect("a header's name");
+        self.headers.append(name, HeaderValue::from_bytes(value.as_ref()).expect("a header's value"));
+        self
+    }
+
+    pub fn key(self, secret: &str) -> Self {
+        self.header("authorization", format!("Bearer {secret}"))
+    }
+
+    pub fn json(self, body: Value) -> Self {
+        self.body("application/json", body.to_string())
+    }
+
+    /// A body with its label and its length.
+    pub fn body(mut self, label: &str, body: impl Into<Bytes>) -> Self {
+        let body: Bytes = body.into();
+        self = self.header("content-type", label).header("content-length", body.len().to_string());
+        self.body = Body::from(body);
+        self
+    }
+
+    /// A body of which nothing is said: no length, no kind.
+    pub fn stream(mut self, body: impl Into<Bytes>) -> Self {
+        let chunks: Vec<Result<Bytes, std::io::Error>> =
+            body.into().chunks(64 << 10).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        self.body = Body::from_stream(futures_util::stream::iter(chunks));
+        self
+    }
+
+    pub fn from(mut self, address: &str) -> Self {
+        self.from = address.parse().expect("an address");
+        self
+    }
+
+    pub async fn send(self) -> Answer {
+        let uri = Uri::from_maybe_shared(Bytes::from(self.target)).expect("a target that HTTP can carry");
+        let mut request = Request::new(self.body);
+        *request.method_mut() = self.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = self.headers;
+        let response = self.app.gate.handle(request, self.from).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("a body that ends").to_bytes();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("a header in ASCII"))
+    }
+
+    /// The `Location`, as the raw string it is.
+    pub fn location(&self) -> &str {
+        self.header("location").unwrap_or_else(|| panic!("no Location: {} {}", self.status, self.text()))
+    }
+
+    /// Asserts an error of the API, in the envelope and nothing but, and gives
+    /// its message.
+    pub fn refused(&self, status: u16, name: &str) -> String {
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        let body = self.json();
+        let keys: Vec<&String> = body.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["statusCode", "name", "message"]);
+        assert_eq!((&body["statusCode"], &body["name"]), (&json!(status), &json!(name)), "{body}");
+        body["message"].as_str().expect("a message").to_owned()
+    }
+
+    /// Asserts an error of the OAuth endpoints, and gives its description.
+    pub fn oauth_refused(&self, status: u16, error: &str) -> String {
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        assert_eq!(self.header("cache-control"), Some("no-store"));
+        assert_eq!(self.header("pragma"), Some("no-cache"));
+        assert_eq!(self.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(self.header("x-content-type-options"), Some("nosniff"));
+        let body = self.json();
+        let keys: Vec<&String> = body.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["error", "error_description"]);
+        assert_eq!(body["error"], error, "{body}");
+        let text = body["error_description"].as_str().expect("a description").to_owned();
+        let allowed = |byte: u8| matches!(byte, 0x20..=0x7e) && byte != b'"' && byte != b'\\';
+        assert!(text.bytes().all(allowed), "{text:?}");
+        text
+    }
+}

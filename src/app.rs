@@ -15,7 +15,7 @@ use crate::auth::password::Hasher;
 use crate::clock::Clock;
 use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
-use crate::oauth::Clients;
+use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
@@ -32,6 +32,7 @@ pub struct Parts {
     pub clock: Clock,
     pub credentials: Credentials,
     pub clients: Clients,
+    pub documents: Documents,
     pub hasher: Hasher,
     pub limits: Limits,
     pub metrics: PrometheusHandle,
@@ -108,17 +109,26 @@ impl Limits {
 impl App {
     pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
         let limits = Limits::new(&config);
+        let credentials = Credentials::new(config.secret.as_deref());
         App(Arc::new(Parts {
             config,
             addresses,
             db,
             clock,
-            credentials: Credentials::default(),
+            credentials,
             clients: Clients::default(),
+            documents: Documents::default(),
             hasher: Hasher::default(),
             limits,
             metrics,
         }))
+    }
+
+    /// The same, with clients' documents from somewhere else than the internet.
+    #[cfg(test)]
+    pub(crate) fn reading(mut self, documents: Documents) -> App {
+        Arc::get_mut(&mut self.0).expect("an app that nobody else holds").documents = documents;
+        self
     }
 
     /// What stands behind the gate, told apart by host where hosts differ.

@@ -15,4 +15,6 @@ pub mod mail;
 pub mod oauth;
 pub mod secret;
 pub mod serve;
+#[cfg(test)]
+mod testing;
 pub mod web;

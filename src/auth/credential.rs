@@ -48,13 +48,12 @@ pub struct Credentials {
     used: Mutex<HashMap<Source, i64>>,
 }
 
-impl Default for Credentials {
-    fn default() -> Credentials {
-        Credentials { known: Cache::new(20_000), signing: Signing::default(), used: Mutex::default() }
-    }
-}
-
 impl Credentials {
+    /// `secret` is the operator's, if he set one.
+    pub fn new(secret: Option<&str>) -> Credentials {
+        Credentials { known: Cache::new(20_000), signing: Signing::new(secret), used: Mutex::default() }
+    }
+
     pub async fn find(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
         let hash = secret::hash(secret);
         match self.known.get(&hash) {

@@ -6,6 +6,7 @@ mod credential;
 mod jwt;
 pub mod key;
 pub mod password;
+mod seal;
 pub mod session;
 mod signing;
 pub mod store;

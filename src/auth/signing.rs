@@ -5,8 +5,9 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 
 use super::jwt::{self, Claims, SigningKey};
+use super::seal::Seal;
 use super::store;
-use crate::clock::{Clock, HOUR, SECOND};
+use crate::clock::{Clock, HOUR, MINUTE, SECOND};
 use crate::db::{Db, DbError};
 use crate::error::Error;
 
@@ -20,6 +21,9 @@ const KEY_LIFETIME: i64 = 90 * 24 * HOUR;
 /// a little longer for clocks that disagree.
 const BELIEVED_AFTER: i64 = 2 * TOKEN_LIFETIME * SECOND;
 
+/// For how long a process may sign without looking whether its key was retired.
+const SIGNS_UNSEEN: i64 = MINUTE;
+
 /// How often tokens that name an unknown key may make us look for new keys.
 const RELOAD: i64 = SECOND;
 
@@ -28,6 +32,7 @@ const RELOAD: i64 = SECOND;
 #[derive(Default)]
 pub struct Signing {
     ring: RwLock<Ring>,
+    seal: Seal,
 }
 
 #[derive(Default, Clone)]
@@ -44,18 +49,30 @@ struct Held {
 }
 
 impl Signing {
+    pub fn new(secret: Option<&str>) -> Signing {
+        Signing { ring: RwLock::default(), seal: Seal::new(secret) }
+    }
+
+    /// Lets a new key sign from now on; what the old ones signed is believed
+    /// until it expires.
+    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<(), DbError> {
+        let key = self.seal.close(&SigningKey::generate());
+        db.commit(store::new_signing_key(&clock.ordered_id(), &key, clock.now())).await.map(drop)
+    }
+
     pub async fn sign(&self, db: &Db, clock: &Clock, claims: &Claims) -> Result<String, Error> {
         let now = clock.now();
         let current = |ring: &Ring| {
             let fresh = |held: &&Arc<Held>| held.retired_at.is_none() && now - held.created_at < KEY_LIFETIME;
             ring.keys.iter().find(fresh).cloned()
         };
-        let held = match current(&self.snapshot()) {
+        let known = self.snapshot();
+        let held = match current(&known).filter(|_| (now - known.loaded_at).abs() < SIGNS_UNSEEN) {
             Some(held) => held,
             None => {
                 let mut ring = self.load(db, now).await?;
                 if current(&ring).is_none() {
-                    db.commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), now)).await?;
+                    self.rotate(db, clock).await?;
                     ring = self.load(db, now).await?;
                 }
                 current(&ring).ok_or(Error::Internal)?
@@ -95,8 +112,12 @@ impl Signing {
     async fn load(&self, db: &Db, now: i64) -> Result<Ring, DbError> {
         let mut keys = Vec::new();
         for row in store::signing_keys(db, now - BELIEVED_AFTER).await? {
-            let key = SigningKey::load(row.id, &row.private_key)
-                .ok_or_else(|| DbError::Broken("a signing key cannot be read".into()))?;
+            let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
+            let Some(key) = key else {
+                // Another process has another --secret: its tokens are not believed here.
+                tracing::warn!(key = row.id, "a signing key was sealed with another secret");
+                continue;
+            };
             keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));
         }
         let ring = Ring { keys, loaded_at: now };
@@ -104,5 +125,53 @@ impl Signing {
             *held = ring.clone();
         }
         Ok(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, Store};
+
+    fn claims() -> Claims {
+        let text = || "x".to_owned();
+        let (iat, exp) = (0, 900);
+        Claims {
+            iss: text(),
+            aud: text(),
+            sub: text(),
+            client_id: text(),
+            scope: text(),
+            jti: text(),
+            iat,
+            exp,
+            grant: text(),
+        }
+    }
+
+    #[tokio::test]
+    async fn case_345_a_retired_key_signs_nothing_within_a_minute_and_is_believed_until_its_tokens_expire() {
+        for store in Store::each().await {
+            let clock = Clock::fixed(NOW);
+            let app = store.open(&[], clock.clone()).await;
+            let signing = Signing::default();
+            let first = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
+            app.db
+                .commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), NOW))
+                .await
+                .expect("a key");
+            clock.advance(SIGNS_UNSEEN);
+            let second = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
+            assert_ne!(jwt::key_id(&first), jwt::key_id(&second));
+            clock.advance(TOKEN_LIFETIME * SECOND);
+            assert!(signing.verify(&app.db, &clock, &first).await.is_ok());
+            let published = signing.published(&app.db, &clock).await.expect("keys");
+            assert_eq!(published["keys"].as_array().map(Vec::len), Some(2));
+            clock.advance(BELIEVED_AFTER);
+            assert!(signing.verify(&app.db, &clock, &first).await.is_err());
+            assert!(signing.verify(&app.db, &clock, &second).await.is_ok());
+            drop(app);
+            store.discard().await;
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The command line: the server, and commands that work beside it.
 
 mod clients;
+mod doctor;
 mod keys;
+mod oauth;
 mod users;
 
 use std::process::ExitCode;
@@ -40,6 +42,9 @@ enum Command {
     /// OAuth clients
     #[command(subcommand)]
     Clients(clients::Clients),
+    /// The health and the keys of OAuth
+    #[command(subcommand)]
+    Oauth(oauth::Oauth),
     /// Bring the store's schema up to date and stop
     Migrate,
     /// Print the API's description (OpenAPI)
@@ -68,6 +73,8 @@ impl Cli {
                 println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
+            // The doctor sees an instance from outside and opens no store.
+            Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
             Some(command) => command,
         };
         let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
@@ -79,7 +86,8 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Serve | Command::Openapi => Ok(()),
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, json).await,
+            Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
 }
@@ -152,29 +160,59 @@ fn print_json(value: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Args, CommandFactory};
+    use clap::CommandFactory;
 
     use super::*;
 
-    /// Settings are global: an argument of the same name would take their values.
-    #[test]
-    fn no_command_has_an_argument_named_like_a_setting() {
-        let settings = Config::augment_args(clap::Command::new("settings"));
-        let taken: Vec<_> = settings.get_arguments().map(|setting| setting.get_id()).collect();
-        let mut commands: Vec<clap::Command> = Cli::command().get_subcommands().cloned().collect();
-        while let Some(command) = commands.pop() {
-            for argument in command.get_arguments() {
-                assert!(!taken.contains(&argument.get_id()), "{} --{}", command.get_name(), argument.get_id());
-            }
-            commands.extend(command.get_subcommands().cloned());
-        }
+    const MANUAL: &str = include_str!("../../docs/configuration.md");
+
+    fn longs(command: &clap::Command) -> Vec<String> {
+        let own = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        own.filter_map(|arg| arg.get_long().map(str::to_owned)).filter(|long| long != "help").collect()
+    }
+
+    /// Every command below this one, with the words that lead to it.
+    fn commands(command: &clap::Command, before: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands().flat_map(|one| {
+            let words = format!("{before} {}", one.get_name());
+            let mut found = commands(one, &words);
+            found.push((words, one.clone()));
+            found
+        });
+        below.collect()
     }
 
     #[test]
-    fn a_user_is_created_with_or_without_a_role() {
-        let command = ["posthorn", "users", "create", "--email", "a@example.com", "--password-stdin"];
-        for more in [&[][..], &["--as", "admin"]] {
-            Cli::try_parse_from(command.iter().chain(more)).expect("is understood");
+    fn no_command_takes_a_flag_away_from_the_settings() {
+        let cli = Cli::command();
+        let settings = longs(&cli);
+        for (words, command) in commands(&cli, "posthorn") {
+            for long in longs(&command) {
+                assert!(!settings.contains(&long), "`{words} --{long}` hides a setting");
+            }
+        }
+        let line = ["posthorn", "users", "create", "--email", "a@b", "--password-stdin", "--as", "admin"];
+        assert!(Cli::try_parse_from(line).is_ok());
+    }
+
+    #[test]
+    fn the_manual_has_a_row_for_every_setting_and_a_line_for_every_command() {
+        for setting in Cli::command().get_arguments().filter(|arg| arg.get_env().is_some()) {
+            let flag = format!("`--{}`", setting.get_long().unwrap_or_default());
+            let variable = format!("`{}`", setting.get_env().and_then(|name| name.to_str()).unwrap_or_default());
+            let row =
+                MANUAL.lines().find(|line| line.starts_with('|') && line.contains(&flag) && line.contains(&variable));
+            let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row with {flag} and {variable}"));
+            for default in setting.get_default_values() {
+                let default = default.to_string_lossy();
+                assert!(row.contains(&format!("`{default}`")), "{flag}: the default is {default}");
+            }
+        }
+        for (words, command) in commands(&Cli::command(), "posthorn") {
+            assert!(MANUAL.contains(&words), "docs/configuration.md does not mention `{words}`");
+            for long in longs(&command) {
+                assert!(MANUAL.contains(&format!("--{long}")), "docs/configuration.md does not mention --{long}");
+            }
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::io::BufRead;
 
 use anyhow::{Context, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
 use crate::accounts::{self, EmailAddress, Password, Role, store};
 use crate::auth::password;
 use crate::clock::rfc3339;
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 
 #[derive(Subcommand, Debug)]
 pub enum Users {
@@ -25,6 +25,7 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
+        // `--role` is taken: it says what a process does.
         #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON
@@ -36,6 +37,18 @@ pub enum Users {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Shut a user out: no log-in, no sessions, no tokens of apps he let in
+    Disable(One),
+    /// Let a user in again
+    Enable(One),
+    /// Take a user out of a workspace
+    Remove {
+        #[command(flatten)]
+        one: One,
+        /// Id or name of the workspace, where there are several
+        #[arg(long)]
+        workspace: Option<String>,
     },
     /// Change a user's password and sign him out everywhere
     Passwd {
@@ -50,6 +63,16 @@ pub enum Users {
     },
 }
 
+/// A user, named by his address.
+#[derive(Args, Debug)]
+pub struct One {
+    #[arg(long)]
+    email: EmailAddress,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 impl Users {
     pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
         match self {
@@ -57,12 +80,21 @@ impl Users {
                 create(desk, &email, workspace.as_deref(), role, json).await
             }
             Users::List { json } => list(desk, json).await,
+            Users::Disable(one) => {
+                let now = desk.clock.now();
+                change(desk, &one, store::disable_user(&one.email.key(), Some(now)), "disabled").await
+            }
+            Users::Enable(one) => change(desk, &one, store::disable_user(&one.email.key(), None), "enabled").await,
+            Users::Remove { one, workspace } => {
+                let workspace = desk.workspace(workspace.as_deref()).await?;
+                change(desk, &one, store::remove_member(&workspace.id, &one.email.key()), "removed").await
+            }
             Users::Passwd { email, json, .. } => passwd(desk, &email, json).await,
         }
     }
 }
 
-fn read_password() -> anyhow::Result<Password> {
+pub(super) fn read_password() -> anyhow::Result<Password> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("standard input cannot be read")?;
     let typed = line.strip_suffix('\n').unwrap_or(&line);
@@ -116,6 +148,17 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
             .map(|one| vec![one.user.email, one.role, one.workspace, rfc3339(one.user.created_at)])
             .collect();
         print_table(&["EMAIL", "ROLE", "WORKSPACE", "CREATED"], &rows);
+    }
+    Ok(())
+}
+
+async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {
+    let email = one.email.as_str();
+    match desk.db.commit(batch).await {
+        Ok(_) if one.json => print_json(&json!({ "email": email, what: true })),
+        Ok(_) => println!("{email}: {what}."),
+        Err(DbError::Unexpected { .. }) => bail!("--email {email}: there is no such user (in this workspace)"),
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0002_oauth", include_str!("../../migrations/0002_oauth.sql")),
     ("0003_events", include_str!("../../migrations/0003_events.sql")),
     ("0004_mail", include_str!("../../migrations/0004_mail.sql")),
+    ("0005_client_documents", include_str!("../../migrations/0005_client_documents.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

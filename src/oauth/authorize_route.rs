@@ -12,6 +12,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::answer::{self, OAuthError};
 use super::authorize::{Callback, Claim, PendingRequest};
+use super::client_document::{self, Failure};
 use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use super::store;
@@ -33,7 +34,7 @@ const ATTEMPTS: usize = 4;
 #[utoipa::path(
     get, path = "/oauth/authorize", tag = "OAuth", operation_id = "authorize",
     params(
-        ("client_id" = String, Query, description = "The `client_id` issued at registration.",
+        ("client_id" = String, Query, description = "The `client_id` issued at registration, or, where the metadata says so, the address of the client's metadata document.",
             example = "7136aa0b-625c-4c9c-8820-e9784c8eb141"),
         ("response_type" = String, Query, description = "Must be `code`.", pattern = "^code$"),
         ("redirect_uri" = String, Query, description = "Exactly one of the client's registered redirect URIs; the port of a loopback host may differ.",
@@ -68,7 +69,11 @@ pub async fn authorize(
         Ok(claim) => claim,
         Err(refusal) => return answer::refused(StatusCode::BAD_REQUEST, &refusal),
     };
-    let mut known = app.clients.find(&app.db, claim.client_id()).await;
+    let mut known = match described(&app, claim.client_id()).await {
+        Ok(Some(client)) => Ok(Some(client)),
+        Ok(None) => app.clients.find(&app.db, claim.client_id()).await,
+        Err(response) => return response,
+    };
     for _ in 0..ATTEMPTS {
         let client = match known {
             Ok(Some(client)) => client,
@@ -81,6 +86,21 @@ pub async fn authorize(
         }
     }
     answer::failed(Error::Unavailable)
+}
+
+/// The client whose id is the address of its metadata document, where those are
+/// accepted. `None`: the store knows it, or nobody does.
+async fn described(app: &App, id: &str) -> Result<Option<Arc<Known>>, Response> {
+    if !client_document::is_document(id) {
+        return Ok(None);
+    }
+    if !app.config.client_id_documents {
+        return Err(answer::refused(StatusCode::BAD_REQUEST, &Refusal::unknown_client()));
+    }
+    client_document::find(app, id).await.map(Some).map_err(|failure| match failure {
+        Failure::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
+        Failure::Failed(error) => answer::failed(error),
+    })
 }
 
 /// The answer under what is known of the client; `None` when that is out of date.

@@ -30,6 +30,17 @@ impl Client {
         self.verified_host.as_deref().is_some_and(|host| host == Destination::of(redirect_uri).shown)
     }
 
+    /// The host that a client proved to speak for by its id, the address of its metadata document.
+    /// Its name is only what it calls itself.
+    pub fn document_host(&self) -> Option<&str> {
+        self.id.strip_prefix("https://")?.split('/').next()
+    }
+
+    /// Who it is, in a sentence: with the host where there is one, or else the name alone.
+    pub fn introduced(&self) -> String {
+        self.document_host().map_or_else(|| self.name.clone(), |host| format!("{} ({host})", self.name))
+    }
+
     pub fn may_redirect_to(&self, requested: &str) -> bool {
         self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }

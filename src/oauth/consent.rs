@@ -2,7 +2,7 @@
 //! logged in. A request is decided once, by the session that opened it first.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
@@ -25,6 +25,7 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
+use crate::web::gate::Sender;
 use crate::web::layout::{self, Layout, Link, Stamp};
 
 pub fn router() -> Router<App> {
@@ -61,8 +62,15 @@ impl From<Error> for Closed {
     }
 }
 
-async fn show(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn show(
+    State(app): State<App>,
+    Extension(Sender(sender)): Extension<Sender>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let shown = async {
+        // Whoever guesses ids does not get far.
+        app.limits.authorize.check(sender)?;
         let visitor = session::find(&app, &headers).await?;
         let open = find(&app, &id, visitor.as_ref()).await?;
         let visitor = match &visitor {
@@ -156,9 +164,10 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
         layout: Layout::dashboard(app),
         client: ClientFacts {
             name: open.client.name.clone(),
+            host: open.client.document_host().map(str::to_owned),
             id: open.client.id.clone(),
             verified: open.client.is_verified_for(&open.request.redirect_uri),
-            registered: Stamp::new(open.client.created_at),
+            registered: (open.client.created_at > 0).then(|| Stamp::new(open.client.created_at)),
         },
         redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind.into() },
         scopes: open.request.scopes.iter().map(ScopeWords::from).collect(),

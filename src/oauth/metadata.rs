@@ -66,6 +66,9 @@ async fn authorization_server(State(app): State<App>) -> Response {
         "authorization_response_iss_parameter_supported": app.config.oauth_iss,
         "service_documentation": format!("{issuer}/docs"),
     });
+    if app.config.client_id_documents {
+        document["client_id_metadata_document_supported"] = json!(true);
+    }
     if app.config.registration != Registration::Off {
         document["registration_endpoint"] = json!(format!("{issuer}/oauth/register"));
     }
@@ -149,6 +152,9 @@ pub struct AuthorizationServer {
     revocation_endpoint_auth_methods_supported: Vec<String>,
     #[schema(example = json!(["S256"]))]
     code_challenge_methods_supported: Vec<String>,
+    /// Only where a `client_id` may be the address of a metadata document.
+    #[schema(nullable = false)]
+    client_id_metadata_document_supported: Option<bool>,
     /// Whether answers carry `iss` (RFC 9207).
     authorization_response_iss_parameter_supported: bool,
     #[schema(example = "https://posthorn.example/docs")]

@@ -20,6 +20,7 @@ pub mod authorize;
 mod authorize_route;
 pub mod client;
 mod client_auth;
+pub mod client_document;
 mod clients;
 pub mod consent;
 mod destination;
@@ -53,15 +54,20 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::clock::{Clock, MINUTE};
+use crate::clock::{Clock, HOUR, MINUTE};
 use crate::db::{Batch, Db, DbError};
 
 pub use answer::OAuthError;
+pub use client_document::Documents;
 pub use clients::Clients;
 pub use grant::tally;
 
 /// How long a person has to decide.
 pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
+
+/// A client that a stranger registered and nobody approved is forgotten after
+/// this long.
+const IDLE_CLIENT: i64 = 7 * 24 * HOUR;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -92,13 +98,19 @@ fn preflighted(route: UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
     route.map(|route| route.options(answer::preflight))
 }
 
-/// Deletes the requests that nobody decided in time, a bounded number at once.
+/// Deletes the requests that nobody decided in time, a bounded number at once;
+/// then codes and tokens that have expired, and clients that came to nothing.
 pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
-    loop {
-        let swept = db.commit(store::sweep_requests(clock.now())).await?;
-        let full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
-        if !full {
-            return db.commit(grant::sweep(clock.now())).await.map(drop);
-        }
+    let now = clock.now();
+    let mut full = true;
+    while full {
+        let swept = db.commit(store::sweep_requests(now)).await?;
+        full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
     }
+    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await?;
+    let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
+    if clients.first().is_some_and(|effect| effect.changed > 0) {
+        db.commit(crate::auth::store::raise_access()).await?;
+    }
+    Ok(())
 }

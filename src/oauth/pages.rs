@@ -22,10 +22,13 @@ pub struct ConsentPage {
 
 pub struct ClientFacts {
     pub name: String,
+    /// Where the client describes itself, which is who it is, whatever it calls itself.
+    pub host: Option<String>,
     pub id: String,
     /// For the redirect in use, not for the client as a whole.
     pub verified: bool,
-    pub registered: Stamp,
+    /// `None` for a client that comes with the product.
+    pub registered: Option<Stamp>,
 }
 
 pub struct RedirectFacts {

@@ -5,7 +5,7 @@ use super::authorize::PendingRequest;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::clients::Known;
 use super::scope::ScopeSet;
-use crate::clock::first_id_at;
+use crate::clock::{HOUR, first_id_at};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 /// How many expired requests one commit deletes.
@@ -25,7 +25,28 @@ statements! {
         "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
                                     client_uri, logo_uri, origin, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+    /// What a client's document says now. What an operator said of the client stays.
+    KEEP_DOCUMENT = Sql::both(
+        "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                                    origin, created_at, used_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'document', $9, $9)
+         ON CONFLICT (id) DO UPDATE SET
+             name = excluded.name, redirect_uris = excluded.redirect_uris, scopes = excluded.scopes,
+             grants = excluded.grants, auth_method = excluded.auth_method, client_uri = excluded.client_uri,
+             logo_uri = excluded.logo_uri, used_at = excluded.used_at
+         WHERE oauth_clients.origin = 'document'");
+    SWEEP_DOCUMENTS = Sql::both(
+        "DELETE FROM oauth_clients WHERE used_at < $1 AND origin = 'document'
+             AND verified_host IS NULL AND disabled_at IS NULL
+             AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)");
     VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1");
+    DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1");
+    /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
+    SWEEP_CLIENTS = Sql::both(
+        "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
+           AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)");
     DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1");
     INSERT_REQUEST = Sql::both(
         "INSERT INTO authorization_requests
@@ -103,10 +124,43 @@ pub fn insert_client(client: &Client, origin: &str, secret_hash: Option<&[u8; 32
     ])
 }
 
+/// A client as its metadata document describes it at this moment.
+pub(super) fn keep_document(client: &Client, now: i64) -> Stmt {
+    let redirect_uris = serde_json::Value::from(client.redirect_uris.clone()).to_string();
+    let keep = KEEP_DOCUMENT.with([
+        (&client.id).into(),
+        (&client.name).into(),
+        redirect_uris.into(),
+        client.scopes.to_string().into(),
+        client.grants.to_string().into(),
+        client.auth_method.as_str().into(),
+        client.client_uri.as_deref().into(),
+        client.logo_uri.as_deref().into(),
+        now.into(),
+    ]);
+    keep.expect(1)
+}
+
+/// Deletes clients that described themselves and were given nothing. Every
+/// request of such a client says that it is in use, so an hour later no request
+/// and no code of it can be alive.
+pub(super) fn sweep_documents(now: i64) -> Stmt {
+    SWEEP_DOCUMENTS.with([(now - HOUR).into()])
+}
+
 /// Notes that an operator vouches for a client when it sends people to this
 /// host, or no longer does.
 pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
     Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+/// Shuts a client out since a time, or lets it in again; at once, everywhere.
+pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
+    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
+    SWEEP_CLIENTS.with([registered_before.into()])
 }
 
 /// Deletes a client everywhere at once.

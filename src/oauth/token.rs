@@ -197,7 +197,7 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
     let refresh = first.as_deref().map(|token| (secret::hash(token), now + refresh::LIFETIME));
     let text = format!(
         "{} was given access to your workspace ({}).\n\nIf nobody meant to, end it under Connected apps:\n{}/apps\n",
-        client.client.name,
+        client.client.introduced(),
         code.scopes,
         app.addresses.dashboard.as_str()
     );

@@ -21,7 +21,8 @@ use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
 use super::layout;
-use crate::app::App;
+use crate::app::{Addresses, App};
+use crate::config::PublicUrl;
 use crate::error::Error;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -116,14 +117,29 @@ impl Gate {
     }
 
     fn router(&self, request: &Request<Body>) -> &Router {
-        let Some(dashboard) = &self.site.dashboard else { return &self.site.main };
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if host.eq_ignore_ascii_case(self.app.addresses.dashboard.authority()) { dashboard } else { &self.site.main }
+        match &self.site.dashboard {
+            Some(dashboard) if self.names_dashboard(request) => dashboard,
+            _ => &self.site.main,
+        }
     }
 
+    fn names_dashboard(&self, request: &Request<Body>) -> bool {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        host.eq_ignore_ascii_case(self.app.addresses.dashboard.authority())
+    }
+
+    /// Whether a page or the envelope is the answer where no handler answers. Of
+    /// two addresses on one host the longer one knows better.
     fn is_for_people(&self, request: &Request<Body>) -> bool {
-        let path = self.app.addresses.dashboard.path();
-        request.uri().path().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let Addresses { base, dashboard } = &self.app.addresses;
+        if base.origin() != dashboard.origin() {
+            return self.names_dashboard(request);
+        }
+        let is_below = |address: &PublicUrl| {
+            let rest = request.uri().path().strip_prefix(address.path());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        is_below(dashboard) && !(base.path().len() > dashboard.path().len() && is_below(base))
     }
 }
 

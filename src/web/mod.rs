@@ -4,6 +4,7 @@
 pub mod assets;
 pub mod attempts;
 pub mod docs;
+pub mod fetch;
 pub mod form;
 pub mod gate;
 pub mod input;

@@ -14,14 +14,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
-use crate::oauth;
 use crate::web::gate::Gate;
+use crate::{mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -42,16 +43,52 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     greet(&app).await?;
     tokio::spawn(do_chores(app.clone()));
 
-    let answering = app.config.role.contains(&Role::Api);
-    let stop = stop_signal()?;
-    if !answering {
-        stop.await;
+    let signal = stop_signal()?;
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(async move {
+        signal.await;
+        stop.send_replace(true);
+    });
+    let running = async {
+        let (answered, ()) =
+            tokio::join!(answer_if_told(&app, listener, stopping.clone()), work(&app, stopping.clone()));
+        answered
+    };
+    tokio::select! {
+        answered = running => answered,
+        () = app.db.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+    }
+}
+
+/// Resolves when it is time to stop.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Answers HTTP until it is time to stop, if that is among this process's roles.
+async fn answer_if_told(app: &App, listener: TcpListener, stopping: watch::Receiver<bool>) -> anyhow::Result<()> {
+    if !app.config.role.contains(&Role::Api) {
+        stopped(stopping).await;
         return Ok(());
     }
-    let failed = app.db.clone();
+    let drain = Duration::from_secs(app.config.drain_seconds);
+    answer(listener, Arc::new(Gate::new(app.clone())), stopped(stopping), drain).await
+}
+
+/// Does the work that waits in the store until it is time to stop, if that is
+/// among this process's roles.
+async fn work(app: &App, stopping: watch::Receiver<bool>) {
+    if !app.config.role.contains(&Role::Worker) {
+        return;
+    }
+    let worker = mail::worker::run(app.clone(), stopping.clone());
+    let patience = async {
+        stopped(stopping).await;
+        tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
+    };
     tokio::select! {
-        done = answer(listener, Arc::new(Gate::new(app.clone())), stop, Duration::from_secs(app.config.drain_seconds)) => done,
-        () = failed.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+        () = worker => {}
+        () = patience => tracing::warn!("a delivery did not finish in time; it is tried again when its lease is over"),
     }
 }
 

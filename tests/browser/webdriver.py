@@ -2,6 +2,7 @@
 
 import atexit
 import base64
+import contextlib
 import json
 import shutil
 import subprocess
@@ -55,7 +56,8 @@ class Driver:
     def stop(self):
         atexit.unregister(self.stop)
         for browser in list(self.browsers):
-            browser.close()
+            with contextlib.suppress(OSError, AssertionError):  # what ends us may have ended it first
+                browser.close()
         self.process.terminate()
         self.process.wait()
 

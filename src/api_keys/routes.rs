@@ -31,7 +31,12 @@ pub fn router() -> OpenApiRouter<App> {
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
     /// What will use it.
-    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = "^(?=.*\\S)[^\\x00-\\x1f\\x7f-\\x9f]+$",
+        example = "web shop"
+    )]
     name: String,
     /// `full_access`: every route; `sending_access`: only those that send mail.
     #[schema(nullable = true, default = "full_access", pattern = "^(full_access|sending_access)$")]
@@ -43,7 +48,12 @@ pub struct Wish {
 #[schema(as = ApiKeyChange)]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
-    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = "^(?=.*\\S)[^\\x00-\\x1f\\x7f-\\x9f]+$",
+        example = "web shop"
+    )]
     name: String,
 }
 

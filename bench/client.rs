@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// What a run found.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
+    /// All requests answered, before and while it was measured.
+    pub answered: u64,
     pub per_second: f64,
     pub p50: Duration,
     pub p99: Duration,
@@ -41,6 +43,7 @@ pub fn run(
     let mut poll = Poll::new()?;
     let mut open = connect(&poll, server, connections)?;
     let mut events = Events::with_capacity(connections);
+    let mut answered = 0;
     let mut latencies: Vec<u32> = Vec::with_capacity(1 << 20);
 
     for connection in &mut open {
@@ -58,6 +61,7 @@ pub fn run(
         for event in &events {
             let connection = &mut open[event.token().0];
             if connection.answered(workload.expected)? {
+                answered += 1;
                 if now >= from {
                     latencies.push((now - connection.asked).as_micros() as u32);
                 }
@@ -68,7 +72,8 @@ pub fn run(
     ensure!(!latencies.is_empty(), "no request was answered in the time measured");
     latencies.sort_unstable();
     let at = |share: f64| Duration::from_micros(latencies[((latencies.len() - 1) as f64 * share) as usize].into());
-    Ok(Outcome { per_second: latencies.len() as f64 / measured.as_secs_f64(), p50: at(0.5), p99: at(0.99) })
+    let per_second = latencies.len() as f64 / measured.as_secs_f64();
+    Ok(Outcome { answered, per_second, p50: at(0.5), p99: at(0.99) })
 }
 
 fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<Vec<Connection>> {

@@ -48,6 +48,10 @@ pub struct Plan {
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     stored: u64,
 
+    /// Give events names in ascending order, which is easier to index
+    #[arg(long)]
+    ascending: bool,
+
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::Plan;
-use crate::client::Outcome;
+use crate::rows::{Seen, Side};
 use crate::server::Memory;
 
 /// The most that a server may hold in memory after a run.
@@ -20,10 +20,8 @@ pub struct Measured {
 }
 
 struct Round {
-    base: f64,
-    subject: f64,
-    outcome: Option<Outcome>,
-    memory: Option<Memory>,
+    base: Side,
+    subject: Side,
 }
 
 impl Measured {
@@ -31,12 +29,12 @@ impl Measured {
         Measured { what: what.into(), against: against.into(), bar, rounds: Vec::new() }
     }
 
-    pub fn add(&mut self, base: f64, subject: f64, outcome: Option<Outcome>, memory: Option<Memory>) {
-        self.rounds.push(Round { base, subject, outcome, memory });
+    pub fn add(&mut self, base: Side, subject: Side) {
+        self.rounds.push(Round { base, subject });
     }
 
     fn ratio(&self) -> f64 {
-        self.median(|round| round.subject / round.base)
+        self.median(|round| round.subject.per_second / round.base.per_second)
     }
 
     fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
@@ -46,12 +44,18 @@ impl Measured {
         if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
     }
 
-    fn millis(&self, of: impl Fn(&Outcome) -> Duration) -> f64 {
-        self.median(|round| round.outcome.as_ref().map_or(f64::NAN, |outcome| of(outcome).as_secs_f64() * 1e3))
+    fn millis(&self, of: impl Fn(&Seen) -> Duration) -> f64 {
+        self.median(|round| round.subject.server.as_ref().map_or(f64::NAN, |seen| of(seen).as_secs_f64() * 1e3))
+    }
+
+    /// Microseconds of processor time that one request cost the two servers.
+    fn cpu(&self) -> (f64, f64) {
+        let micros = |side: &Side| side.server.map_or(f64::NAN, |seen| seen.cpu.as_secs_f64() * 1e6);
+        (self.median(|round| micros(&round.subject)), self.median(|round| micros(&round.base)))
     }
 
     fn memory(&self) -> Memory {
-        let held = self.rounds.iter().filter_map(|round| round.memory);
+        let held = self.rounds.iter().filter_map(|round| Some(round.subject.server?.memory));
         held.fold(Memory::default(), |most, memory| Memory {
             now: most.now.max(memory.now),
             peak: most.peak.max(memory.peak),
@@ -65,11 +69,13 @@ impl Measured {
             "ratio": self.ratio(),
             "bar": self.bar,
             "met": self.ratio() >= self.bar,
-            "p50_ms": self.millis(|outcome| outcome.p50),
-            "p99_ms": self.millis(|outcome| outcome.p99),
+            "p50_ms": self.millis(|seen| seen.outcome.p50),
+            "p99_ms": self.millis(|seen| seen.outcome.p99),
+            "cpu_us": self.cpu().0,
+            "against_cpu_us": self.cpu().1,
             "rss_bytes": self.memory().now,
             "peak_rss_bytes": self.memory().peak,
-            "rounds": self.rounds.iter().map(|round| json!([round.subject, round.base])).collect::<Vec<_>>(),
+            "rounds": self.rounds.iter().map(|round| json!([round.subject.per_second, round.base.per_second])).collect::<Vec<_>>(),
         })
     }
 }
@@ -113,17 +119,19 @@ impl Report {
 
     /// Markdown, to be pasted where figures are kept.
     pub fn print_table(&self) {
-        println!("\n| What | Requests/s | p50 | p99 | Against | Its figure | Ratio | Bar | |");
-        println!("|---|--:|--:|--:|---|--:|--:|--:|---|");
+        println!("\n| What | Requests/s | CPU | p50 | p99 | Against | Its figure | CPU | Ratio | Bar | |");
+        println!("|---|--:|--:|--:|--:|---|--:|--:|--:|--:|---|");
         for row in &self.rows {
             println!(
-                "| {} | {:.0} | {:.1} ms | {:.1} ms | {} | {:.0} | {:.2} | ≥ {:.2} | {} |",
+                "| {} | {:.0} | {:.0} µs | {:.1} ms | {:.1} ms | {} | {:.0} | {:.0} µs | {:.2} | ≥ {:.2} | {} |",
                 row.what,
-                row.median(|round| round.subject),
-                row.millis(|outcome| outcome.p50),
-                row.millis(|outcome| outcome.p99),
+                row.median(|round| round.subject.per_second),
+                row.cpu().0,
+                row.millis(|seen| seen.outcome.p50),
+                row.millis(|seen| seen.outcome.p99),
                 row.against,
-                row.median(|round| round.base),
+                row.median(|round| round.base.per_second),
+                row.cpu().1,
                 row.ratio(),
                 row.bar,
                 verdict(row.ratio() >= row.bar),

@@ -1,6 +1,8 @@
 //! The rows of the table: what is measured, what it is compared with, and the
 //! bar it has to clear.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::ValueEnum;
 
@@ -24,11 +26,20 @@ pub enum Row {
     EventsStored,
 }
 
-/// One side of a comparison: a figure a run, and what the server held.
-struct Side {
-    per_second: f64,
-    outcome: Option<Outcome>,
-    memory: Option<Memory>,
+/// One side of a comparison in one run.
+#[derive(Clone, Copy)]
+pub struct Side {
+    pub per_second: f64,
+    pub server: Option<Seen>,
+}
+
+/// What was seen of a server under load.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    pub outcome: Outcome,
+    pub memory: Memory,
+    /// Processor time of the server for one request.
+    pub cpu: Duration,
 }
 
 impl Row {
@@ -43,7 +54,7 @@ impl Row {
                 report,
                 ("POST /events, SQLite, 256 connections", "empty handler", 0.50),
                 || load(plan, Server::empty, &Store::sqlite()?, 256, |_| Ok(Workload::define_event("none"))),
-                || load(plan, Server::real, &Store::sqlite()?, 256, define_event),
+                || load(plan, Server::real, &Store::sqlite()?, 256, define_event(plan)),
             ),
             Row::AuthorizeSqlite => compare(
                 plan,
@@ -70,11 +81,11 @@ fn on_postgres(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
         ("POST /events, PostgreSQL, 64 connections", "pgbench, one-row inserts, 32 clients", 1.2),
         || {
             database.settle()?;
-            Ok(Side { per_second: database.pgbench(plan)?, outcome: None, memory: None })
+            Ok(Side { per_second: database.pgbench(plan)?, server: None })
         },
         || {
             database.settle()?;
-            load(plan, Server::real, &store, 64, define_event)
+            load(plan, Server::real, &store, 64, define_event(plan))
         },
     )
 }
@@ -88,13 +99,13 @@ fn on_a_full_store(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
         plan,
         report,
         (&what, "the same on an empty table", 0.85),
-        || load(plan, Server::real, &Store::sqlite()?, 256, define_event),
-        || load(plan, Server::real, &full, 256, define_event),
+        || load(plan, Server::real, &Store::sqlite()?, 256, define_event(plan)),
+        || load(plan, Server::real, &full, 256, define_event(plan)),
     )
 }
 
-fn define_event(store: &Store) -> anyhow::Result<Workload> {
-    Ok(Workload::define_event(&store.key()?))
+fn define_event(plan: &Plan) -> impl Fn(&Store) -> anyhow::Result<Workload> {
+    |store| Ok(Workload::define_event(&store.key()?).ascending(plan.ascending))
 }
 
 /// Starts a server on a store, loads it, and stops it.
@@ -109,8 +120,9 @@ fn load(
     store.settle()?;
     let server = start(store)?;
     let outcome = client::run(server.address, connections, &mut workload, plan.warm_up(), plan.measured())?;
-    let memory = Some(server.memory()?);
-    Ok(Side { per_second: outcome.per_second, outcome: Some(outcome), memory })
+    let cpu = server.cpu()?.div_f64(outcome.answered as f64);
+    let seen = Seen { outcome, memory: server.memory()?, cpu };
+    Ok(Side { per_second: outcome.per_second, server: Some(seen) })
 }
 
 /// Lets two sides take turns, and puts what they did into the report.
@@ -124,7 +136,7 @@ fn compare(
     let mut measured = Measured::new(what, against, bar);
     for round in 1..=plan.rounds {
         let (base, subject) = (base()?, subject()?);
-        measured.add(base.per_second, subject.per_second, subject.outcome, subject.memory);
+        measured.add(base, subject);
         report.tell(&format!(
             "{what}: round {round} of {}: {:.0}/s against {:.0}/s",
             plan.rounds, subject.per_second, base.per_second

@@ -71,6 +71,15 @@ impl Server {
         bail!("a server ended before it listened");
     }
 
+    /// The processor time that the server has used, in all its threads.
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name in parentheses may hold anything; the fields after it are numbers.
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+        let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<u64>().ok()).context("no times");
+        Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let field = |name: &str| -> Option<u64> {

@@ -14,6 +14,7 @@ pub struct Workload {
     rooms: Vec<usize>,
     pub expected: u16,
     next: u64,
+    ascending: bool,
 }
 
 impl Workload {
@@ -22,7 +23,7 @@ impl Workload {
         let rooms = (0..template.len()).filter(|at| template[*at..].starts_with(ROOM)).collect();
         // Where the numbers start differs from run to run, so that a store can be used again.
         let next = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u64);
-        Workload { template, rooms, expected, next }
+        Workload { template, rooms, expected, next, ascending: false }
     }
 
     /// `POST /events` with a small schema. The names come in no order, which is
@@ -50,10 +51,16 @@ impl Workload {
         Workload::new(request, 302)
     }
 
+    /// With stamps that ascend.
+    pub fn ascending(mut self, ascending: bool) -> Workload {
+        self.ascending = ascending;
+        self
+    }
+
     /// The next request, until the one after it is asked for.
     pub fn request(&mut self) -> &[u8] {
         self.next += 1;
-        let stamp = stamp(self.next);
+        let stamp = if self.ascending { hexadecimal(self.next) } else { stamp(self.next) };
         for room in &self.rooms {
             self.template[*room..*room + stamp.len()].copy_from_slice(&stamp);
         }
@@ -65,5 +72,9 @@ impl Workload {
 pub fn stamp(number: u64) -> [u8; 12] {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_ffff;
     let mixed = (mixed ^ (mixed >> 24)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    std::array::from_fn(|digit| b"0123456789abcdef"[(mixed >> (44 - 4 * digit)) as usize & 15])
+    hexadecimal(mixed)
+}
+
+fn hexadecimal(number: u64) -> [u8; 12] {
+    std::array::from_fn(|digit| b"0123456789abcdef"[(number >> (44 - 4 * digit)) as usize & 15])
 }

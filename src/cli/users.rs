@@ -94,7 +94,7 @@ impl Users {
     }
 }
 
-fn read_password() -> anyhow::Result<Password> {
+pub(super) fn read_password() -> anyhow::Result<Password> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("standard input cannot be read")?;
     let typed = line.strip_suffix('\n').unwrap_or(&line);

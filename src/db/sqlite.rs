@@ -16,6 +16,10 @@ use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Val
 /// all that wait, few enough that nobody waits long for his answer.
 const GROUP: usize = 512;
 
+/// Pages that the log holds before they are carried to the file itself (32 MiB).
+/// A page that many commits changed is carried once.
+const CHECKPOINT: i64 = 8000;
+
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -57,7 +61,7 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         connection.pragma_update(None, "synchronous", if options.full_sync { "FULL" } else { "NORMAL" })?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -8192)?;
-        connection.pragma_update(None, "wal_autocheckpoint", 2000)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.set_prepared_statement_cache_capacity(512);

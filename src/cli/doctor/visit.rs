@@ -21,6 +21,9 @@ pub struct Endpoints {
     pub registration: Option<String>,
 }
 
+/// Where a form goes, and its hidden fields.
+type Form = (String, Vec<(String, String)>);
+
 pub struct Visit {
     pub browser: Browser,
     pub endpoints: Endpoints,
@@ -30,7 +33,7 @@ pub struct Visit {
     /// Every refresh token that came, to be given back in the end.
     received: Mutex<Vec<String>>,
     /// The form that ends the session.
-    sign_out: Mutex<Option<(String, Vec<(String, String)>)>>,
+    sign_out: Mutex<Option<Form>>,
 }
 
 /// A consent page, and what was sent with the request that led to it.

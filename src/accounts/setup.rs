@@ -101,7 +101,7 @@ async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<H
     let params = Params::parse(&body);
     let typed = |name| params.text(name).map(|text| text.into_owned()).unwrap_or_default();
     match Owner::read(&typed) {
-        Err(form) => Ok(Err(form)),
+        Err(form) => Ok(Err(*form)),
         Ok(owner) => owner.create(app, token).await,
     }
 }
@@ -114,7 +114,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn read(typed: &impl Fn(&'static str) -> String) -> Result<Owner, Form> {
+    fn read(typed: &impl Fn(&'static str) -> String) -> Result<Owner, Box<Form>> {
         let mut form = Form::default();
         form.workspace.value = typed("workspace").trim().to_owned();
         form.email.value = typed("email").trim().to_owned();
@@ -136,7 +136,7 @@ impl Owner {
         let faulty = form.workspace.error.is_some() || form.password_again.error.is_some();
         match (email, password) {
             (Ok(email), Ok(password)) if !faulty => Ok(Owner { workspace: form.workspace.value, email, password }),
-            _ => Err(form),
+            _ => Err(Box::new(form)),
         }
     }
 

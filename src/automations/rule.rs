@@ -183,8 +183,8 @@ impl Rule {
     fn judge_into(&self, values: &Values<'_>, evidence: &mut Vec<Evidence>) -> bool {
         match self {
             // All are judged, even when the first decides: the trace shows them all.
-            Rule::All(rules) => rules.iter().fold(true, |met, rule| rule.judge_into(values, evidence) && met),
-            Rule::Any(rules) => rules.iter().fold(false, |met, rule| rule.judge_into(values, evidence) || met),
+            Rule::All(rules) => rules.iter().filter(|rule| !rule.judge_into(values, evidence)).count() == 0,
+            Rule::Any(rules) => rules.iter().filter(|rule| rule.judge_into(values, evidence)).count() > 0,
             Rule::Leaf { field, operator, value } => {
                 let found = field.find(values);
                 let met = found.is_some_and(|found| operator.holds(found, value));

@@ -124,7 +124,7 @@ pub struct Db {
 
 enum Engine {
     Sqlite(sqlite::Readers),
-    Postgres(postgres::Readers),
+    Postgres(Box<postgres::Readers>),
 }
 
 impl Db {
@@ -133,7 +133,7 @@ impl Db {
         let (queue, jobs) = mpsc::channel(options.queue);
         let engine = match &options.location {
             Location::Sqlite(path) => Engine::Sqlite(sqlite::open(path, options, jobs)?),
-            Location::Postgres(url) => Engine::Postgres(postgres::open(url, options, jobs).await?),
+            Location::Postgres(url) => Engine::Postgres(Box::new(postgres::open(url, options, jobs).await?)),
         };
         Ok(Db { queue, engine: Arc::new(engine) })
     }

@@ -54,7 +54,7 @@ pub async fn register(
 ) -> Response {
     let registered = async {
         app.limits.register.check(sender).map_err(answer::failed)?;
-        admit(&app, request.headers())?;
+        admit(&app, request.headers()).map_err(|refused| *refused)?;
         let metadata = metadata(request).await?;
         let registration = Registration::parse(&metadata, Origin::Open)
             .map_err(|refusal| answer::refused(StatusCode::BAD_REQUEST, &refusal))?;
@@ -63,11 +63,11 @@ pub async fn register(
     answer::readable_by_pages(registered.await.unwrap_or_else(|refused| refused))
 }
 
-fn admit(app: &App, headers: &HeaderMap) -> Result<(), Response> {
+fn admit(app: &App, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let gate = match (app.config.registration, &app.config.registration_token) {
         (Mode::Open, _) => return Ok(()),
         (Mode::Token, Some(token)) => token,
-        _ => return Err(answer::failed(Error::not_found(SWITCHED_OFF))),
+        _ => return Err(answer::failed(Error::not_found(SWITCHED_OFF)).into()),
     };
     let shown = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
     let shown = shown.unwrap_or_default();
@@ -77,7 +77,7 @@ fn admit(app: &App, headers: &HeaderMap) -> Result<(), Response> {
     let refusal = Refusal::new(ErrorCode::InvalidClient, TOKEN_WANTED);
     let mut response = answer::refused(StatusCode::UNAUTHORIZED, &refusal);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Err(response)
+    Err(response.into())
 }
 
 async fn metadata(request: Request) -> Result<Value, Response> {

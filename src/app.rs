@@ -19,7 +19,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, auth, events, mail, oauth};
+use crate::{accounts, api_keys, auth, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -109,12 +109,13 @@ impl Limits {
 impl App {
     pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
         let limits = Limits::new(&config);
+        let credentials = Credentials::new(config.secret.as_deref());
         App(Arc::new(Parts {
             config,
             addresses,
             db,
             clock,
-            credentials: Credentials::default(),
+            credentials,
             clients: Clients::default(),
             documents: Documents::default(),
             hasher: Hasher::default(),
@@ -139,7 +140,11 @@ impl App {
         let api = api.method_not_allowed_fallback(gate::method_not_allowed).fallback(gate::not_found);
         let outside = oauth::metadata::outside(base).method_not_allowed_fallback(gate::method_not_allowed);
         let main = nested(base, api).merge(outside);
-        let pages = nested(dashboard, pages());
+        let mut pages = nested(dashboard, pages());
+        if !dashboard.is_empty() {
+            // What is nested answers without a slash at the end; the front page is at home with one, too.
+            pages = pages.merge(accounts::front(&format!("{dashboard}/")));
+        }
         let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
         if !self.addresses.share_a_host() {
             return gate::Site { main: finish(main), dashboard: Some(finish(pages)) };
@@ -156,6 +161,7 @@ impl App {
 /// listed here is described in `/openapi.json`.
 fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
+        .merge(api_keys::routes::router())
         .merge(events::routes::router())
         .merge(oauth::routes())
         .merge(system::routes())
@@ -170,9 +176,11 @@ pub fn openapi(base: &str) -> OpenApi {
 
 /// Pages for people.
 fn pages() -> Router<App> {
-    accounts::setup::router()
-        .merge(accounts::login::router())
-        .merge(oauth::consent::router())
+    accounts::pages()
+        .merge(api_keys::pages::router())
+        .merge(events::pages::router())
+        .merge(mail::pages::router())
+        .merge(oauth::pages())
         .merge(assets::router())
         .method_not_allowed_fallback(gate::method_not_allowed)
         .fallback(gate::no_such_page)
@@ -187,6 +195,7 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 pub fn statements() -> impl Iterator<Item = Sql> {
     [
         accounts::store::ALL,
+        api_keys::store::ALL,
         auth::store::ALL,
         events::store::ALL,
         mail::store::ALL,

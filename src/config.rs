@@ -37,6 +37,12 @@ pub struct Config {
     #[arg(value_parser = database_url)]
     pub database_url: Option<Location>,
 
+    /// Seals the keys that sign access tokens, so that a copy of the store cannot sign; the same for
+    /// all processes on one store, at least 32 characters
+    #[arg(long, global = true, env = "POSTHORN_SECRET", hide_env_values = true, value_name = "TEXT")]
+    #[arg(value_parser = operators_secret)]
+    pub secret: Option<String>,
+
     /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
     #[arg(long, global = true, env = "POSTHORN_SMTP_URL", hide_env_values = true, value_name = "URL")]
     pub smtp_url: Option<Relay>,
@@ -290,6 +296,13 @@ fn database_url(given: &str) -> Result<Location, String> {
     match path {
         Some(path) if !path.is_empty() => Ok(Location::Sqlite(path.into())),
         _ => Err("allowed is postgres://user:password@host/name or sqlite:<file>".into()),
+    }
+}
+
+fn operators_secret(given: &str) -> Result<String, String> {
+    match given.chars().count() {
+        32.. => Ok(given.to_owned()),
+        _ => Err("allowed is text of at least 32 characters, such as `openssl rand -base64 32` prints".into()),
     }
 }
 

@@ -161,7 +161,9 @@ impl Error {
             Error::RateLimited { retry_after } => {
                 format!("Too many requests. Try again in {retry_after} seconds.").into()
             }
-            Error::Unavailable => "The service is unavailable for a moment. Nothing was stored; try again.".into(),
+            Error::Unavailable => {
+                "The service is unavailable for a moment. Nothing was acknowledged; try again.".into()
+            }
             Error::Internal => {
                 "Something went wrong on our side. The request id in `x-request-id` finds it in the log.".into()
             }

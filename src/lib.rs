@@ -1,8 +1,10 @@
 //! Posthorn: an e-mail platform that people run themselves.
 
 pub mod accounts;
+pub mod api_keys;
 pub mod app;
 pub mod auth;
+pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;

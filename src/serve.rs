@@ -2,6 +2,7 @@
 //! what it has begun.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
+use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
@@ -33,11 +35,19 @@ const CHORES: Duration = Duration::from_secs(5);
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
+    serve_behind(config, Gate::new).await
+}
+
+/// As [`serve`], behind a gate of the caller's choice.
+pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> anyhow::Result<()> {
     config.check()?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))?;
-    let addresses = addresses(&config, listener.local_addr()?)?;
+    // A worker alone takes no address, so it can run beside a server.
+    let listener = match config.role.contains(&Role::Api) {
+        true => Some(listen(&config).await?),
+        false => None,
+    };
+    let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
+    let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
     let app = App::new(config, addresses, db, Clock::system(), metrics()?);
     greet(&app).await?;
@@ -51,12 +61,12 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     });
     let running = async {
         let (answered, ()) =
-            tokio::join!(answer_if_told(&app, listener, stopping.clone()), work(&app, stopping.clone()));
+            tokio::join!(answer_on(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
         answered
     };
     tokio::select! {
         answered = running => answered,
-        () = app.db.failed() => anyhow::bail!("the store failed to flush a commit to disk"),
+        () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
 }
 
@@ -65,14 +75,19 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Answers HTTP until it is time to stop, if that is among this process's roles.
-async fn answer_if_told(app: &App, listener: TcpListener, stopping: watch::Receiver<bool>) -> anyhow::Result<()> {
-    if !app.config.role.contains(&Role::Api) {
+/// Answers HTTP until it is time to stop, where there is a listener for it.
+async fn answer_on(
+    app: &App,
+    listener: Option<TcpListener>,
+    gate: impl FnOnce(App) -> Gate,
+    stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
         stopped(stopping).await;
         return Ok(());
-    }
+    };
     let drain = Duration::from_secs(app.config.drain_seconds);
-    answer(listener, Arc::new(Gate::new(app.clone())), stopped(stopping), drain).await
+    answer(listener, Arc::new(gate(app.clone())), stopped(stopping), drain).await
 }
 
 /// Does the work that waits in the store until it is time to stop, if that is
@@ -92,15 +107,28 @@ async fn work(app: &App, stopping: watch::Receiver<bool>) {
     }
 }
 
+async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let bound = TcpListener::bind(config.listen).await;
+    bound.with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))
+}
+
 /// Opens the store that the settings name, making its folder if needed.
 pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     let options = config.store();
-    if let Location::Sqlite(path) = &options.location
-        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-    }
-    Db::open(&options).await
+    let open = async {
+        if let Location::Sqlite(path) = &options.location
+            && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+        {
+            // What is in there is nobody else's business on this machine.
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        }
+        Db::open(&options).await
+    };
+    open.await.with_context(|| match &config.database_url {
+        Some(given) => format!("--database-url {given}"),
+        None => format!("--data-dir {}", config.data_dir.display()),
+    })
 }
 
 /// The public addresses, from the settings or from where we listen.
@@ -205,7 +233,6 @@ fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &Gra
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
@@ -225,6 +252,9 @@ async fn do_chores(app: App) {
         app.limits.sweep(app.clock.now());
         if let Err(error) = app.credentials.flush(&app.db).await {
             tracing::warn!(%error, "the last use of credentials could not be noted");
+        }
+        if let Err(error) = session::sweep(&app.db, app.clock.now()).await {
+            tracing::warn!(%error, "sessions that ended could not be deleted");
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");

@@ -192,10 +192,10 @@ class Server:
         finally:
             connection.close()
 
-    def command(self, *args):
+    def command(self, *args, typed=""):
         """Runs another posthorn command on the same store and returns what it printed."""
         run = subprocess.run(
-            [binary(), *args, *self.store.args], capture_output=True, text=True, env=clean_env(), timeout=60
+            [binary(), *args, *self.store.args], input=typed, capture_output=True, text=True, env=clean_env(), timeout=60
         )
         if run.returncode != 0:
             raise AssertionError(f"posthorn {' '.join(args)} ended with {run.returncode}: {run.stderr.strip()}")
@@ -207,6 +207,10 @@ class Server:
         keys = [line for line in printed.splitlines() if line.startswith("re_")]
         assert len(keys) == 1 and keys[0] == keys[0].strip(), f"expected a key alone on its line, got {printed!r}"
         return keys[0]
+
+    def create_user(self, email, password):
+        """Somebody who can log in; the first becomes the owner."""
+        self.command("users", "create", "--email", email, "--password-stdin", typed=f"{password}\n")
 
     def create_client(self, *redirect_uris):
         """The id of a newly registered OAuth client that may ask for everything."""

@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use super::store;
 use crate::app::App;
 use crate::auth::session::{self, SESSION, Session, VISIT};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
@@ -131,20 +131,23 @@ async fn log_in(
         app.limits.login_address.check(address, now)?;
     }
     let found = store::find_login(&app.db, &account).await?;
-    let (user_id, kept) = found.unzip();
-    let right = app.hasher.verify(password, kept).await?;
-    let Some(user_id) = user_id.filter(|_| right) else {
+    let right = app.hasher.verify(password, found.as_ref().map(|(_, kept)| kept.clone())).await?;
+    let Some((user_id, kept)) = found.filter(|_| right) else {
         app.limits.login_account.failed(&account, now);
         address.iter().for_each(|address| app.limits.login_address.failed(address, now));
         return Ok(None);
     };
     let (stored, cookie) = session::start(app, &user_id);
-    let mut batch = Batch::from(stored);
+    // A password that is changed in this moment ends all sessions: this one, too.
+    let mut batch = Batch::from(stored).when(store::password_is(&user_id, &kept));
     if let Some(before) = session::find(app, headers).await? {
         batch.push(before.end());
     }
-    app.db.commit(batch).await?;
-    Ok(Some(cookie))
+    match app.db.commit(batch).await {
+        Ok(_) => Ok(Some(cookie)),
+        Err(DbError::Stale) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn leave(State(app): State<App>, session: Session, form: Form) -> Response {

@@ -1,17 +1,34 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+pub mod desk;
+mod home;
 pub mod login;
+mod password;
 pub mod setup;
 pub mod store;
 
 use std::fmt;
 use std::str::FromStr;
 
+use axum::Router;
+use axum::routing::get;
 use clap::ValueEnum;
 
+use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+use crate::web::gate;
+
+/// The pages of accounts.
+pub fn pages() -> Router<App> {
+    setup::router().merge(login::router()).merge(desk::router()).merge(front("/")).merge(password::router())
+}
+
+/// The overview of a workspace, at this path.
+pub fn front(path: &str) -> Router<App> {
+    Router::new().route(path, get(home::show)).method_not_allowed_fallback(gate::method_not_allowed)
+}
 
 /// The workspace that a new instance gets when nobody named one.
 pub const FIRST_WORKSPACE: &str = "Default";

@@ -118,8 +118,10 @@ impl Owner {
         let mut form = Form::default();
         form.workspace.value = typed("workspace").trim().to_owned();
         form.email.value = typed("email").trim().to_owned();
-        if form.workspace.value.is_empty() || form.workspace.value.chars().count() > 200 {
-            form.workspace.error = Some("A workspace needs a name of at most 200 characters.".into());
+        let workspace = &form.workspace.value;
+        if workspace.is_empty() || workspace.chars().count() > 200 || workspace.contains(char::is_control) {
+            form.workspace.error =
+                Some("A workspace needs a name of at most 200 characters, no control characters among them.".into());
         }
         let email: Result<EmailAddress, _> = form.email.value.parse();
         let password: Result<Password, _> = typed("password").parse();

@@ -1,6 +1,7 @@
 //! Accounts in the store.
 
 use super::{Role, User, Workspace};
+use crate::auth::store::raise_access;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {
@@ -20,6 +21,9 @@ statements! {
     ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
     MEMBERS = Sql::both("SELECT COUNT(*) FROM memberships WHERE workspace_id = $1");
     SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1");
+    CHANGE_PASSWORD = Sql::both("UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2");
+    PASSWORD_IS = Sql::both("SELECT 1 FROM users WHERE id = $1 AND password_hash = $2");
+    END_SESSIONS = Sql::both("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)");
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
@@ -35,6 +39,9 @@ statements! {
     OWNERS = Sql::both(
         "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
          WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
+    DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE email_key = $1");
+    REMOVE_MEMBER = Sql::both(
+        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)");
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
     USE_SETUP_LINK = Sql::both("DELETE FROM setup_links WHERE hash = $1");
     DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
@@ -96,8 +103,20 @@ pub async fn has_members(db: &Db, workspace_id: &str) -> Result<bool, DbError> {
     Ok(rows.first().map_or(Ok(0), |row| row.int(0))? > 0)
 }
 
+/// Gives a user another password, and signs him out everywhere.
 pub fn set_password(email_key: &str, hash: &str) -> Batch {
-    SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1).into()
+    let set = SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1);
+    Batch::from(set).and(END_SESSIONS.with([email_key.into()]))
+}
+
+/// Changes a password, if it is still the one that was shown.
+pub(super) fn change_password(user_id: &str, kept: &str, hash: &str) -> Batch {
+    CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
+}
+
+/// Holds as long as the password is not changed.
+pub(super) fn password_is(user_id: &str, kept: &str) -> Stmt {
+    PASSWORD_IS.with([user_id.into(), kept.into()])
 }
 
 pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {
@@ -121,6 +140,16 @@ pub fn rename_workspace(id: &str, name: &str) -> Stmt {
 /// faster.
 pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbError> {
     Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
+}
+
+/// Shuts a user out since a time, or lets him in again; at once, everywhere.
+pub fn disable_user(email_key: &str, since: Option<i64>) -> Batch {
+    Batch::new().and(DISABLE_USER.with([email_key.into(), since.into()]).expect(1)).and(raise_access())
+}
+
+/// Takes a user out of a workspace, and with him the apps that he let in.
+pub fn remove_member(workspace_id: &str, email_key: &str) -> Batch {
+    Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), email_key.into()]).expect(1)).and(raise_access())
 }
 
 /// The id and password hash of whoever logs in with this address.

@@ -66,12 +66,11 @@ impl<N: Need> Caller<N> {
         &self.known.workspace_id
     }
 
-    /// The grant that the caller acts under; none for an API key.
+    /// The grant that the caller acts under, be it with a token or with a key
+    /// that was made through one; none for people's own keys. What a caller
+    /// makes that gives access carries it on, and dies with the grant.
     pub fn grant_id(&self) -> Option<&str> {
-        match &self.known.source {
-            Source::Grant(id) => Some(id),
-            Source::Key(_) => None,
-        }
+        self.known.grant_id.as_deref()
     }
 
     /// Commits what `batch` makes, if the credential still stands.

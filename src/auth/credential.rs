@@ -32,6 +32,8 @@ pub struct Known {
     pub source: Source,
     pub workspace_id: String,
     pub scopes: ScopeSet,
+    /// The grant that it comes from: a token directly, a key by what made it.
+    pub grant_id: Option<String>,
     pub revision: i64,
     /// When a token ends; keys do not.
     expires_at: Option<i64>,
@@ -46,13 +48,12 @@ pub struct Credentials {
     used: Mutex<HashMap<Source, i64>>,
 }
 
-impl Default for Credentials {
-    fn default() -> Credentials {
-        Credentials { known: Cache::new(20_000), signing: Signing::default(), used: Mutex::default() }
-    }
-}
-
 impl Credentials {
+    /// `secret` is the operator's, if he set one.
+    pub fn new(secret: Option<&str>) -> Credentials {
+        Credentials { known: Cache::new(20_000), signing: Signing::new(secret), used: Mutex::default() }
+    }
+
     pub async fn find(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
         let hash = secret::hash(secret);
         match self.known.get(&hash) {
@@ -86,6 +87,7 @@ impl Credentials {
         let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&granted).ok());
         let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
         Ok(Known {
+            grant_id: Some(claims.grant.clone()),
             source: Source::Grant(claims.grant),
             workspace_id,
             scopes: claimed.intersection(granted),
@@ -122,6 +124,7 @@ async fn load_key(app: &Parts, secret: &str, hash: &[u8; 32]) -> Result<Known, E
         return Err(Error::InvalidKey);
     }
     Ok(Known {
+        grant_id: found.grant_id,
         source: Source::Key(found.id),
         workspace_id: found.workspace_id,
         scopes: found.permission.scopes(),

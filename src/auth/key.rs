@@ -1,5 +1,7 @@
 //! API keys: `re_` keys that belong to a workspace and are kept as hashes.
 
+use std::str::FromStr;
+
 use clap::ValueEnum;
 
 use crate::clock::Clock;
@@ -25,12 +27,12 @@ impl Permission {
         }
     }
 
+    pub fn parse(text: &str) -> Option<Permission> {
+        [Permission::FullAccess, Permission::SendingAccess].into_iter().find(|one| one.as_str() == text)
+    }
+
     pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
-        match text {
-            "full_access" => Ok(Permission::FullAccess),
-            "sending_access" => Ok(Permission::SendingAccess),
-            other => Err(DbError::Broken(format!("unknown permission {other}"))),
-        }
+        Permission::parse(text).ok_or_else(|| DbError::Broken(format!("unknown permission {text}")))
     }
 
     /// What a key may do, in the words of scopes.
@@ -39,6 +41,31 @@ impl Permission {
             Permission::FullAccess => Scope::FullAccess.into(),
             Permission::SendingAccess => Scope::EmailsSend.into(),
         }
+    }
+}
+
+/// What people call a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyName(String);
+
+impl KeyName {
+    pub const LONGEST: usize = 200;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for KeyName {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<KeyName, String> {
+        let name = given.trim();
+        let fits = (1..=KeyName::LONGEST).contains(&name.chars().count());
+        if !fits || name.chars().any(char::is_control) {
+            return Err(format!("allowed is a name of 1 to {} characters on one line", KeyName::LONGEST));
+        }
+        Ok(KeyName(name.to_owned()))
     }
 }
 
@@ -90,6 +117,15 @@ mod tests {
         assert!(key.secret.starts_with("re_"));
         assert_eq!(prefix_of(&key.secret), Some(key.prefix()));
         assert_eq!(key.prefix().len(), 11);
+    }
+
+    #[test]
+    fn a_name_is_one_line_of_a_bounded_length() {
+        assert_eq!(" web shop ".parse::<KeyName>().expect("a name").as_str(), "web shop");
+        assert!("é".repeat(200).parse::<KeyName>().is_ok());
+        for bad in ["", "  ", "a\nb", "a\0b", &"x".repeat(201)] {
+            assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 
 use super::jwt::{self, Claims, SigningKey};
+use super::seal::Seal;
 use super::store;
 use crate::clock::{Clock, HOUR, MINUTE, SECOND};
 use crate::db::{Db, DbError};
@@ -31,6 +32,7 @@ const RELOAD: i64 = SECOND;
 #[derive(Default)]
 pub struct Signing {
     ring: RwLock<Ring>,
+    seal: Seal,
 }
 
 #[derive(Default, Clone)]
@@ -47,6 +49,26 @@ struct Held {
 }
 
 impl Signing {
+    pub fn new(secret: Option<&str>) -> Signing {
+        Signing { ring: RwLock::default(), seal: Seal::new(secret) }
+    }
+
+    /// Lets a new key sign from now on, and tells its id; what the old ones
+    /// signed is believed until it expires. Other processes notice within a
+    /// minute.
+    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<String, DbError> {
+        let (id, key) = (clock.ordered_id(), self.seal.close(&SigningKey::generate()));
+        db.commit(store::new_signing_key(&id, &key, clock.now())).await?;
+        Ok(id)
+    }
+
+    /// Whether every key in use can be read with this secret. If not, another
+    /// process has another one, and could not read a key that is sealed here.
+    pub async fn fits(&self, db: &Db, clock: &Clock) -> Result<bool, DbError> {
+        let keys = store::signing_keys(db, clock.now() - BELIEVED_AFTER).await?;
+        Ok(keys.iter().all(|row| self.seal.open(&row.private_key).is_some()))
+    }
+
     pub async fn sign(&self, db: &Db, clock: &Clock, claims: &Claims) -> Result<String, Error> {
         let now = clock.now();
         let current = |ring: &Ring| {
@@ -59,7 +81,7 @@ impl Signing {
             None => {
                 let mut ring = self.load(db, now).await?;
                 if current(&ring).is_none() {
-                    db.commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), now)).await?;
+                    self.rotate(db, clock).await?;
                     ring = self.load(db, now).await?;
                 }
                 current(&ring).ok_or(Error::Internal)?
@@ -99,8 +121,12 @@ impl Signing {
     async fn load(&self, db: &Db, now: i64) -> Result<Ring, DbError> {
         let mut keys = Vec::new();
         for row in store::signing_keys(db, now - BELIEVED_AFTER).await? {
-            let key = SigningKey::load(row.id, &row.private_key)
-                .ok_or_else(|| DbError::Broken("a signing key cannot be read".into()))?;
+            let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
+            let Some(key) = key else {
+                // Another process has another --secret: its tokens are not believed here.
+                tracing::warn!(key = row.id, "a signing key was sealed with another secret");
+                continue;
+            };
             keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));
         }
         let ring = Ring { keys, loaded_at: now };
@@ -139,10 +165,9 @@ mod tests {
             let app = store.open(&[], clock.clone()).await;
             let signing = Signing::default();
             let first = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
-            app.db
-                .commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), NOW))
-                .await
-                .expect("a key");
+            let elsewhere = Signing::default();
+            assert!(elsewhere.fits(&app.db, &clock).await.expect("a look"));
+            elsewhere.rotate(&app.db, &clock).await.expect("a key");
             clock.advance(SIGNS_UNSEEN);
             let second = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
             assert_ne!(jwt::key_id(&first), jwt::key_id(&second));

@@ -8,10 +8,17 @@ use super::key::{NewKey, Permission};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {
-    /// The key and the revision it is read under, in one look.
+    /// The key and the revision it is read under, in one look. One that was
+    /// made through a grant lasts as long as the grant's tokens would.
     FIND_KEY = Sql::both(
-        "SELECT k.id, k.workspace_id, k.permission, k.hash, r.number FROM api_keys k
-         JOIN revisions r ON r.topic = 'access' WHERE k.prefix = $1");
+        "SELECT k.id, k.workspace_id, k.permission, k.hash, r.number, k.grant_id FROM api_keys k
+         JOIN revisions r ON r.topic = 'access'
+         WHERE k.prefix = $1 AND (k.grant_id IS NULL OR EXISTS (
+             SELECT 1 FROM oauth_grants g
+             JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+             JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+             JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+             WHERE g.id = k.grant_id AND g.revoked_at IS NULL))");
     INSERT_KEY = Sql::both(
         "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
@@ -58,6 +65,7 @@ pub(super) struct Found {
     pub permission: Permission,
     pub hash: Vec<u8>,
     pub revision: i64,
+    pub grant_id: Option<String>,
 }
 
 pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
@@ -69,6 +77,7 @@ pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbE
         permission: Permission::from_store(&row.text(2)?)?,
         hash: row.bytes(3)?,
         revision: row.int(4)?,
+        grant_id: row.maybe(5, Row::text)?,
     }))
 }
 

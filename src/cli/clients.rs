@@ -1,7 +1,7 @@
 //! `posthorn clients`: OAuth clients.
 
 use anyhow::bail;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
@@ -50,6 +50,10 @@ pub enum Clients {
         #[arg(long)]
         json: bool,
     },
+    /// Shut a client out: no requests, no tokens
+    Disable(One),
+    /// Let a client in again
+    Enable(One),
     /// Delete a client; from then on it is unknown
     Delete {
         id: String,
@@ -57,6 +61,15 @@ pub enum Clients {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// A client, named by its id.
+#[derive(Args, Debug)]
+pub struct One {
+    id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Clients {
@@ -78,6 +91,8 @@ impl Clients {
             }
             Clients::List { json } => list(desk, json).await,
             Clients::Verify { id, host, json } => verify(desk, &id, host.as_deref(), json).await,
+            Clients::Disable(one) => disable(desk, &one, Some(desk.clock.now())).await,
+            Clients::Enable(one) => disable(desk, &one, None).await,
             Clients::Delete { id, json } => delete(desk, &id, json).await,
         }
     }
@@ -126,6 +141,16 @@ async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> any
         Ok(_) if as_json => print_json(&json!({"client_id": id, "verified_host": host})),
         Ok(_) => println!("{id}: {}", host.map_or("not verified".into(), |host| format!("verified for {host}"))),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+async fn disable(desk: &Desk, one: &One, since: Option<i64>) -> anyhow::Result<()> {
+    match desk.db.commit(store::disable_client(&one.id, since)).await {
+        Ok(_) if one.json => print_json(&json!({"client_id": one.id, "disabled": since.is_some()})),
+        Ok(_) => println!("{}: {}.", one.id, if since.is_some() { "disabled" } else { "enabled" }),
+        Err(DbError::Unexpected { .. }) => return Err(no_such_client(&one.id)),
         Err(error) => return Err(error.into()),
     }
     Ok(())

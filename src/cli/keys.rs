@@ -5,7 +5,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
-use crate::auth::key::{NewKey, Permission};
+use crate::auth::key::{KeyName, NewKey, Permission};
 use crate::auth::store;
 use crate::clock::rfc3339;
 use crate::db::DbError;
@@ -14,8 +14,8 @@ use crate::db::DbError;
 pub enum Keys {
     /// Create a key and print it, this once, alone on its line
     Create {
-        #[arg(long, value_parser = name)]
-        name: String,
+        #[arg(long)]
+        name: KeyName,
         #[arg(long, default_value = "full_access")]
         permission: Permission,
         /// Id or name of the workspace, where there are several
@@ -40,14 +40,6 @@ pub enum Keys {
     },
 }
 
-fn name(given: &str) -> Result<String, String> {
-    match given.trim() {
-        "" => Err("allowed is a name of 1 to 200 characters".into()),
-        name if name.chars().count() > 200 => Err("allowed is a name of 1 to 200 characters".into()),
-        name => Ok(name.to_owned()),
-    }
-}
-
 impl Keys {
     pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
         match self {
@@ -62,13 +54,13 @@ impl Keys {
 
 async fn create(
     desk: &Desk,
-    name: &str,
+    name: &KeyName,
     permission: Permission,
     workspace: Option<&str>,
     as_json: bool,
 ) -> anyhow::Result<()> {
     let workspace = desk.workspace(workspace).await?;
-    let key = NewKey::make(&desk.clock, &workspace.id, name, permission);
+    let key = NewKey::make(&desk.clock, &workspace.id, name.as_str(), permission);
     desk.db.commit(store::insert_key(&key)).await?;
     if as_json {
         print_json(&json!({

@@ -53,14 +53,7 @@ enum Command {
 
 impl Cli {
     pub fn run(self) -> ExitCode {
-        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("posthorn: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
-        match runtime.block_on(self.run_command()) {
+        match block_on(self.run_command()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("posthorn: {error:#}");
@@ -93,15 +86,22 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, json).await,
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
+                oauth::rotate_keys(&desk, self.config.secret.as_deref(), json).await
+            }
             Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
 }
 
+/// Runs the process's one task on a thread for every core.
+pub fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(task)
+}
+
 /// One line a request and a word on what goes wrong, on standard error; written
 /// by a thread of its own, so that a slow terminal does not slow the answers.
-fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
+pub fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
     let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
     let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default().lossy(false).finish(writer);
     let filter = tracing_subscriber::EnvFilter::new(&config.log);
@@ -158,4 +158,63 @@ fn print_table(headings: &[&str], rows: &[Vec<String>]) {
 
 fn print_json(value: &Value) {
     println!("{value:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const MANUAL: &str = include_str!("../../docs/configuration.md");
+
+    fn longs(command: &clap::Command) -> Vec<String> {
+        let own = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        own.filter_map(|arg| arg.get_long().map(str::to_owned)).filter(|long| long != "help").collect()
+    }
+
+    /// Every command below this one, with the words that lead to it.
+    fn commands(command: &clap::Command, before: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands().flat_map(|one| {
+            let words = format!("{before} {}", one.get_name());
+            let mut found = commands(one, &words);
+            found.push((words, one.clone()));
+            found
+        });
+        below.collect()
+    }
+
+    #[test]
+    fn no_command_takes_a_flag_away_from_the_settings() {
+        let cli = Cli::command();
+        let settings = longs(&cli);
+        for (words, command) in commands(&cli, "posthorn") {
+            for long in longs(&command) {
+                assert!(!settings.contains(&long), "`{words} --{long}` hides a setting");
+            }
+        }
+        let line = ["posthorn", "users", "create", "--email", "a@b", "--password-stdin", "--as", "admin"];
+        assert!(Cli::try_parse_from(line).is_ok());
+    }
+
+    #[test]
+    fn the_manual_has_a_row_for_every_setting_and_a_line_for_every_command() {
+        for setting in Cli::command().get_arguments().filter(|arg| arg.get_env().is_some()) {
+            let flag = format!("`--{}`", setting.get_long().unwrap_or_default());
+            let variable = format!("`{}`", setting.get_env().and_then(|name| name.to_str()).unwrap_or_default());
+            let row =
+                MANUAL.lines().find(|line| line.starts_with('|') && line.contains(&flag) && line.contains(&variable));
+            let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row with {flag} and {variable}"));
+            for default in setting.get_default_values() {
+                let default = default.to_string_lossy();
+                assert!(row.contains(&format!("`{default}`")), "{flag}: the default is {default}");
+            }
+        }
+        for (words, command) in commands(&Cli::command(), "posthorn") {
+            assert!(MANUAL.contains(&words), "docs/configuration.md does not mention `{words}`");
+            for long in longs(&command) {
+                assert!(MANUAL.contains(&format!("--{long}")), "docs/configuration.md does not mention --{long}");
+            }
+        }
+    }
 }

@@ -3,14 +3,14 @@
 use std::io::BufRead;
 
 use anyhow::{Context, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
 use crate::accounts::{self, EmailAddress, Password, Role, store};
 use crate::auth::password;
 use crate::clock::rfc3339;
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 
 #[derive(Subcommand, Debug)]
 pub enum Users {
@@ -25,7 +25,8 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
-        #[arg(long)]
+        // `--role` is taken: it says what a process does.
+        #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON
         #[arg(long)]
@@ -37,7 +38,19 @@ pub enum Users {
         #[arg(long)]
         json: bool,
     },
-    /// Change a user's password
+    /// Shut a user out: no log-in, no sessions, no tokens of apps he let in
+    Disable(One),
+    /// Let a user in again
+    Enable(One),
+    /// Take a user out of a workspace
+    Remove {
+        #[command(flatten)]
+        one: One,
+        /// Id or name of the workspace, where there are several
+        #[arg(long)]
+        workspace: Option<String>,
+    },
+    /// Change a user's password and sign him out everywhere
     Passwd {
         #[arg(long)]
         email: EmailAddress,
@@ -50,6 +63,16 @@ pub enum Users {
     },
 }
 
+/// A user, named by his address.
+#[derive(Args, Debug)]
+pub struct One {
+    #[arg(long)]
+    email: EmailAddress,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 impl Users {
     pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
         match self {
@@ -57,6 +80,15 @@ impl Users {
                 create(desk, &email, workspace.as_deref(), role, json).await
             }
             Users::List { json } => list(desk, json).await,
+            Users::Disable(one) => {
+                let now = desk.clock.now();
+                change(desk, &one, store::disable_user(&one.email.key(), Some(now)), "disabled").await
+            }
+            Users::Enable(one) => change(desk, &one, store::disable_user(&one.email.key(), None), "enabled").await,
+            Users::Remove { one, workspace } => {
+                let workspace = desk.workspace(workspace.as_deref()).await?;
+                change(desk, &one, store::remove_member(&workspace.id, &one.email.key()), "removed").await
+            }
             Users::Passwd { email, json, .. } => passwd(desk, &email, json).await,
         }
     }
@@ -120,11 +152,22 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {
+    let email = one.email.as_str();
+    match desk.db.commit(batch).await {
+        Ok(_) if one.json => print_json(&json!({ "email": email, what: true })),
+        Ok(_) => println!("{email}: {what}."),
+        Err(DbError::Unexpected { .. }) => bail!("--email {email}: there is no such user (in this workspace)"),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
 async fn passwd(desk: &Desk, email: &EmailAddress, as_json: bool) -> anyhow::Result<()> {
     let hash = password::hash(read_password()?.as_str());
     match desk.db.commit(store::set_password(&email.key(), &hash)).await {
         Ok(_) if as_json => print_json(&json!({"email": email.as_str(), "changed": true})),
-        Ok(_) => println!("Changed the password of {}.", email.as_str()),
+        Ok(_) => println!("Changed the password of {}, who is signed out everywhere.", email.as_str()),
         Err(DbError::Unexpected { .. }) => bail!("--email {}: there is no user with this address", email.as_str()),
         Err(error) => return Err(error.into()),
     }

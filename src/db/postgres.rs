@@ -21,6 +21,10 @@ use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
+/// A statement that waits for a lock gives up before its caller does, so that
+/// nobody's lock can hold all writers.
+const STATEMENT_WAIT: &str = "SET statement_timeout = 9000";
+
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
 
@@ -31,8 +35,10 @@ const RETRIES: u32 = 5;
 pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
     let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
     config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
-    config.keepalives_idle(Duration::from_secs(30));
+    config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(10));
     let mut first = Session::open(&config).await.context("the PostgreSQL server cannot be reached")?;
+    // A migration takes as long as it takes.
+    first.client.batch_execute("SET statement_timeout = 0").await?;
     migrate::postgres(&mut first.client).await?;
 
     let jobs = Arc::new(Mutex::new(jobs));
@@ -58,6 +64,7 @@ impl Session {
                 tracing::warn!(%error, "a PostgreSQL connection ended");
             }
         });
+        client.batch_execute(STATEMENT_WAIT).await?;
         Ok(Session { client, prepared: Lock::default() })
     }
 

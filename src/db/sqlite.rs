@@ -16,6 +16,10 @@ use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Val
 /// all that wait, few enough that nobody waits long for his answer.
 const GROUP: usize = 512;
 
+/// Pages that the log holds before they are carried to the file itself (32 MiB).
+/// A page that many commits changed is carried once.
+const CHECKPOINT: i64 = 8000;
+
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -57,7 +61,7 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         connection.pragma_update(None, "synchronous", if options.full_sync { "FULL" } else { "NORMAL" })?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -8192)?;
-        connection.pragma_update(None, "wal_autocheckpoint", 2000)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.set_prepared_statement_cache_capacity(512);
@@ -113,6 +117,7 @@ impl Readers {
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
 fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
+    let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -138,6 +143,17 @@ fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notif
                 let _ = connection.execute_batch("ROLLBACK");
             }
             refuse_all(&mut group, &refusal(error));
+        }
+    }
+}
+
+/// Tells of a writer that dies of a defect: nothing can be written after that.
+struct Alarm<'a>(&'a Notify);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.notify_one();
         }
     }
 }

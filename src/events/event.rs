@@ -66,7 +66,7 @@ impl Schema {
 
     /// As the store keeps it.
     pub fn to_text(&self) -> String {
-        Value::Object(self.0.clone()).to_string()
+        serde_json::to_string(&self.0).unwrap_or_default()
     }
 }
 

@@ -9,5 +9,9 @@
 //! | `DELETE /events/{id or name}` | delete it |
 
 pub mod event;
+pub mod fuzzing;
+pub mod pages;
 pub mod routes;
 pub mod store;
+
+pub use store::tally;

@@ -1,8 +1,8 @@
 //! The HTTP face of event definitions.
 
 use axum::Json;
-use axum::extract::{OriginalUri, State};
-use http::StatusCode;
+use axum::extract::State;
+use http::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -210,7 +210,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Item>, Error> {
     let mut item = Item::new(find(&caller, uri.path()).await?)?;
     item.object = Some("event");
     Ok(Json(item))
@@ -232,7 +232,7 @@ async fn read(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Resu
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    OriginalUri(uri): OriginalUri,
+    uri: Uri,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
     // Here null is not absence: it removes the schema.
@@ -260,7 +260,7 @@ async fn update(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, OriginalUri(uri): OriginalUri) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
     found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
     Ok(Json(Deleted { object: "event", id, deleted: true }))
@@ -271,7 +271,7 @@ const NOT_FOUND: &str = "Event not found. Check the id or the name; names are ca
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
 async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
-    let encoded = path.split_once("/events/").map_or("", |(_, encoded)| encoded);
+    let encoded = path.strip_prefix("/events/").unwrap_or_default();
     let missing = || Error::not_found(NOT_FOUND);
     let key = percent_decode_str(encoded).decode_utf8().map_err(|_| missing())?;
     if key.contains('\0') {

@@ -26,6 +26,22 @@ statements! {
         "SELECT id, name, schema, created_at, updated_at FROM events
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2
          ORDER BY id DESC LIMIT 1");
+    /// As a page for people shows them: with a word on which are in force.
+    OLDER_IN_FORCE = Sql::both(
+        "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
+                CASE WHEN EXISTS (SELECT 1 FROM events n
+                    WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
+                      AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
+         FROM events e WHERE e.workspace_id = $1 AND e.id < $2 ORDER BY e.id DESC LIMIT $3");
+    NEWER_IN_FORCE = Sql::both(
+        "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
+                CASE WHEN EXISTS (SELECT 1 FROM events n
+                    WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
+                      AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
+         FROM events e WHERE e.workspace_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3");
+    TALLY = Sql::both(
+        "SELECT COUNT(*), MAX(created_at) FROM
+             (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
@@ -61,6 +77,18 @@ pub fn page(workspace_id: &str, page: &Page) -> Stmt {
     let (upwards, from, rows) = page.bounds();
     let sql = if upwards { NEWER } else { OLDER };
     sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+/// As [`page`], each row followed by whether it is in force.
+pub fn page_in_force(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_IN_FORCE } else { OLDER_IN_FORCE };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+/// How many definitions there are, counted to a bound, and when the newest came.
+pub fn tally(workspace_id: &str) -> Stmt {
+    TALLY.with([workspace_id.into()])
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {

@@ -2,6 +2,7 @@
 //! they wait in the store until a worker has delivered them; without one they are
 //! captured: kept, readable in the dashboard, and never sent.
 
+pub mod pages;
 mod postman;
 pub mod relay;
 pub mod store;
@@ -11,6 +12,8 @@ mod worker_tests;
 
 use crate::app::App;
 use crate::db::{DbError, Stmt};
+
+pub use store::tally;
 
 /// Statements that tell the owners of a workspace something, to be committed
 /// with what they are told about.

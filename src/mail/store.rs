@@ -8,13 +8,17 @@ statements! {
         "INSERT INTO messages (id, workspace_id, recipient, subject, body, status, created_at, due_at, attempt)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)");
     OLDER = Sql::both(
-        "SELECT id, recipient, subject, body, status, created_at FROM messages
+        "SELECT id, recipient, subject, body, status, created_at, error FROM messages
          WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
     NEWER = Sql::both(
-        "SELECT id, recipient, subject, body, status, created_at FROM messages
+        "SELECT id, recipient, subject, body, status, created_at, error FROM messages
          WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     BY_ID = Sql::both(
-        "SELECT id, recipient, subject, body, status, created_at FROM messages WHERE workspace_id = $1 AND id = $2");
+        "SELECT id, recipient, subject, body, status, created_at, error FROM messages
+         WHERE workspace_id = $1 AND id = $2");
+    TALLY = Sql::both(
+        "SELECT COUNT(*), MAX(created_at) FROM
+             (SELECT created_at FROM messages WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
     DUE = Sql::both(
         "SELECT 1 FROM messages
          WHERE due_at <= $1 AND status = 'queued' AND (lease_until IS NULL OR lease_until <= $1) LIMIT 1");
@@ -72,6 +76,7 @@ pub struct Stored {
     pub body: String,
     pub status: String,
     pub created_at: i64,
+    pub error: Option<String>,
 }
 
 impl Stored {
@@ -83,6 +88,7 @@ impl Stored {
             body: row.text(3)?,
             status: row.text(4)?,
             created_at: row.int(5)?,
+            error: row.maybe(6, Row::text)?,
         })
     }
 }
@@ -141,4 +147,9 @@ pub(super) fn later(message: &Claimed, due_at: i64, error: &str) -> Stmt {
 
 pub(super) fn failed(message: &Claimed, error: &str) -> Stmt {
     FAILED.with([(&message.id).into(), message.attempt.into(), error.into()]).expect(1)
+}
+
+/// How many messages there are, counted to a bound, and when the newest came.
+pub fn tally(workspace_id: &str) -> Stmt {
+    TALLY.with([workspace_id.into()])
 }

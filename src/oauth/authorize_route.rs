@@ -14,7 +14,7 @@ use super::answer::{self, OAuthError};
 use super::authorize::{Callback, Claim, PendingRequest};
 use super::client_document::{self, Failure};
 use super::clients::Known;
-use super::refusal::Refusal;
+use super::refusal::{ErrorCode, Refusal};
 use super::store;
 use crate::app::App;
 use crate::auth::store::access_is;
@@ -107,7 +107,7 @@ async fn described(app: &App, id: &str) -> Result<Option<Arc<Known>>, Response> 
 async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
     let callback = match Callback::prove(claim, &known.client) {
         Ok(callback) => callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str())),
-        Err(refusal) => return Some(answer::refused(StatusCode::BAD_REQUEST, &refusal)),
+        Err(refusal) => return up_to_date(app, known, answer::refused(StatusCode::BAD_REQUEST, &refusal)).await,
     };
     // From here every answer is a redirect, even if the rest of the way panics.
     let decided = AssertUnwindSafe(async {
@@ -120,11 +120,21 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
             Some(answer::found(&format!("{dashboard}/oauth/authorize/{id}")))
         }
         Ok(Ok(None)) => None,
-        Ok(Err(refusal)) => Some(answer::found(&callback.error(&refusal))),
+        Ok(Err(refusal)) if refusal.error() == ErrorCode::ServerError => Some(answer::found(&callback.error(&refusal))),
+        Ok(Err(refusal)) => up_to_date(app, known, answer::found(&callback.error(&refusal))).await,
         Err(_) => {
             tracing::error!("an authorization request panicked");
             Some(answer::found(&callback.error(&Refusal::server_error())))
         }
+    }
+}
+
+/// A refusal stores nothing, so no guard sees whether the client is still the
+/// one that was cached; a client that is gone must not be redirected to.
+async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Response> {
+    match app.db.read(access_is(known.revision)).await {
+        Ok(still) => (!still.is_empty()).then_some(refused),
+        Err(error) => Some(answer::failed(error.into())),
     }
 }
 

@@ -18,9 +18,27 @@ use crate::error::Error;
 use crate::secret;
 use crate::web::input;
 use crate::web::query::{Params, decode};
+use crate::web::refusals::refusal;
+
+const UNPROVED: &str = "The client is unknown or could not be authenticated";
 
 /// What clients send is small.
 const LIMIT: usize = 16 << 10;
+
+/// What is read. One of another type than a string is refused: a `scope` that
+/// was not understood must not become all scopes.
+const PARAMETERS: [&str; 10] = [
+    "grant_type",
+    "client_id",
+    "client_secret",
+    "code",
+    "redirect_uri",
+    "code_verifier",
+    "refresh_token",
+    "scope",
+    "token",
+    "token_type_hint",
+];
 
 /// Why a client gets no answer to what it asked.
 pub enum Denied {
@@ -92,11 +110,7 @@ impl Fields {
             match value {
                 serde_json::Value::String(text) => drop(fields.insert(name, text)),
                 serde_json::Value::Null => {}
-                _ if ["grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "token"]
-                    .contains(&name.as_str()) =>
-                {
-                    return Err(bad());
-                }
+                _ if PARAMETERS.contains(&name.as_str()) => return Err(bad()),
                 _ => {}
             }
         }
@@ -193,8 +207,7 @@ impl Denied {
             Denied::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
             Denied::Failed(error) => answer::failed(error),
             Denied::Unproved { with_basic } => {
-                let refusal =
-                    Refusal::new(ErrorCode::InvalidClient, "The client is unknown or could not be authenticated");
+                let refusal = Refusal::new(ErrorCode::InvalidClient, UNPROVED);
                 let mut response = answer::refused(StatusCode::UNAUTHORIZED, &refusal);
                 if with_basic {
                     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"oauth\""));
@@ -202,5 +215,17 @@ impl Denied {
                 response
             }
         }
+    }
+}
+
+/// How the description shows a client that could not be authenticated.
+pub struct Unproved;
+
+impl utoipa::IntoResponses for Unproved {
+    fn responses() -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
+        let words = Refusal::new(ErrorCode::InvalidClient, UNPROVED).to_json();
+        let header = http::header::WWW_AUTHENTICATE.to_string();
+        let response = refusal("The client is unknown or could not be authenticated.", "OAuthError", [words], [header]);
+        [("401".to_owned(), response)].into()
     }
 }

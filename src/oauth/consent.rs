@@ -2,16 +2,18 @@
 //! logged in. A request is decided once, by the session that opened it first.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
 
 use super::authorize::{Callback, PendingRequest};
 use super::client::Client;
-use super::destination::Destination;
+use super::destination::{Destination, DestinationKind};
 use super::grant::{self, CODE_LIFETIME, Code};
-use super::pages::{ClientFacts, ConsentPage, ProblemPage, RedirectFacts, ScopeWords, Visitor, WorkspaceChoice};
+use super::pages::{
+    ClientFacts, ConsentPage, ProblemPage, RedirectFacts, ReturnPage, ScopeWords, Visitor, WorkspaceChoice,
+};
 use super::refusal::Refusal;
 use super::scope::{Scope, ScopeSet};
 use super::{answer, store};
@@ -23,6 +25,7 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
+use crate::web::gate::Sender;
 use crate::web::layout::{self, Layout, Link, Stamp};
 
 pub fn router() -> Router<App> {
@@ -59,8 +62,15 @@ impl From<Error> for Closed {
     }
 }
 
-async fn show(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn show(
+    State(app): State<App>,
+    Extension(Sender(sender)): Extension<Sender>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let shown = async {
+        // Whoever guesses ids does not get far.
+        app.limits.authorize.check(sender)?;
         let visitor = session::find(&app, &headers).await?;
         let open = find(&app, &id, visitor.as_ref()).await?;
         let visitor = match &visitor {
@@ -157,7 +167,7 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
             host: open.client.document_host().map(str::to_owned),
             id: open.client.id.clone(),
             verified: open.client.is_verified_for(&open.request.redirect_uri),
-            registered: Stamp::new(open.client.created_at),
+            registered: (open.client.created_at > 0).then(|| Stamp::new(open.client.created_at)),
         },
         redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind.into() },
         scopes: open.request.scopes.iter().map(ScopeWords::from).collect(),
@@ -178,15 +188,48 @@ async fn decide(State(app): State<App>, Path(id): Path<String>, headers: HeaderM
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
-        let location = settle(&app, &open, &session, &form).await?;
-        Ok(answer::see_other(&location))
+        let outcome = settle(&app, &open, &session, &form).await?;
+        Ok(lead_back(&app, &open, outcome))
     };
     decided.await.unwrap_or_else(|closed| explain(&app, closed))
 }
 
+/// What a decision came to: the callback, and the code in it if there is one.
+struct Outcome {
+    location: String,
+    code: Option<String>,
+}
+
+impl Outcome {
+    fn refused(location: String) -> Outcome {
+        Outcome { location, code: None }
+    }
+}
+
+/// Sends the browser to the app. One that hands an app's own scheme over to the
+/// app is left with an empty page, so it gets one that can be read, with a link.
+fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
+    let destination = Destination::of(&open.request.redirect_uri);
+    if destination.kind != DestinationKind::CustomScheme {
+        return answer::see_other(&outcome.location);
+    }
+    let approved = outcome.code.is_some();
+    let page = ReturnPage {
+        layout: Layout::dashboard(app),
+        postmark: if approved { "SENT" } else { "DENIED" },
+        approved,
+        client_name: open.client.name.clone(),
+        host: destination.shown.to_owned(),
+        href: outcome.location,
+        code: outcome.code,
+        automatic: true,
+    };
+    layout::page(StatusCode::OK, &page)
+}
+
 /// Where the browser goes after the decision. What the form says of client,
 /// redirect and scopes beyond those asked for is not looked at.
-async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<String, Closed> {
+async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
     let decision = grant::decide(&open.id, &session.hash, app.clock.now());
@@ -200,24 +243,25 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
         }
     };
     let refusal = open.request.recheck(&open.client).err();
-    let (batch, location) = match (approved, refusal) {
-        (Some(_), Some(refusal)) => (Batch::from(decision), callback.error(&refusal)),
-        (None, _) => (Batch::from(decision), callback.error(&Refusal::access_denied())),
+    let refused = |refusal: &Refusal| Outcome::refused(callback.error(refusal));
+    let (batch, outcome) = match (approved, refusal) {
+        (Some(_), Some(refusal)) => (Batch::from(decision), refused(&refusal)),
+        (None, _) => (Batch::from(decision), refused(&Refusal::access_denied())),
         (Some(code), None) => {
             let secret = secret::token();
             let batch = Batch::from(decision)
                 .and(grant::insert_code(&secret::hash(&secret), &code))
                 .when(may_grant(&code.workspace_id, &code.user_id));
-            (batch, callback.code(&secret))
+            (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
         }
     };
     match app.db.commit(batch).await {
-        Ok(_) => Ok(location),
+        Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
-            Ok(callback.error(&Refusal::server_error()))
+            Ok(refused(&Refusal::server_error()))
         }
     }
 }

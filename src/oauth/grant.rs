@@ -1,6 +1,7 @@
 //! Grants: what a person allowed a client to do in a workspace; and the codes
 //! and refresh tokens that lead to one, as the store keeps them.
 
+use super::destination::Destination;
 use super::scope::ScopeSet;
 use crate::auth::store::raise_access;
 use crate::clock::{HOUR, SECOND};
@@ -58,14 +59,28 @@ statements! {
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
     OLDER = Sql::both(
         "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified_host
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
          FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
          WHERE g.workspace_id = $1 AND g.id < $2 ORDER BY g.id DESC LIMIT $3");
     NEWER = Sql::both(
         "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified_host
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
          FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
          WHERE g.workspace_id = $1 AND g.id > $2 ORDER BY g.id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
+                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
+         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
+         WHERE g.workspace_id = $1 AND g.id = $2");
+    TALLY = Sql::both(
+        "SELECT COUNT(*), MAX(last_used_at) FROM
+             (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
+              ORDER BY id DESC LIMIT 1001) AS newest");
+    REVOKE_OF = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL");
+    DELETE_KEYS_OF_USER = Sql::both(
+        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)");
+    BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
     SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
     SWEEP_REVOKED = Sql::both("DELETE FROM revoked_tokens WHERE expires_at < $1");
@@ -82,6 +97,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    pub const ALL: [Reason; 5] =
+        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::CodeReuse => "authorization_code_reuse",
@@ -245,10 +263,23 @@ pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, now: i64) -
         .and(raise_access())
 }
 
+/// Ends every grant that a user has given, and burns the codes that would
+/// become more.
+pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
+    Batch::new()
+        .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
+        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
+        .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
+        .and(raise_access())
+}
+
 /// Ends one access token.
 pub fn revoke_token(id: &str, expires_at: i64) -> Batch {
     Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()])).and(raise_access())
 }
+
+/// What lists call a client that is there no more.
+pub const DELETED_CLIENT: &str = "A client that was deleted";
 
 /// A grant as lists show it.
 pub struct Listed {
@@ -262,6 +293,7 @@ pub struct Listed {
     pub client_name: Option<String>,
     pub logo_uri: Option<String>,
     pub approved_by: Option<String>,
+    /// Wherever the client sends people, an operator vouched for it.
     pub verified: bool,
 }
 
@@ -278,9 +310,28 @@ impl Listed {
             client_name: row.maybe(7, Row::text)?,
             logo_uri: row.maybe(8, Row::text)?,
             approved_by: row.maybe(9, Row::text)?,
-            verified: row.maybe(10, Row::text)?.is_some(),
+            verified: match row.maybe(10, Row::text)? {
+                Some(host) => leads_only_to(&host, &row.text(11)?),
+                None => false,
+            },
         })
     }
+}
+
+/// Whether each of these redirect URIs, a JSON array, leads to the host. Which
+/// one was used for a grant is not kept, so all have to.
+fn leads_only_to(host: &str, redirect_uris: &str) -> bool {
+    let uris: Vec<String> = serde_json::from_str(redirect_uris).unwrap_or_default();
+    !uris.is_empty() && uris.iter().all(|uri| Destination::of(uri).shown == host)
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// How many grants stand, counted to a bound, and when one was last used.
+pub fn tally(workspace_id: &str) -> Stmt {
+    TALLY.with([workspace_id.into()])
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
@@ -299,4 +350,16 @@ pub fn sweep(now: i64) -> Batch {
 
 fn scopes(row: &Row, column: usize) -> Result<ScopeSet, DbError> {
     ScopeSet::parse(&row.text(column)?).map_err(|_| DbError::Broken("scopes cannot be read".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_218_one_redirect_elsewhere_costs_the_badge() {
+        assert!(leads_only_to("app.example", r#"["https://app.example/a","https://app.example/b"]"#));
+        assert!(!leads_only_to("app.example", r#"["https://app.example/a","http://127.0.0.1/cb"]"#));
+        assert!(!leads_only_to("app.example", "[]"));
+    }
 }

@@ -100,10 +100,13 @@ async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUr
 }
 
 /// The keys that sign access tokens
+///
+/// For resource servers that check access tokens themselves. A key stays here as long as a token it signed is valid.
 #[utoipa::path(
     get, path = "/.well-known/jwks.json", tag = "OAuth", operation_id = "signing_keys",
     responses(
-        (status = 200, description = "The public keys (RFC 7517).", body = Value),
+        (status = 200, description = "The public keys (RFC 7517).", body = SigningKeys),
+        (status = 500, description = "A defect on our side.", body = Envelope),
         (status = 503, description = "The store is unavailable.", body = Envelope),
     ),
     security(()),
@@ -131,6 +134,10 @@ pub struct AuthorizationServer {
     /// Only while clients can be registered over HTTP.
     #[schema(nullable = false, example = "https://posthorn.example/oauth/register")]
     registration_endpoint: Option<String>,
+    #[schema(example = "https://posthorn.example/oauth/revoke")]
+    revocation_endpoint: String,
+    #[schema(example = "https://posthorn.example/.well-known/jwks.json")]
+    jwks_uri: String,
     #[schema(example = json!(["full_access", "emails:send"]))]
     scopes_supported: Vec<String>,
     #[schema(example = json!(["code"]))]
@@ -141,6 +148,8 @@ pub struct AuthorizationServer {
     grant_types_supported: Vec<String>,
     #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
     token_endpoint_auth_methods_supported: Vec<String>,
+    #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
+    revocation_endpoint_auth_methods_supported: Vec<String>,
     #[schema(example = json!(["S256"]))]
     code_challenge_methods_supported: Vec<String>,
     /// Only where a `client_id` may be the address of a metadata document.
@@ -167,4 +176,15 @@ pub struct ProtectedResource {
     scopes_supported: Vec<String>,
     #[schema(example = "https://posthorn.example/docs")]
     resource_documentation: String,
+}
+
+/// The keys that sign access tokens.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+pub struct SigningKeys {
+    #[schema(value_type = Vec<Object>, example = json!([{
+        "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71",
+        "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+    }]))]
+    keys: Vec<Value>,
 }

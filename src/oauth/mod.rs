@@ -15,6 +15,7 @@
 //! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
+mod apps;
 pub mod authorize;
 mod authorize_route;
 pub mod client;
@@ -48,19 +49,25 @@ mod redirect_uri_vectors;
 #[cfg(test)]
 mod registration_tests;
 
+use axum::Router;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::clock::{Clock, MINUTE};
-use crate::db::{Db, DbError};
+use crate::clock::{Clock, HOUR, MINUTE};
+use crate::db::{Batch, Db, DbError};
 
 pub use answer::OAuthError;
 pub use client_document::Documents;
 pub use clients::Clients;
+pub use grant::tally;
 
 /// How long a person has to decide.
 pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
+
+/// A client that a stranger registered and nobody approved is forgotten after
+/// this long.
+const IDLE_CLIENT: i64 = 7 * 24 * HOUR;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -76,19 +83,34 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(metadata::router())
 }
 
+/// The pages of consent and of what came of it.
+pub fn pages() -> Router<App> {
+    consent::router().merge(apps::router())
+}
+
+/// Ends whatever a user has let apps do, in every workspace.
+pub fn end_grants_of(user_id: &str, now: i64) -> Batch {
+    grant::revoke_of(user_id, grant::Reason::Dashboard, now)
+}
+
 /// Lets pages of other origins use a route: a browser asks first.
 fn preflighted(route: UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
     route.map(|route| route.options(answer::preflight))
 }
 
-/// Deletes the requests that nobody decided in time, a bounded number at once.
+/// Deletes the requests that nobody decided in time, a bounded number at once;
+/// then codes and tokens that have expired, and clients that came to nothing.
 pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
-    loop {
-        let swept = db.commit(store::sweep_requests(clock.now())).await?;
-        let full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
-        if !full {
-            let batch = grant::sweep(clock.now()).and(store::sweep_documents(clock.now()));
-            return db.commit(batch).await.map(drop);
-        }
+    let now = clock.now();
+    let mut full = true;
+    while full {
+        let swept = db.commit(store::sweep_requests(now)).await?;
+        full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
     }
+    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await?;
+    let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
+    if clients.first().is_some_and(|effect| effect.changed > 0) {
+        db.commit(crate::auth::store::raise_access()).await?;
+    }
+    Ok(())
 }

@@ -1,10 +1,11 @@
-//! The pages of consent, as their templates see them.
+//! The pages of consent and of connected apps, as their templates see them.
 
 use askama::Template;
 
 use super::destination::DestinationKind;
 use super::scope::Scope;
 use crate::web::layout::{Layout, Link, Stamp};
+use crate::web::shell::Shell;
 
 #[derive(Template)]
 #[template(path = "oauth/consent.html")]
@@ -26,7 +27,8 @@ pub struct ClientFacts {
     pub id: String,
     /// For the redirect in use, not for the client as a whole.
     pub verified: bool,
-    pub registered: Stamp,
+    /// `None` for a client that comes with the product.
+    pub registered: Option<Stamp>,
 }
 
 pub struct RedirectFacts {
@@ -116,4 +118,61 @@ pub struct ProblemPage {
     pub sentence: String,
     pub next: String,
     pub link: Option<Link>,
+}
+
+/// The way back to an app whose address a browser cannot show.
+#[derive(Template)]
+#[template(path = "oauth/return.html")]
+pub struct ReturnPage {
+    pub layout: Layout,
+    /// One short word for the postmark.
+    pub postmark: &'static str,
+    pub approved: bool,
+    pub client_name: String,
+    pub host: String,
+    /// The whole callback.
+    pub href: String,
+    pub code: Option<String>,
+    /// Follow `href` without a click.
+    pub automatic: bool,
+}
+
+#[derive(Template)]
+#[template(path = "oauth/apps.html")]
+pub struct AppsPage {
+    pub layout: Layout,
+    pub shell: Shell,
+    pub notice: Option<String>,
+    pub may_manage: bool,
+    pub grants: Vec<GrantRow>,
+    pub newer: Option<String>,
+    pub older: Option<String>,
+}
+
+pub struct GrantRow {
+    pub client: String,
+    pub verified: bool,
+    pub scopes: Vec<&'static str>,
+    pub approved_by: String,
+    pub approved_at: Stamp,
+    pub last_used: Option<Stamp>,
+    pub active: bool,
+    pub status: &'static str,
+    /// Why it was revoked.
+    pub reason: Option<&'static str>,
+    pub revoke_url: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "oauth/apps_revoke.html")]
+pub struct RevokePage {
+    pub layout: Layout,
+    pub shell: Shell,
+    pub client: String,
+    pub client_id: String,
+    pub scopes: Vec<&'static str>,
+    pub approved_by: String,
+    pub action: String,
+    pub hidden: Vec<(String, String)>,
+    pub cancel: String,
 }

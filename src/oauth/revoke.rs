@@ -1,7 +1,7 @@
 //! `POST /oauth/revoke` (RFC 7009), and the grants of a workspace.
 
 use axum::Json;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::response::IntoResponse;
 use axum::response::Response;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::answer::{self, OAuthError};
 use super::client_auth::{self, Denied, Fields};
 use super::clients::Known;
-use super::grant::{self, Listed, Reason};
+use super::grant::{self, DELETED_CLIENT, Listed, Reason};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{SECOND, rfc3339};
@@ -19,15 +19,23 @@ use crate::db::DbError;
 use crate::error::{Envelope, Error};
 use crate::secret;
 use crate::web::gate::Sender;
+use crate::web::input::Id;
 use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfCaller, OfQuery};
 
 /// What to give back.
 #[derive(ToSchema)]
+#[schema(example = json!({"token": "the token to give back", "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141"}))]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct RevokeRequest {
+    /// A refresh token or an access token.
+    #[schema(min_length = 1)]
     token: String,
+    /// `refresh_token` or `access_token`; not needed, and not believed.
     token_type_hint: Option<String>,
+    /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,
+    /// Of a client registered for `client_secret_post`.
     client_secret: Option<String>,
 }
 
@@ -40,8 +48,9 @@ pub struct RevokeRequest {
     request_body(content((RevokeRequest = "application/x-www-form-urlencoded"), (RevokeRequest = "application/json"))),
     responses(
         (status = 200, description = "The token is worth nothing now."),
-        (status = "4XX", description = "An OAuth error; the description says why.", body = OAuthError),
-        (status = 503, description = "The store is unavailable.", body = OAuthError),
+        (status = 400, description = "The request is malformed.", body = OAuthError,
+            example = json!({"error": "invalid_request", "error_description": "token is missing"})),
+        client_auth::Unproved, answer::Failures, answer::BodyFailures,
     ),
     security(()),
 )]
@@ -124,7 +133,7 @@ impl From<Listed> for Item {
             revoked_at: listed.revoked_at.map(rfc3339),
             revoked_reason: listed.revoked_reason,
             client: ClientItem {
-                name: listed.client_name.unwrap_or_else(|| "A client that was deleted".into()),
+                name: listed.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
                 logo_uri: listed.logo_uri,
             },
         }
@@ -152,8 +161,7 @@ pub struct Revoked {
     params(PageParams),
     responses(
         (status = 200, description = "The grants.", body = List<Item>),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable.", body = Envelope),
+        OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
@@ -171,20 +179,14 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     params(("id" = String, Path, description = "The id of the grant.", format = Uuid)),
     responses(
         (status = 200, description = "The grant has ended.", body = Revoked),
-        (status = "4XX", description = "The message says why.", body = Envelope),
-        (status = 503, description = "The store is unavailable; nothing was changed.", body = Envelope),
+        OfCaller,
+        (status = 404, description = "The workspace has no such grant, or it has ended before.", body = Envelope),
+        (status = 422, description = "The id is not a UUID.", body = Envelope),
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-pub async fn delete(
-    caller: Caller<FullAccess>,
-    State(app): State<App>,
-    Path(id): Path<String>,
-) -> Result<Json<Revoked>, Error> {
-    let Ok(id) = uuid::Uuid::try_parse(&id) else {
-        return Err(Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() });
-    };
-    let (id, now, reason) = (id.as_hyphenated().to_string(), app.clock.now(), Reason::Api);
+pub async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Revoked>, Error> {
+    let (now, reason) = (app.clock.now(), Reason::Api);
     match caller.try_commit(|| grant::revoke_in(caller.workspace_id(), &id, reason, now)).await? {
         Ok(_) => {}
         Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),

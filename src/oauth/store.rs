@@ -40,6 +40,13 @@ statements! {
              AND verified_host IS NULL AND disabled_at IS NULL
              AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)");
     VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1");
+    DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1");
+    /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
+    SWEEP_CLIENTS = Sql::both(
+        "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
+           AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
+           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)");
     DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1");
     INSERT_REQUEST = Sql::both(
         "INSERT INTO authorization_requests
@@ -145,6 +152,15 @@ pub(super) fn sweep_documents(now: i64) -> Stmt {
 /// host, or no longer does.
 pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
     Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+/// Shuts a client out since a time, or lets it in again; at once, everywhere.
+pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
+    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(crate::auth::store::raise_access())
+}
+
+pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
+    SWEEP_CLIENTS.with([registered_before.into()])
 }
 
 /// Deletes a client everywhere at once.

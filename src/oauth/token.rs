@@ -32,28 +32,50 @@ const ATTEMPTS: usize = 4;
 /// The answer to both grants.
 #[derive(Serialize, ToSchema)]
 pub struct Tokens {
+    /// A JWT; the API takes it as a bearer token.
+    #[schema(example = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJzY29wZSI6IuKApiJ9.c2lnbmF0dXJl")]
     access_token: String,
     #[schema(pattern = "^Bearer$")]
     token_type: &'static str,
+    /// Seconds that the access token lives.
+    #[schema(example = 900)]
     expires_in: i64,
+    /// Only for a client that is registered for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, example = "kV3…43 characters…9Qw")]
     refresh_token: Option<String>,
+    /// What was granted, which may be less than what was asked for.
+    #[schema(example = "emails:send")]
     scope: String,
 }
 
 /// What to exchange.
 #[derive(ToSchema)]
+#[schema(example = json!({
+    "grant_type": "authorization_code",
+    "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141",
+    "code": "the code from the callback",
+    "redirect_uri": "http://127.0.0.1:9999/oauth/callback",
+    "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+}))]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct TokenRequest {
     /// `authorization_code` or `refresh_token`.
+    #[schema(pattern = "^(authorization_code|refresh_token)$")]
     grant_type: String,
+    /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,
+    /// Of a client registered for `client_secret_post`.
     client_secret: Option<String>,
+    /// The code from the callback; with `authorization_code`.
     code: Option<String>,
+    /// The one that the authorization request named; with `authorization_code`.
     redirect_uri: Option<String>,
+    /// What the challenge was made of, 43 to 128 characters; with `authorization_code`.
     code_verifier: Option<String>,
+    /// The newest one; with `refresh_token`.
     refresh_token: Option<String>,
+    /// Less than what was granted, for this access token alone; with `refresh_token`.
     scope: Option<String>,
 }
 
@@ -66,8 +88,9 @@ pub struct TokenRequest {
     request_body(content((TokenRequest = "application/x-www-form-urlencoded"), (TokenRequest = "application/json"))),
     responses(
         (status = 200, description = "The tokens.", body = Tokens),
-        (status = "4XX", description = "An OAuth error; the description says why.", body = OAuthError),
-        (status = 503, description = "The store is unavailable; what was sent can be sent again.", body = OAuthError),
+        (status = 400, description = "What was sent is malformed, used up, expired or not this client's.", body = OAuthError,
+            example = json!({"error": "invalid_request", "error_description": "grant_type is missing"})),
+        client_auth::Unproved, answer::Failures, answer::BodyFailures,
     ),
     security(()),
 )]

@@ -16,11 +16,13 @@ use futures_util::FutureExt;
 use http::header::{HOST, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Uri};
+use percent_encoding::percent_decode_str;
 use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
 use super::layout;
-use crate::app::App;
+use crate::app::{Addresses, App};
+use crate::config::PublicUrl;
 use crate::error::Error;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -63,18 +65,7 @@ impl Gate {
         request.extensions_mut().insert(Sender(sender));
         collapse_leading_slashes(&mut request);
 
-        let for_people = self.is_for_people(&request);
-        let router = self.router(&request).clone();
-        let served = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
-        let mut response = match served {
-            Ok(Ok(response)) => response,
-            Ok(Err(never)) => match never {},
-            Err(_) => {
-                tracing::error!(request_id = %id, "a handler panicked");
-                if for_people { no_page(&self.app, Error::Internal) } else { Error::Internal.into_response() }
-            }
-        };
-
+        let mut response = self.route(request, id).await;
         let mut buffer = Uuid::encode_buffer();
         let shown_id: &str = id.as_hyphenated().encode_lower(&mut buffer);
         if let Ok(value) = HeaderValue::from_str(shown_id) {
@@ -83,6 +74,25 @@ impl Gate {
         response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         record(&method, &response, started, shown_id, sender);
         response
+    }
+
+    /// Hands a request to its router. A path that is not text names nothing;
+    /// a handler that panics has an answer all the same.
+    async fn route(&self, request: Request<Body>, id: Uuid) -> Response {
+        let for_people = self.is_for_people(&request);
+        let refuse = |error: Error| if for_people { no_page(&self.app, error) } else { error.into_response() };
+        if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
+            return refuse(not_found().await);
+        }
+        let router = self.router(&request).clone();
+        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(never)) => match never {},
+            Err(_) => {
+                tracing::error!(request_id = %id, "a handler panicked");
+                refuse(Error::Internal)
+            }
+        }
     }
 
     /// Proxies append the address they saw, so the list is believed from its
@@ -107,14 +117,29 @@ impl Gate {
     }
 
     fn router(&self, request: &Request<Body>) -> &Router {
-        let Some(dashboard) = &self.site.dashboard else { return &self.site.main };
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if host.eq_ignore_ascii_case(self.app.addresses.dashboard.authority()) { dashboard } else { &self.site.main }
+        match &self.site.dashboard {
+            Some(dashboard) if self.names_dashboard(request) => dashboard,
+            _ => &self.site.main,
+        }
     }
 
+    fn names_dashboard(&self, request: &Request<Body>) -> bool {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        host.eq_ignore_ascii_case(self.app.addresses.dashboard.authority())
+    }
+
+    /// Whether a page or the envelope is the answer where no handler answers. Of
+    /// two addresses on one host the longer one knows better.
     fn is_for_people(&self, request: &Request<Body>) -> bool {
-        let path = self.app.addresses.dashboard.path();
-        request.uri().path().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let Addresses { base, dashboard } = &self.app.addresses;
+        if base.origin() != dashboard.origin() {
+            return self.names_dashboard(request);
+        }
+        let is_below = |address: &PublicUrl| {
+            let rest = request.uri().path().strip_prefix(address.path());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        is_below(dashboard) && !(base.path().len() > dashboard.path().len() && is_below(base))
     }
 }
 

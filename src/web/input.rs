@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 
@@ -40,6 +41,20 @@ impl FromRequest<App> for Input {
             Ok(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
             Err(error) => Err(Error::NotJson { message: format!("The body is not valid JSON: {error}.") }),
         }
+    }
+}
+
+/// The id in a path.
+pub struct Id(pub String);
+
+impl FromRequestParts<App> for Id {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Id, Error> {
+        let wrong = || Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
+        let Path(given) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| wrong())?;
+        let id = uuid::Uuid::try_parse(&given).map_err(|_| wrong())?;
+        Ok(Id(id.as_hyphenated().to_string()))
     }
 }
 

@@ -11,6 +11,7 @@ use http::header::{
 
 use super::assets;
 use crate::app::App;
+use crate::clock::{HOUR, MINUTE};
 use crate::error::Error;
 
 /// Nothing but our own, and nobody around us.
@@ -60,10 +61,31 @@ pub struct Stamp {
     pub text: String,
 }
 
+const DAY: i64 = 24 * HOUR;
+
 impl Stamp {
     pub fn new(micros: i64) -> Stamp {
         let time = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
         Stamp { iso: crate::clock::rfc3339(micros), text: time.strftime("%-d %B %Y, %H:%M UTC").to_string() }
+    }
+
+    /// The moment, told by how long ago it was.
+    pub fn ago(micros: i64, now: i64) -> Stamp {
+        let count = |number: i64, unit: &str| match number {
+            1 => format!("1 {unit} ago"),
+            many => format!("{many} {unit}s ago"),
+        };
+        let text = match now - micros {
+            ..MINUTE => "just now".into(),
+            age @ ..HOUR => count(age / MINUTE, "minute"),
+            age @ ..DAY => count(age / HOUR, "hour"),
+            age if age < 31 * DAY => count(age / DAY, "day"),
+            _ => {
+                let time = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
+                time.strftime("%-d %B %Y").to_string()
+            }
+        };
+        Stamp { iso: crate::clock::rfc3339(micros), text }
     }
 }
 
@@ -175,6 +197,16 @@ pub struct Door {
     pub text: String,
 }
 
+/// A command that calls the API of this server.
+pub fn first_call(app: &App) -> String {
+    let base = app.addresses.base.as_str();
+    format!(
+        "curl {base}/events \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
+         -H \"Content-Type: application/json\" \\\n  \
+         -d '{{\"name\":\"order.placed\",\"schema\":{{\"total\":\"number\"}}}}'"
+    )
+}
+
 /// The page at the root of the API.
 pub async fn welcome(app: &App) -> Result<Response, Error> {
     let base = app.addresses.base.as_str();
@@ -189,11 +221,7 @@ pub async fn welcome(app: &App) -> Result<Response, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         docs_url: format!("{base}/docs"),
         awaiting_setup: !crate::accounts::store::any_user(&app.db).await?,
-        example: format!(
-            "curl {base}/events \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
-             -H \"Content-Type: application/json\" \\\n  \
-             -d '{{\"name\":\"order.placed\",\"schema\":{{\"total\":\"number\"}}}}'"
-        ),
+        example: first_call(app),
         doors: vec![
             door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
             door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),
@@ -210,5 +238,27 @@ impl Layout {
     /// For templates that a test renders without a server.
     pub fn sample() -> Layout {
         Layout::below("", "/dashboard".into(), "/".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_told_by_how_long_ago_it_was() {
+        let now = 1_767_323_045_000_000;
+        for (age, words) in [
+            (-HOUR, "just now"),
+            (0, "just now"),
+            (MINUTE, "1 minute ago"),
+            (HOUR - 1, "59 minutes ago"),
+            (2 * HOUR, "2 hours ago"),
+            (DAY, "1 day ago"),
+            (30 * DAY, "30 days ago"),
+            (31 * DAY, "2 December 2025"),
+        ] {
+            assert_eq!(Stamp::ago(now - age, now).text, words);
+        }
     }
 }

@@ -14,4 +14,5 @@ pub mod pagination;
 pub mod query;
 pub mod reference;
 pub mod refusals;
+pub mod shell;
 pub mod system;

@@ -56,6 +56,13 @@ pub struct List<T> {
     data: Vec<T>,
 }
 
+/// One page of a list for people, with the way to its neighbours.
+pub struct Leaf<T> {
+    pub items: Vec<T>,
+    pub newer: Option<String>,
+    pub older: Option<String>,
+}
+
 impl<S: AsRef<App> + Send + Sync> FromRequestParts<S> for Page {
     type Rejection = Error;
 
@@ -107,6 +114,25 @@ impl Page {
             data.reverse();
         }
         List { object: "list", has_more, data }
+    }
+
+    /// As [`Page::list`], with links to the pages around it at `address`.
+    pub fn leaf<T>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> &str) -> Leaf<T> {
+        let List { has_more, data: items, .. } = self.list(rows);
+        let limit = if self.limit == DEFAULT { String::new() } else { format!("&limit={}", self.limit) };
+        let link = |way: &str, item: Option<&T>| match item {
+            Some(item) => format!("{address}?{way}={}{limit}", id(item)),
+            // Nothing here any more: back to where the list begins.
+            None => address.to_owned(),
+        };
+        let (newer, older) = match self.cursor {
+            Cursor::Start => (false, has_more),
+            Cursor::After(_) => (true, has_more),
+            Cursor::Before(_) => (has_more, true),
+        };
+        let newer = newer.then(|| link("before", items.first()));
+        let older = older.then(|| link("after", items.last()));
+        Leaf { items, newer, older }
     }
 }
 
@@ -171,5 +197,22 @@ mod tests {
         let page = Page::parse(&format!("limit=2&before={ID}")).expect("valid");
         let list = page.list(vec![1, 2, 3]);
         assert_eq!((list.data, list.has_more), (vec![2, 1], true));
+    }
+
+    #[test]
+    fn a_leaf_links_to_its_neighbours_only_where_there_are_some() {
+        let leaf = |query: &str, rows: &[&'static str]| {
+            let leaf = Page::parse(query).expect("valid").leaf(rows.to_vec(), "/x", |id| id);
+            (leaf.items, leaf.newer, leaf.older)
+        };
+        let at = |link: &str| Some(link.to_owned());
+        let (after, before) = (format!("after={ID}&limit=2"), format!("before={ID}&limit=2"));
+        assert_eq!(leaf("", &["b", "a"]), (vec!["b", "a"], None, None));
+        assert_eq!(leaf("limit=2", &["c", "b", "a"]), (vec!["c", "b"], None, at("/x?after=b&limit=2")));
+        assert_eq!(leaf(&after, &["b"]), (vec!["b"], at("/x?before=b&limit=2"), None));
+        assert_eq!(leaf(&before, &["c", "d"]), (vec!["d", "c"], None, at("/x?after=c&limit=2")));
+        let both = (vec!["d", "c"], at("/x?before=d&limit=2"), at("/x?after=c&limit=2"));
+        assert_eq!(leaf(&before, &["c", "d", "e"]), both);
+        assert_eq!(leaf(&after, &[]), (vec![], at("/x"), None));
     }
 }

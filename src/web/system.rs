@@ -19,8 +19,11 @@ use crate::db::{Sql, statements};
 use crate::error::{Envelope, Error};
 
 statements! {
-    /// A write that changes nothing for anybody, to see whether writes succeed.
-    PROBE = Sql::both("UPDATE revisions SET number = number WHERE topic = 'probe'");
+    /// A write that means nothing to anybody. It changes a row all the same: a
+    /// transaction without a change succeeds on a full disk, too.
+    PROBE = Sql::both(
+        "INSERT INTO revisions (topic, number) VALUES ('probe', 1)
+         ON CONFLICT (topic) DO UPDATE SET number = revisions.number + 1");
 }
 
 /// The routes that are part of the API's description.
@@ -43,7 +46,7 @@ pub fn described(app: &App, description: &OpenApi) -> Router<App> {
         .merge(assets::router())
 }
 
-/// Is the process alive
+/// Ask whether the process lives
 ///
 /// Answers without touching the store: a failure means that the process should be restarted.
 #[utoipa::path(
@@ -55,9 +58,9 @@ async fn healthz() -> Response {
     ([(CACHE_CONTROL, "no-store")], Json(Health { status: "ok" })).into_response()
 }
 
-/// Does the store take writes
+/// Ask whether the store takes writes
 ///
-/// Commits a write that changes nothing: a failure means that requests should go elsewhere for now.
+/// Commits a write that means nothing: a failure means that requests should go elsewhere for now.
 #[utoipa::path(
     get, path = "/readyz", tag = "System", operation_id = "readyz",
     responses(
@@ -74,7 +77,7 @@ async fn readyz(State(app): State<App>) -> Result<Response, Error> {
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
-/// What the server does, in numbers
+/// Read the metrics
 ///
 /// Counters and durations in the text format of Prometheus.
 #[utoipa::path(

@@ -3,10 +3,25 @@
 //! Every test is named after the rule it proves and runs as `…::sqlite` and as
 //! `…::postgres`; `./test` provides the PostgreSQL.
 
+mod asking;
+mod binary;
 mod harness;
 mod store;
 
+mod authorize;
+mod authorize_order;
+mod authorize_store;
+mod cli;
+mod consent;
 mod credentials;
+mod db;
+mod envelope;
 mod events_create;
 mod events_read;
+mod fuzz;
 mod isolation;
+mod limits;
+mod migrations;
+mod register;
+mod setup;
+mod wire;

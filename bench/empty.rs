@@ -1,0 +1,43 @@
+//! The empty handler: the product's own server, gate and log, and behind them
+//! nothing but the answer. What it costs is what HTTP costs.
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use clap::Parser;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, LOCATION};
+
+use posthorn::config::Config;
+use posthorn::web::gate::Gate;
+use posthorn::{cli, serve};
+
+/// The first argument that turns the benchmark into a server.
+pub const MODE: &str = "serve-empty";
+
+#[derive(Parser)]
+struct Settings {
+    #[command(flatten)]
+    config: Config,
+}
+
+/// Serves until it is told to stop.
+pub fn serve() -> anyhow::Result<()> {
+    let config = Settings::parse_from(std::env::args().skip(1)).config;
+    let routes = || Router::new().route("/events", post(created)).route("/oauth/authorize", get(found));
+    cli::block_on(async {
+        let _log = cli::start_log(&config);
+        serve::serve_behind(config, |app| Gate::before(app, routes())).await
+    })
+}
+
+async fn created(_body: Bytes) -> Response {
+    let body = r#"{"object":"event","id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#;
+    (StatusCode::CREATED, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn found() -> Response {
+    let to = "http://127.0.0.1/dashboard/oauth/authorize/01890a5d-ac96-774b-bcce-b302099a8057";
+    (StatusCode::FOUND, [(LOCATION, to)]).into_response()
+}

@@ -1,0 +1,154 @@
+//! What was found, as a table or as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::Plan;
+use crate::rows::{Seen, Side};
+use crate::server::Memory;
+
+/// The most that a server may hold in memory after a run.
+const MEMORY_BAR: u64 = 64 << 20;
+
+/// One row, of several rounds.
+pub struct Measured {
+    what: String,
+    against: String,
+    bar: f64,
+    rounds: Vec<Round>,
+}
+
+struct Round {
+    base: Side,
+    subject: Side,
+}
+
+impl Measured {
+    pub fn new(what: &str, against: &str, bar: f64) -> Measured {
+        Measured { what: what.into(), against: against.into(), bar, rounds: Vec::new() }
+    }
+
+    pub fn add(&mut self, base: Side, subject: Side) {
+        self.rounds.push(Round { base, subject });
+    }
+
+    fn ratio(&self) -> f64 {
+        self.median(|round| round.subject.per_second / round.base.per_second)
+    }
+
+    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+    }
+
+    fn millis(&self, of: impl Fn(&Seen) -> Duration) -> f64 {
+        self.median(|round| round.subject.server.as_ref().map_or(f64::NAN, |seen| of(seen).as_secs_f64() * 1e3))
+    }
+
+    /// Microseconds of processor time that one request cost the two servers.
+    fn cpu(&self) -> (f64, f64) {
+        let micros = |side: &Side| side.server.map_or(f64::NAN, |seen| seen.cpu.as_secs_f64() * 1e6);
+        (self.median(|round| micros(&round.subject)), self.median(|round| micros(&round.base)))
+    }
+
+    fn memory(&self) -> Memory {
+        let held = self.rounds.iter().filter_map(|round| Some(round.subject.server?.memory));
+        held.fold(Memory::default(), |most, memory| Memory {
+            now: most.now.max(memory.now),
+            peak: most.peak.max(memory.peak),
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "what": self.what,
+            "against": self.against,
+            "ratio": self.ratio(),
+            "bar": self.bar,
+            "met": self.ratio() >= self.bar,
+            "p50_ms": self.millis(|seen| seen.outcome.p50),
+            "p99_ms": self.millis(|seen| seen.outcome.p99),
+            "cpu_us": self.cpu().0,
+            "against_cpu_us": self.cpu().1,
+            "rss_bytes": self.memory().now,
+            "peak_rss_bytes": self.memory().peak,
+            "rounds": self.rounds.iter().map(|round| json!([round.subject.per_second, round.base.per_second])).collect::<Vec<_>>(),
+        })
+    }
+}
+
+pub struct Report {
+    rows: Vec<Measured>,
+    quiet: bool,
+}
+
+impl Report {
+    pub fn new(plan: &Plan) -> Report {
+        Report { rows: Vec::new(), quiet: plan.json }
+    }
+
+    /// How it goes, for whoever waits.
+    pub fn tell(&self, news: &str) {
+        if !self.quiet {
+            eprintln!("{news}");
+        }
+    }
+
+    pub fn add(&mut self, row: Measured) {
+        self.rows.push(row);
+    }
+
+    fn memory(&self) -> Memory {
+        let all = self.rows.iter().map(Measured::memory);
+        all.fold(Memory::default(), |most, memory| Memory {
+            now: most.now.max(memory.now),
+            peak: most.peak.max(memory.peak),
+        })
+    }
+
+    pub fn print_json(&self) {
+        let rows: Vec<Value> = self.rows.iter().map(Measured::json).collect();
+        let memory = self.memory();
+        let held = json!({"rss_bytes": memory.now, "peak_rss_bytes": memory.peak, "bar_bytes": MEMORY_BAR,
+                          "met": memory.now < MEMORY_BAR});
+        println!("{:#}", json!({"rows": rows, "memory": held}));
+    }
+
+    /// Markdown, to be pasted where figures are kept.
+    pub fn print_table(&self) {
+        println!("\n| What | Requests/s | CPU | p50 | p99 | Against | Its figure | CPU | Ratio | Bar | |");
+        println!("|---|--:|--:|--:|--:|---|--:|--:|--:|--:|---|");
+        for row in &self.rows {
+            println!(
+                "| {} | {:.0} | {:.0} µs | {:.1} ms | {:.1} ms | {} | {:.0} | {:.0} µs | {:.2} | ≥ {:.2} | {} |",
+                row.what,
+                row.median(|round| round.subject.per_second),
+                row.cpu().0,
+                row.millis(|seen| seen.outcome.p50),
+                row.millis(|seen| seen.outcome.p99),
+                row.against,
+                row.median(|round| round.base.per_second),
+                row.cpu().1,
+                row.ratio(),
+                row.bar,
+                verdict(row.ratio() >= row.bar),
+            );
+        }
+        let memory = self.memory();
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        println!(
+            "\nMemory of the server after a run: {:.1} MiB, at most {:.1} MiB; bar < {:.0} MiB: {}",
+            mebibytes(memory.now),
+            mebibytes(memory.peak),
+            mebibytes(MEMORY_BAR),
+            verdict(memory.now < MEMORY_BAR),
+        );
+    }
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "NOT met" }
+}

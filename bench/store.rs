@@ -1,0 +1,86 @@
+//! Stores to measure on: empty ones, and one that has seen some use.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use posthorn::clock::Clock;
+
+use crate::server::posthorn;
+use crate::workload::stamp;
+
+/// Rows that one transaction of the filling holds.
+const PORTION: u64 = 100_000;
+
+pub enum Store {
+    /// Below the build folder: on a disk, where a temporary folder may be memory.
+    Sqlite(TempDir),
+    Postgres(String),
+}
+
+impl Store {
+    pub fn sqlite() -> anyhow::Result<Store> {
+        Ok(Store::Sqlite(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?))
+    }
+
+    pub fn arguments(&self) -> [String; 2] {
+        match self {
+            Store::Sqlite(folder) => ["--data-dir".into(), folder.path().display().to_string()],
+            Store::Postgres(url) => ["--database-url".into(), url.clone()],
+        }
+    }
+
+    /// A key that opens every route. Makes the store if there is none.
+    pub fn key(&self) -> anyhow::Result<String> {
+        let output = posthorn().args(["keys", "create", "--name", "load", "--json"]).args(self.arguments()).output()?;
+        ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
+        let key: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        key["token"].as_str().map(str::to_owned).context("a key in the answer")
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        match self {
+            Store::Sqlite(folder) => Some(folder.path().join("posthorn.db")),
+            Store::Postgres(_) => None,
+        }
+    }
+
+    /// Stores so many events past the server, in the order in which they would
+    /// have come: pages are as full as use leaves them.
+    pub fn fill(&self, events: u64) -> anyhow::Result<()> {
+        let file = self.file().context("only an SQLite store is filled")?;
+        let connection = Connection::open(file)?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.pragma_update(None, "cache_size", -2_000_000)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        let workspace: String = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
+        // One event a second, the last of them a second ago.
+        let clock = Clock::fixed(Clock::system().now() - events as i64 * 1_000_000);
+        for start in (0..events).step_by(PORTION as usize) {
+            connection.execute_batch("BEGIN")?;
+            let mut insert = connection.prepare_cached(
+                "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            for number in start..events.min(start + PORTION) {
+                let name = format!("shop-{}.order.paid", String::from_utf8_lossy(&stamp(number)));
+                let schema = r#"{"amount":"number","paid_at":"date"}"#;
+                insert.execute((&workspace, clock.ordered_id(), name, schema, clock.now()))?;
+                clock.advance(1_000_000);
+            }
+            connection.execute_batch("COMMIT")?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the disk has what was written, so that the next run does not
+    /// pay for it.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        if let Some(file) = self.file().filter(|file| file.exists()) {
+            std::fs::File::open(file)?.sync_all()?;
+        }
+        Ok(())
+    }
+}

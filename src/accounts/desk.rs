@@ -1,0 +1,263 @@
+//! The desk: somebody who is logged in, at work in one of his workspaces. Every
+//! page of a workspace begins with one, so that none can forget to ask whether
+//! its visitor belongs there.
+
+use std::marker::PhantomData;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{FromRequestParts, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+use http::StatusCode;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+
+use super::Role;
+use super::store::{self, Membership};
+use crate::app::App;
+use crate::auth::session::{self, Session};
+use crate::db::{Batch, DbError, Effect, Row, Stmt};
+use crate::error::Error;
+use crate::web::form::Form;
+use crate::web::layout::{self, Layout};
+use crate::web::pagination::Page;
+use crate::web::query::{Params, Sent};
+use crate::web::shell::{self, Choice, Shell};
+
+/// Remembers in which of his workspaces a visitor is. It gives no right to any.
+const WORKSPACE: &str = "posthorn-workspace";
+const WORKSPACE_AGE: i64 = 365 * 86_400;
+
+/// What a page asks of its visitor's role.
+pub trait Duty: Send + Sync + 'static {
+    fn falls_to(role: Role) -> bool;
+}
+
+/// Seeing what is there: every member.
+pub struct Look;
+
+/// Changing who and what has access: owners and admins.
+pub struct Manage;
+
+impl Duty for Look {
+    fn falls_to(_: Role) -> bool {
+        true
+    }
+}
+
+impl Duty for Manage {
+    fn falls_to(role: Role) -> bool {
+        role.may_grant()
+    }
+}
+
+pub struct Desk<D> {
+    pub app: App,
+    pub session: Session,
+    pub membership: Membership,
+    /// Every workspace of the visitor, this one among them.
+    memberships: Vec<Membership>,
+    query: String,
+    duty: PhantomData<D>,
+}
+
+impl<D: Duty> FromRequestParts<App> for Desk<D> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk<D>, Response> {
+        let session = Session::from_request_parts(parts, app).await?;
+        let memberships = store::memberships(&app.db, &session.user_id).await;
+        let memberships = memberships.map_err(|error| layout::error_page(app, &error.into()))?;
+        let wanted = session::read_cookie(app, &parts.headers, WORKSPACE);
+        let Some(membership) = choose(&memberships, wanted).cloned() else { return Err(nowhere(app, &session)) };
+        if !D::falls_to(membership.role) {
+            return Err(layout::error_page(app, &not_yours()));
+        }
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        Ok(Desk { app: app.clone(), session, membership, memberships, query, duty: PhantomData })
+    }
+}
+
+/// The workspace that was asked for, if the visitor is a member of it; else the
+/// first that he joined.
+fn choose<'a>(memberships: &'a [Membership], wanted: Option<&str>) -> Option<&'a Membership> {
+    let named = memberships.iter().find(|one| Some(one.workspace.id.as_str()) == wanted);
+    named.or(memberships.first())
+}
+
+fn not_yours() -> Error {
+    let message = "Only owners and admins of this workspace may do this. Ask one of them.".into();
+    Error::Forbidden { message }
+}
+
+impl<D: Duty> Desk<D> {
+    pub fn workspace_id(&self) -> &str {
+        &self.membership.workspace.id
+    }
+
+    /// Whether the visitor may do more than look.
+    pub fn may_manage(&self) -> bool {
+        Manage::falls_to(self.membership.role)
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::dashboard(&self.app)
+    }
+
+    /// The address of a page of the dashboard.
+    pub fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.app.addresses.dashboard.path())
+    }
+
+    /// The frame of the page at `current`.
+    pub fn shell(&self, current: &str) -> Shell {
+        let choice = |one: &Membership| Choice {
+            id: one.workspace.id.clone(),
+            name: one.workspace.name.clone(),
+            current: one.workspace.id == self.membership.workspace.id,
+        };
+        let several = self.memberships.len() > 1;
+        let token = |purpose| vec![("token".to_owned(), self.session.form_token(purpose))];
+        Shell {
+            workspace: self.membership.workspace.name.clone(),
+            workspaces: self.memberships.iter().filter(|_| several).map(choice).collect(),
+            email: self.session.email.clone(),
+            docs: format!("{}/docs", self.app.addresses.base.as_str()),
+            places: shell::places(current),
+            hidden: token("logout"),
+            switch_hidden: token("workspace"),
+        }
+    }
+
+    /// Which part of a list was asked for.
+    pub fn page(&self) -> Result<Page, Error> {
+        Page::parse(&self.query)
+    }
+
+    /// What to say of what was just done, as the address tells it.
+    pub fn notice(&self, done: &str, sentence: &str) -> Option<String> {
+        let told = Params::parse(&self.query).sent(done) != Sent::Absent;
+        told.then(|| sentence.to_owned())
+    }
+
+    pub async fn read(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
+        Ok(self.app.db.read(stmt).await?)
+    }
+
+    /// The page, or the page of the error that came instead.
+    pub async fn answer(&self, work: impl Future<Output = Result<Response, Error>>) -> Response {
+        work.await.unwrap_or_else(|error| layout::error_page(&self.app, &error))
+    }
+
+    /// After a form, the browser gets the next page.
+    pub fn see_other(&self, path: &str) -> Response {
+        Redirect::to(&self.address(path)).into_response()
+    }
+
+    /// A form is good for this session, this purpose and this workspace: one
+    /// that was opened before the workspace was changed in another tab must not
+    /// act on the other one.
+    fn purpose(&self, purpose: &str) -> String {
+        format!("{purpose} in {}", self.workspace_id())
+    }
+}
+
+impl Desk<Manage> {
+    /// Refuses a form that was not made here for this purpose.
+    pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
+        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
+        Ok(Accepted { desk: self })
+    }
+}
+
+impl<D: Duty> Desk<D> {
+    /// The hidden fields of a form for this purpose.
+    pub fn hidden(&self, purpose: &str) -> Vec<(String, String)> {
+        vec![("token".to_owned(), self.session.form_token(&self.purpose(purpose)))]
+    }
+}
+
+/// A form that was found to be ours: only with one in hand can a page write.
+pub struct Accepted<'a> {
+    desk: &'a Desk<Manage>,
+}
+
+impl Accepted<'_> {
+    /// Commits, if the visitor may still do this at that moment.
+    pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        let allowed = store::may_grant(self.desk.workspace_id(), &self.desk.session.user_id);
+        match self.desk.app.db.commit(batch.when(allowed)).await {
+            Err(DbError::Stale) => Err(not_yours()),
+            settled => Ok(settled),
+        }
+    }
+}
+
+pub fn router() -> Router<App> {
+    Router::new().route("/workspace", post(switch))
+}
+
+/// Goes to another workspace of the visitor.
+async fn switch(State(app): State<App>, session: Session, form: Form) -> Response {
+    let switched = async {
+        session.check_form("workspace", &form.text("token"))?;
+        let wanted = form.text("workspace");
+        let memberships = store::memberships(&app.db, &session.user_id).await?;
+        let found = memberships.iter().find(|one| one.workspace.id == wanted);
+        let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
+        let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
+        response.headers_mut().append(SET_COOKIE, session::cookie(&app, WORKSPACE, &workspace.id, WORKSPACE_AGE));
+        Ok(response)
+    };
+    switched.await.unwrap_or_else(|error| layout::error_page(&app, &error))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/nowhere.html")]
+struct NowherePage {
+    layout: Layout,
+    email: String,
+    hidden: Vec<(String, String)>,
+}
+
+/// For somebody whom every workspace has let go.
+fn nowhere(app: &App, session: &Session) -> Response {
+    let content = NowherePage {
+        layout: Layout::dashboard(app),
+        email: session.email.clone(),
+        hidden: vec![("token".into(), session.form_token("logout"))],
+    };
+    layout::page(StatusCode::FORBIDDEN, &content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Workspace;
+
+    fn member_of(ids: &[&str]) -> Vec<Membership> {
+        let one = |id: &&str| Membership {
+            workspace: Workspace { id: (*id).into(), name: format!("Workspace {id}") },
+            role: Role::Member,
+        };
+        ids.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_workspace_is_always_one_of_the_visitors_own() {
+        let own = member_of(&["a", "b"]);
+        let chosen = |wanted| choose(&own, wanted).map(|one| one.workspace.id.as_str());
+        assert_eq!(chosen(Some("b")), Some("b"));
+        assert_eq!(chosen(Some("c")), Some("a"));
+        assert_eq!(chosen(None), Some("a"));
+        assert!(choose(&[], Some("c")).is_none());
+    }
+
+    #[test]
+    fn members_look_and_only_owners_and_admins_manage() {
+        assert!([Role::Member, Role::Admin, Role::Owner].into_iter().all(Look::falls_to));
+        assert!(!Manage::falls_to(Role::Member));
+        assert!(Manage::falls_to(Role::Admin) && Manage::falls_to(Role::Owner));
+    }
+}

@@ -1,0 +1,141 @@
+//! The overview of a workspace: what is there, and what to do first.
+
+use askama::Template;
+use axum::response::Response;
+use http::StatusCode;
+
+use super::desk::{Desk, Look};
+use crate::db::{Row, Stmt};
+use crate::error::Error;
+use crate::web::layout::{self, Layout, Link, Stamp};
+use crate::web::shell::Shell;
+use crate::{api_keys, events, mail, oauth};
+
+#[derive(Template)]
+#[template(path = "accounts/home.html")]
+struct HomePage {
+    layout: Layout,
+    shell: Shell,
+    tiles: Vec<Tile>,
+    steps: Vec<Step>,
+}
+
+struct Tile {
+    href: String,
+    icon: &'static str,
+    count: String,
+    label: &'static str,
+    text: String,
+}
+
+struct Step {
+    title: &'static str,
+    text: &'static str,
+    link: Option<Link>,
+    command: Option<String>,
+    done: bool,
+}
+
+/// How many there are, and when something last happened with them.
+struct Tally {
+    count: i64,
+    last: Option<i64>,
+}
+
+/// Who has more wants to know that there are many, not wait until they are counted.
+pub const MOST_COUNTED: i64 = 1000;
+
+impl Tally {
+    async fn take(desk: &Desk<Look>, stmt: Stmt) -> Result<Tally, Error> {
+        let rows = desk.read(stmt).await?;
+        let row = rows.first().ok_or(Error::Internal)?;
+        Ok(Tally { count: row.int(0)?, last: row.maybe(1, Row::int)? })
+    }
+
+    fn shown(&self) -> String {
+        if self.count > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { self.count.to_string() }
+    }
+
+    /// `before` and how long ago the last time was, or `none`.
+    fn since(&self, before: &str, none: &str, now: i64) -> String {
+        self.last.map_or(none.to_owned(), |last| format!("{before} {}", Stamp::ago(last, now).text))
+    }
+}
+
+pub async fn show(desk: Desk<Look>) -> Response {
+    desk.answer(overview(&desk)).await
+}
+
+async fn overview(desk: &Desk<Look>) -> Result<Response, Error> {
+    let workspace = desk.workspace_id();
+    let events = Tally::take(desk, events::tally(workspace)).await?;
+    let keys = Tally::take(desk, api_keys::tally(workspace)).await?;
+    let apps = Tally::take(desk, oauth::tally(workspace)).await?;
+    let messages = Tally::take(desk, mail::tally(workspace)).await?;
+
+    let now = desk.app.clock.now();
+    let tile = |path: &str, icon, tally: &Tally, label, text| Tile {
+        href: desk.address(path),
+        icon,
+        count: tally.shown(),
+        label,
+        text,
+    };
+    let page = HomePage {
+        layout: desk.layout(),
+        shell: desk.shell("/"),
+        tiles: vec![
+            tile("/events", "event", &events, "Events", events.since("newest", "none defined yet", now)),
+            tile("/keys", "key", &keys, "API keys", keys.since("last used", "none used yet", now)),
+            tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
+            tile("/messages", "mail", &messages, "Messages", messages.since("newest", "none yet", now)),
+        ],
+        steps: steps(desk, [keys.count > 0, events.count > 0, apps.count > 0]),
+    };
+    Ok(layout::page(StatusCode::OK, &page))
+}
+
+fn steps(desk: &Desk<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step> {
+    let base = desk.app.addresses.base.as_str();
+    vec![
+        Step {
+            title: "Create an API key",
+            text: "Programs show it when they call the API.",
+            link: Some(Link { href: desk.address("/keys"), label: "To the API keys".into() }),
+            command: None,
+            done: keyed,
+        },
+        Step {
+            title: "Define an event",
+            text: "Put the key into POSTHORN_KEY first.",
+            link: None,
+            command: Some(layout::first_call(&desk.app)),
+            done: defined,
+        },
+        Step {
+            title: "Connect an app",
+            text: "Apps that speak OAuth find all they need here, and then ask for your approval.",
+            link: None,
+            command: Some(format!("curl {base}/.well-known/oauth-authorization-server")),
+            done: connected,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_not_counted_to_the_end() {
+        let shown = |count| Tally { count, last: None }.shown();
+        assert_eq!((shown(0), shown(1000), shown(1001)), ("0".into(), "1000".into(), "1000+".into()));
+    }
+
+    #[test]
+    fn a_tile_tells_when_something_last_happened() {
+        let tally = |last| Tally { count: 1, last };
+        assert_eq!(tally(None).since("newest", "none yet", 9), "none yet");
+        assert_eq!(tally(Some(1)).since("newest", "none yet", 9), "newest just now");
+    }
+}

@@ -1,0 +1,158 @@
+//! Changing one's password. Every other session of the user ends with it; this
+//! one goes on under a new cookie.
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::header::SET_COOKIE;
+use http::{HeaderValue, StatusCode};
+
+use super::desk::{Desk, Look};
+use super::{Password, store};
+use crate::app::App;
+use crate::auth::{self, session};
+use crate::db::DbError;
+use crate::error::Error;
+use crate::oauth;
+use crate::web::form::Form;
+use crate::web::layout::{self, Field, Layout};
+use crate::web::shell::Shell;
+
+const PURPOSE: &str = "password";
+
+pub fn router() -> Router<App> {
+    Router::new().route("/password", get(show).post(submit))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/password.html")]
+struct PasswordPage {
+    layout: Layout,
+    shell: Shell,
+    action: String,
+    hidden: Vec<(String, String)>,
+    notice: Option<String>,
+    current: Field,
+    password: Field,
+    password_again: Field,
+    revoke_apps: bool,
+}
+
+/// What is wrong with what was typed.
+#[derive(Default)]
+struct Faults {
+    current: Option<String>,
+    password: Option<String>,
+    password_again: Option<String>,
+}
+
+impl Faults {
+    fn any(&self) -> bool {
+        self.current.is_some() || self.password.is_some() || self.password_again.is_some()
+    }
+}
+
+async fn show(desk: Desk<Look>) -> Response {
+    page(&desk, StatusCode::OK, Faults::default(), false)
+}
+
+async fn submit(desk: Desk<Look>, form: Form) -> Response {
+    desk.answer(async {
+        match change(&desk, &form).await? {
+            Ok(cookie) => {
+                let mut response = desk.see_other("/password?changed");
+                response.headers_mut().append(SET_COOKIE, cookie);
+                Ok(response)
+            }
+            Err(faults) => {
+                Ok(page(&desk, StatusCode::UNPROCESSABLE_ENTITY, faults, !form.text("revoke_apps").is_empty()))
+            }
+        }
+    })
+    .await
+}
+
+fn page(desk: &Desk<Look>, status: StatusCode, faults: Faults, revoke_apps: bool) -> Response {
+    let field = |error| Field { value: String::new(), error };
+    let sentence = "Your password is changed, and every other browser is signed out.";
+    let content = PasswordPage {
+        layout: desk.layout(),
+        shell: desk.shell("/password"),
+        action: desk.address("/password"),
+        hidden: vec![("token".into(), desk.session.form_token(PURPOSE))],
+        notice: desk.notice("changed", sentence).filter(|_| status.is_success()),
+        current: field(faults.current),
+        password: field(faults.password),
+        password_again: field(faults.password_again),
+        revoke_apps,
+    };
+    layout::page(status, &content)
+}
+
+/// The cookie of the session that goes on.
+async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
+    let (app, session) = (&desk.app, &desk.session);
+    session.check_form(PURPOSE, &form.text("token"))?;
+    let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
+
+    // Whoever finds a browser open must not be able to guess here.
+    let (account, now) = (session.email.to_lowercase(), app.clock.now());
+    app.limits.login_account.check(&account, now)?;
+    let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
+    let right = app.hasher.verify(form.text("current"), Some(kept.clone())).await?;
+    if !right {
+        app.limits.login_account.failed(&account, now);
+    }
+    let wrong = (!right).then(|| "This is not your current password.".to_owned());
+    let password = match wish {
+        Ok(password) if right => password,
+        Ok(_) => return Ok(Err(Faults { current: wrong, ..Faults::default() })),
+        Err(faults) => return Ok(Err(Faults { current: wrong, ..faults })),
+    };
+
+    let hash = app.hasher.hash(password.as_str().to_owned()).await?;
+    let (started, cookie) = session::start(app, &session.user_id);
+    let mut batch = store::change_password(&session.user_id, &kept, &hash)
+        .and(auth::store::delete_other_sessions(&session.user_id, &session.hash))
+        .and(session.end())
+        .and(started);
+    if !form.text("revoke_apps").is_empty() {
+        batch.append(oauth::end_grants_of(&session.user_id, now));
+    }
+    match app.db.commit(batch).await {
+        Ok(_) => Ok(Ok(cookie)),
+        Err(DbError::Unexpected { .. }) => {
+            let current = Some("Your password was changed elsewhere, just now.".to_owned());
+            Ok(Err(Faults { current, ..Faults::default() }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The new password, if it is one and was typed twice.
+fn read(current: &str, typed: &str, again: &str) -> Result<Password, Faults> {
+    let mut faults = Faults::default();
+    let password: Result<Password, String> = typed.parse();
+    match &password {
+        Err(error) => faults.password = Some(format!("This does not do: {error}.")),
+        Ok(_) if typed == current => faults.password = Some("This is the password that you have.".into()),
+        Ok(_) if typed != again => faults.password_again = Some("The two passwords differ.".into()),
+        Ok(_) => {}
+    }
+    if faults.any() { Err(faults) } else { password.map_err(|_| faults) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_password_is_long_enough_another_one_and_typed_twice() {
+        assert!(read("old password", "new password", "new password").is_ok());
+        let faults = |typed, again| read("old password", typed, again).err().expect("refused");
+        assert!(faults("short", "short").password.is_some());
+        assert!(faults("old password", "old password").password.is_some());
+        assert!(faults("new password", "new passwort").password_again.is_some());
+    }
+}

@@ -1,0 +1,15 @@
+//! API keys: a program shows one to act for a workspace. `auth` knows what a key
+//! is and lets it in; here people and programs make, name and delete them.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /api-keys` | make a key; it is told this once |
+//! | `GET /api-keys` | list the keys, newest first |
+//! | `PATCH /api-keys/{id}` | rename one |
+//! | `DELETE /api-keys/{id}` | delete one; it is refused from then on |
+
+pub mod pages;
+pub mod routes;
+pub mod store;
+
+pub use store::tally;

@@ -1,0 +1,186 @@
+//! API keys in the dashboard.
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+
+use super::store::{self, Stored};
+use crate::accounts::desk::{Desk, Duty, Look, Manage};
+use crate::app::App;
+use crate::auth::key::{KeyName, NewKey, Permission};
+use crate::auth::store::insert_key;
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::form::Form;
+use crate::web::input::Id;
+use crate::web::layout::{self, Field, Layout, Stamp};
+use crate::web::pagination::{Leaf, Page};
+use crate::web::shell::{ConfirmPage, Shell};
+
+pub fn router() -> Router<App> {
+    Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
+}
+
+#[derive(Template)]
+#[template(path = "api_keys/list.html")]
+struct KeysPage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    /// The key just made, shown this once.
+    fresh: Option<FreshKey>,
+    may_manage: bool,
+    action: String,
+    hidden: Vec<(String, String)>,
+    key_name: Field,
+    sending_only: bool,
+    keys: Vec<KeyRow>,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+struct FreshKey {
+    name: String,
+    token: String,
+}
+
+struct KeyRow {
+    name: String,
+    /// The first characters, enough to recognise it.
+    start: String,
+    permission: String,
+    created: Stamp,
+    last_used: Option<Stamp>,
+    through_app: bool,
+    delete_url: Option<String>,
+}
+
+/// What the form for a new key shows.
+#[derive(Default)]
+struct Draft {
+    name: Field,
+    sending_only: bool,
+    fresh: Option<FreshKey>,
+}
+
+async fn list(desk: Desk<Look>) -> Response {
+    desk.answer(async { page(&desk, StatusCode::OK, &desk.page()?, Draft::default()).await }).await
+}
+
+async fn page<D: Duty>(desk: &Desk<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
+    let rows = desk.read(store::page(desk.workspace_id(), page)).await?;
+    let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
+    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/keys"), |key| &key.id);
+    // The form carries the id of the key to come: sent twice, it makes one key.
+    let id = desk.app.clock.ordered_id();
+    let mut hidden = desk.hidden(&purpose(&id));
+    hidden.push(("id".into(), id));
+    let content = KeysPage {
+        layout: desk.layout(),
+        shell: desk.shell("/keys"),
+        notice: desk
+            .notice("deleted", "The key is deleted.")
+            .or(desk.notice("repeated", "That key had been created already. It is in the list below."))
+            .filter(|_| draft.fresh.is_none()),
+        fresh: draft.fresh,
+        may_manage: desk.may_manage(),
+        action: desk.address("/keys"),
+        hidden,
+        key_name: draft.name,
+        sending_only: draft.sending_only,
+        keys: items.into_iter().map(|key| row(desk, key)).collect(),
+        newer,
+        older,
+    };
+    Ok(layout::page(status, &content))
+}
+
+fn row<D: Duty>(desk: &Desk<D>, key: Stored) -> KeyRow {
+    let now = desk.app.clock.now();
+    KeyRow {
+        delete_url: desk.may_manage().then(|| desk.address(&format!("/keys/{}/delete", key.id))),
+        name: key.name,
+        start: key.prefix,
+        permission: key.permission,
+        created: Stamp::ago(key.created_at, now),
+        last_used: key.last_used_at.map(|at| Stamp::ago(at, now)),
+        through_app: key.grant_id.is_some(),
+    }
+}
+
+fn purpose(id: &str) -> String {
+    format!("create key {id}")
+}
+
+async fn create(desk: Desk<Manage>, form: Form) -> Response {
+    desk.answer(try_create(&desk, &form)).await
+}
+
+async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error> {
+    let id = form.text("id");
+    let accepted = desk.accept(&purpose(&id), form)?;
+    let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
+        message: "The form does not say what the key may do. Load the page again.".into(),
+    })?;
+    let sending_only = permission == Permission::SendingAccess;
+    let name: KeyName = match form.text("name").parse() {
+        Ok(name) => name,
+        Err(_) => {
+            let error = Some(format!("A key needs a name of at most {} characters.", KeyName::LONGEST));
+            let name = Field { value: form.text("name"), error };
+            let draft = Draft { name, sending_only, fresh: None };
+            return page(desk, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("")?, draft).await;
+        }
+    };
+    let key = NewKey { id, ..NewKey::make(&desk.app.clock, desk.workspace_id(), name.as_str(), permission) };
+    match accepted.commit(insert_key(&key).into()).await? {
+        Ok(_) => {}
+        Err(DbError::Duplicate(_)) => return Ok(desk.see_other("/keys?repeated")),
+        Err(error) => return Err(error.into()),
+    }
+    let fresh = Some(FreshKey { name: key.name, token: key.secret });
+    page(desk, StatusCode::OK, &Page::parse("")?, Draft { fresh, ..Draft::default() }).await
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such key here. It may have been deleted already.")
+}
+
+async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
+    desk.answer(async {
+        let Id(id) = id.map_err(|_| gone())?;
+        let rows = desk.read(store::by_id(desk.workspace_id(), &id)).await?;
+        let key = Stored::read(rows.first().ok_or_else(gone)?)?;
+        let content = ConfirmPage {
+            layout: desk.layout(),
+            shell: desk.shell("/keys"),
+            title: "Delete this API key?".into(),
+            subject: key.name,
+            sentence: format!(
+                "Programs that use {}… are refused from their next request on. This cannot be undone.",
+                key.prefix
+            ),
+            action: desk.address(&format!("/keys/{id}/delete")),
+            hidden: desk.hidden(&format!("delete key {id}")),
+            button: "Delete".into(),
+            cancel: desk.address("/keys"),
+        };
+        Ok(layout::page(StatusCode::OK, &content))
+    })
+    .await
+}
+
+async fn delete(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    desk.answer(async {
+        let Id(id) = id.map_err(|_| gone())?;
+        let accepted = desk.accept(&format!("delete key {id}"), &form)?;
+        match accepted.commit(store::delete(desk.workspace_id(), &id)).await? {
+            Ok(_) => Ok(desk.see_other("/keys?deleted")),
+            Err(DbError::Unexpected { .. }) => Err(gone()),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+}

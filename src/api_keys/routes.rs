@@ -1,0 +1,269 @@
+//! The HTTP face of API keys.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::store::{self, Stored};
+use crate::app::App;
+use crate::auth::key::{KeyName, NewKey, Permission};
+use crate::auth::store::insert_key;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::rfc3339;
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::input::{Id, Input, kind, shown};
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(rename, delete))
+}
+
+/// What to make.
+#[derive(ToSchema)]
+#[schema(as = NewApiKey)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct Wish {
+    /// What will use it.
+    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    name: String,
+    /// `full_access`: every route; `sending_access`: only those that send mail.
+    #[schema(nullable = true, default = "full_access", pattern = "^(full_access|sending_access)$")]
+    permission: Option<String>,
+}
+
+/// What to change.
+#[derive(ToSchema)]
+#[schema(as = ApiKeyChange)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct Change {
+    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    name: String,
+}
+
+/// A new key. Its token is told this once.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreatedApiKey)]
+pub struct Created {
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "re_8cKJ2mZx_5tQ1vN7yB4pLrWsXeDfGhTkUzQa9Mn3b")]
+    token: String,
+}
+
+/// A key as lists show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ApiKey)]
+pub struct Item {
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "web shop")]
+    name: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime, required = true)]
+    last_used_at: Option<String>,
+}
+
+/// The answer to a change: which key it was.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ApiKeyReference)]
+pub struct Reference {
+    #[schema(pattern = "^api_key$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+}
+
+/// The answer to a deletion.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeletedApiKey)]
+pub struct Deleted {
+    #[schema(pattern = "^api_key$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = true)]
+    deleted: bool,
+}
+
+/// Which key.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct Identifier {
+    /// The id of the key.
+    #[param(format = Uuid)]
+    id: String,
+}
+
+/// Create an API key
+///
+/// The token is in this answer and nowhere else. A key that is made with an OAuth access token ends with the app's
+/// access.
+#[utoipa::path(
+    post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
+    request_body = Wish,
+    responses(
+        (status = 201, description = "The key is made.", body = Created, links(
+            ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_api_key", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Created>), Error> {
+    let name = name(&input)?;
+    let permission = permission(&input)?;
+    let grant_id = caller.grant_id().map(str::to_owned);
+    let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
+    caller.commit(|| insert_key(&key).into()).await?;
+    Ok((StatusCode::CREATED, Json(Created { id: key.id, token: key.secret })))
+}
+
+/// List API keys
+///
+/// The keys of the workspace, newest first. What a key may do and the key itself are not told.
+#[utoipa::path(
+    get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The keys, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Stored::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+impl From<Stored> for Item {
+    fn from(stored: Stored) -> Item {
+        Item {
+            id: stored.id,
+            name: stored.name,
+            created_at: rfc3339(stored.created_at),
+            last_used_at: stored.last_used_at.map(rfc3339),
+        }
+    }
+}
+
+/// Rename an API key
+///
+/// Changes what people call the key; what it may do stays as it is.
+#[utoipa::path(
+    patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
+    params(Identifier),
+    request_body = Change,
+    responses(
+        (status = 200, description = "The key has its new name.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+    let name = name(&input)?;
+    let set = || store::rename(caller.workspace_id(), &id, name.as_str()).into();
+    found(caller.try_commit(set).await?)?;
+    Ok(Json(Reference { object: "api_key", id }))
+}
+
+/// Delete an API key
+///
+/// From the next request on it is refused, by every process. A key may delete itself.
+#[utoipa::path(
+    delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The key is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+    Ok(Json(Deleted { object: "api_key", id, deleted: true }))
+}
+
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => Error::not_found("API key not found. `GET /api-keys` lists those there are."),
+        other => other.into(),
+    })
+}
+
+fn name(input: &Input) -> Result<KeyName, Error> {
+    match input.required("name")? {
+        Value::String(name) => name.parse().map_err(|_| {
+            Error::invalid(format!("The `name` field must be one line of 1 to {} characters.", KeyName::LONGEST))
+        }),
+        other => Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(other)))),
+    }
+}
+
+/// What the key may do. A wish to narrow it that cannot be granted is refused: a
+/// key that may do more than its maker thinks must not exist.
+fn permission(input: &Input) -> Result<Permission, Error> {
+    if input.get("domain_id").is_some() {
+        return Err(Error::invalid("The `domain_id` field is not supported: a key cannot be held to one domain yet."));
+    }
+    let wrong = |found: String| {
+        Error::invalid(format!("The `permission` field has {found}. Allowed are `full_access` and `sending_access`."))
+    };
+    match input.get("permission") {
+        None => Ok(Permission::FullAccess),
+        Some(Value::String(text)) => {
+            Permission::parse(text).ok_or_else(|| wrong(format!("the unknown value `{}`", shown(text))))
+        }
+        Some(other) => Err(wrong(kind(other).into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(json: &str) -> Input {
+        Input(serde_json::from_str(json).expect("an object"))
+    }
+
+    #[test]
+    fn a_key_may_do_everything_unless_it_is_said_otherwise() {
+        assert_eq!(permission(&input("{}")).ok(), Some(Permission::FullAccess));
+        assert_eq!(permission(&input(r#"{"permission":null}"#)).ok(), Some(Permission::FullAccess));
+        assert_eq!(permission(&input(r#"{"permission":"sending_access"}"#)).ok(), Some(Permission::SendingAccess));
+    }
+
+    #[test]
+    fn a_permission_that_cannot_be_given_is_refused_and_not_widened() {
+        for body in [
+            r#"{"permission":"read_only"}"#,
+            r#"{"permission":""}"#,
+            r#"{"permission":["sending_access"]}"#,
+            r#"{"permission":"sending_access","domain_id":"d"}"#,
+        ] {
+            assert!(matches!(permission(&input(body)), Err(Error::Invalid { .. })), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_needed_and_is_text() {
+        assert!(matches!(name(&input("{}")), Err(Error::Missing { .. })));
+        for body in [r#"{"name":""}"#, r#"{"name":1}"#, r#"{"name":"a\u0000b"}"#] {
+            assert!(matches!(name(&input(body)), Err(Error::Invalid { .. })), "{body}");
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! A run: one contact's way through a graph. Pure: given the graph, the run and
+//! the world at a moment, [`Run::advance`] says what the run becomes and what
+//! has to happen for it. Whoever commits both together cannot do either twice.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::graph::Graph;
+use super::step::{Action, Exit, Step};
+use super::values::{Values, resolve};
+use crate::clock::{MINUTE, SECOND};
+
+/// How often a call to the outside is tried.
+const MOST_CALLS: u32 = 6;
+
+/// Where a run is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "at", rename_all = "snake_case")]
+pub enum Position {
+    /// Before a step that can be taken at once.
+    Ready {
+        step: String,
+    },
+    /// In a delay.
+    Sleeping {
+        step: String,
+        until: i64,
+    },
+    /// Waiting for an event, perhaps not for ever.
+    Waiting {
+        step: String,
+        deadline: Option<i64>,
+    },
+    /// A call to the outside has to be made.
+    Calling {
+        step: String,
+        attempt: u32,
+        not_before: i64,
+    },
+    Ended {
+        how: Ending,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// What is kept of a step that was reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    pub key: String,
+    pub status: Status,
+    pub started_at: i64,
+    pub completed_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Running,
+    Waiting,
+    Completed,
+    Failed,
+    Skipped,
+}
+
+/// A run as it is kept between two commits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub id: String,
+    pub position: Position,
+    pub trace: Vec<Trace>,
+    /// Payloads of events that were waited for, by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub waited: Map<String, Value>,
+    /// The last occurrence of each name that a wait was ended by: it ends no other.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub consumed: Map<String, Value>,
+}
+
+/// An occurrence for the run's contact since the run started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    pub id: String,
+    pub name: String,
+    pub payload: Value,
+    pub at: i64,
+}
+
+/// The world at the moment a run goes on.
+#[derive(Clone)]
+pub struct World<'a> {
+    pub now: i64,
+    /// The payload of the event that started the run.
+    pub event: &'a Value,
+    /// The contact as an object; `None` when it is gone.
+    pub contact: Option<Value>,
+    /// What was heard since the run started, oldest first: at least every
+    /// occurrence that the run waits for or ends on.
+    pub heard: &'a [Heard],
+    /// The event that ends the run wherever it is.
+    pub exit_on: Option<&'a str>,
+    /// Whether a segment exists.
+    pub segments: &'a dyn Fn(&str) -> bool,
+}
+
+/// What has to happen, in the same commit as the run's new state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Hand a message to the outbox under this id.
+    SendEmail {
+        id: String,
+        step: String,
+        message: Value,
+    },
+    UpdateContact {
+        changes: Value,
+    },
+    DeleteContact,
+    AddToSegment {
+        segment_id: String,
+    },
+}
+
+/// A call that has to be made outside of any commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The same for every attempt.
+    pub id: String,
+    pub url: String,
+    pub body: Value,
+    pub attempt: u32,
+}
+
+impl Run {
+    pub fn start(id: String, graph: &Graph) -> Run {
+        let step = graph.step(graph.trigger()).map_or(String::new(), |step| step.key.clone());
+        let position = Position::Ready { step };
+        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new() }
+    }
+
+    pub fn ending(&self) -> Option<Ending> {
+        match self.position {
+            Position::Ended { how } => Some(how),
+            _ => None,
+        }
+    }
+
+    /// When the run wants to go on by itself; `None` when it has ended or waits
+    /// for an event alone.
+    pub fn due_at(&self, now: i64) -> Option<i64> {
+        match self.position {
+            Position::Ready { .. } => Some(now),
+            Position::Sleeping { until, .. } => Some(until),
+            Position::Waiting { deadline, .. } => deadline,
+            Position::Calling { not_before, .. } => Some(not_before),
+            Position::Ended { .. } => None,
+        }
+    }
+
+    /// The event that the run waits for.
+    pub fn waiting_for<'a>(&self, graph: &'a Graph) -> Option<&'a str> {
+        let Position::Waiting { step, .. } = &self.position else { return None };
+        match &find(graph, step)?.1.action {
+            Action::WaitForEvent { event_name, .. } => Some(event_name),
+            _ => None,
+        }
+    }
+
+    /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
+    pub fn advance(&mut self, graph: &Graph, world: &mut World<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        loop {
+            if self.ending().is_none() && self.hears_the_end(world) {
+                self.end(world.now, Ending::Cancelled);
+            }
+            let moved = match self.position.clone() {
+                Position::Ready { step } => self.take(graph, &step, world, &mut effects),
+                Position::Sleeping { step, until } if world.now >= until => {
+                    self.complete(&step, world.now, None);
+                    self.go(graph, &step, Exit::Default, world.now)
+                }
+                Position::Waiting { step, deadline } => self.listen(graph, &step, deadline, world),
+                _ => false,
+            };
+            if !moved {
+                return effects;
+            }
+        }
+    }
+
+    /// What to call, if the run stands before a call whose time has come.
+    pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
+        let Position::Calling { step, attempt, not_before } = &self.position else { return None };
+        let (_, found) = find(graph, step).filter(|_| *not_before <= world.now)?;
+        let Action::Webhook { url } = &found.action else { return None };
+        let contact = world.contact.clone().unwrap_or(Value::Null);
+        let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+        let body = match found.config.get("body") {
+            Some(body) => resolve(body, &values),
+            None => json!({"event": world.event, "contact": contact}),
+        };
+        Some(Call { id: self.effect_id(step), url: url.clone(), body, attempt: *attempt })
+    }
+
+    /// Goes on after a call: with its answer, or with why there was none.
+    pub fn called(&mut self, graph: &Graph, world: &mut World<'_>, answer: Result<Value, String>) -> Vec<Effect> {
+        let Position::Calling { step, attempt, .. } = self.position.clone() else { return Vec::new() };
+        match answer {
+            Ok(output) => {
+                self.complete(&step, world.now, Some(output));
+                self.go(graph, &step, Exit::Default, world.now);
+                self.advance(graph, world)
+            }
+            Err(reason) if attempt >= MOST_CALLS => {
+                self.fail(&step, world.now, &reason);
+                Vec::new()
+            }
+            Err(reason) => {
+                // 5 s, 25 s, 2 min, 10 min, 52 min.
+                let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
+                self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
+                self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
+                Vec::new()
+            }
+        }
+    }
+
+    pub fn cancel(&mut self, now: i64) {
+        if self.ending().is_none() {
+            self.end(now, Ending::Cancelled);
+        }
+    }
+
+    /// Puts a failed run back before the step that failed. `false` when it has
+    /// not failed.
+    pub fn retry(&mut self) -> bool {
+        let failed = self.trace.iter().position(|entry| entry.status == Status::Failed);
+        let Some(failed) = failed.filter(|_| self.ending() == Some(Ending::Failed)) else { return false };
+        let step = self.trace.remove(failed).key;
+        self.position = Position::Ready { step };
+        true
+    }
+
+    /// Fails the run where it stands, for a reason that lies outside of it.
+    pub fn give_up(&mut self, now: i64, reason: &str) {
+        let step = match &self.position {
+            Position::Ready { step }
+            | Position::Sleeping { step, .. }
+            | Position::Waiting { step, .. }
+            | Position::Calling { step, .. } => step.clone(),
+            Position::Ended { .. } => return,
+        };
+        self.fail(&step, now, reason);
+    }
+
+    /// Every step of the graph with what became of it: those that were not
+    /// reached are pending, or skipped where nothing leads to them any more.
+    pub fn history<'a>(&'a self, graph: &'a Graph) -> impl Iterator<Item = (&'a Step, Option<&'a Trace>, bool)> {
+        let ahead = self.ahead(graph);
+        graph.in_order().map(move |(at, step)| {
+            let entry = self.trace.iter().find(|entry| entry.key == step.key);
+            (step, entry, ahead.contains(&at))
+        })
+    }
+
+    /// The steps that the run can still come to.
+    fn ahead(&self, graph: &Graph) -> Vec<usize> {
+        let from = match &self.position {
+            Position::Ended { .. } => None,
+            Position::Ready { step }
+            | Position::Sleeping { step, .. }
+            | Position::Waiting { step, .. }
+            | Position::Calling { step, .. } => find(graph, step).map(|(at, _)| at),
+        };
+        let mut ahead: Vec<usize> = from.into_iter().collect();
+        let mut next = 0;
+        while let Some(at) = ahead.get(next).copied() {
+            next += 1;
+            let ways = Exit::ALL.into_iter().filter_map(|exit| graph.next(at, exit));
+            let fresh: Vec<usize> = ways.filter(|to| !ahead.contains(to)).collect();
+            ahead.extend(fresh);
+        }
+        ahead
+    }
+
+    fn hears_the_end(&self, world: &World<'_>) -> bool {
+        world.exit_on.is_some_and(|name| world.heard.iter().any(|heard| heard.name == name))
+    }
+
+    /// Takes one step. `true` when the run can go on at once.
+    fn take(&mut self, graph: &Graph, key: &str, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let now = world.now;
+        let Some((_, step)) = find(graph, key) else {
+            self.fail(key, now, "the step is not in the graph");
+            return true;
+        };
+        match &step.action {
+            Action::Trigger { .. } => self.pass(graph, key, now, None),
+            Action::Delay { duration } if duration.micros() == 0 => self.pass(graph, key, now, None),
+            Action::Delay { duration } => {
+                self.entry(key, now).status = Status::Waiting;
+                self.position = Position::Sleeping { step: key.to_owned(), until: now + duration.micros() };
+                false
+            }
+            Action::Condition { rule } => {
+                let contact = world.contact.clone().unwrap_or(Value::Null);
+                let (met, evidence) =
+                    rule.judge(&Values { event: world.event, contact: &contact, waited: &self.waited });
+                self.complete(key, now, Some(json!({"met": met, "rules": evidence})));
+                self.go(graph, key, if met { Exit::ConditionMet } else { Exit::ConditionNotMet }, now)
+            }
+            Action::WaitForEvent { timeout, .. } => {
+                self.entry(key, now).status = Status::Waiting;
+                let deadline = timeout.map(|timeout| now + timeout.micros());
+                self.position = Position::Waiting { step: key.to_owned(), deadline };
+                true
+            }
+            Action::Webhook { .. } => {
+                self.entry(key, now).status = Status::Running;
+                self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: now };
+                false
+            }
+            Action::Exit => {
+                self.complete(key, now, None);
+                self.end(now, Ending::Completed);
+                true
+            }
+            _ => self.touch_contact(graph, step, world, effects),
+        }
+    }
+
+    /// The steps that do something to the contact, or for it.
+    fn touch_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let (key, now) = (step.key.as_str(), world.now);
+        let Some(contact) = world.contact.as_mut() else {
+            self.skip(key, now, "the contact was deleted");
+            self.end(now, Ending::Cancelled);
+            return true;
+        };
+        let values = Values { event: world.event, contact, waited: &self.waited };
+        match &step.action {
+            Action::SendEmail if contact.get("unsubscribed") == Some(&Value::Bool(true)) => {
+                self.skip(key, now, "the contact has unsubscribed");
+                self.go(graph, key, Exit::Default, now)
+            }
+            Action::SendEmail => {
+                let id = self.effect_id(key);
+                let mut message = resolve(&step.config, &values);
+                let to = contact.get("email").cloned().unwrap_or(Value::Null);
+                message["to"] = to.clone();
+                let output = json!({"to": to, "email_id": id, "template": message["template"]});
+                effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
+                self.pass(graph, key, now, Some(output))
+            }
+            Action::ContactUpdate => {
+                let changes = resolve(&step.config, &values);
+                apply(contact, &changes);
+                effects.push(Effect::UpdateContact { changes: changes.clone() });
+                self.pass(graph, key, now, Some(changes))
+            }
+            Action::AddToSegment { segment_id } if !(world.segments)(segment_id) => {
+                self.fail(key, now, "the segment does not exist");
+                true
+            }
+            Action::AddToSegment { segment_id } => {
+                effects.push(Effect::AddToSegment { segment_id: segment_id.clone() });
+                self.pass(graph, key, now, Some(json!({"segment_id": segment_id})))
+            }
+            _ => {
+                effects.push(Effect::DeleteContact);
+                world.contact = None;
+                self.complete(key, now, None);
+                self.end(now, Ending::Completed);
+                true
+            }
+        }
+    }
+
+    /// Looks whether the event has come, or the time is up. Decided by when the
+    /// event happened, not by when we look.
+    fn listen(&mut self, graph: &Graph, key: &str, deadline: Option<i64>, world: &World<'_>) -> bool {
+        let Some((_, step)) = find(graph, key) else { return false };
+        let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
+        let after = self.consumed.get(event_name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let contact = world.contact.clone().unwrap_or(Value::Null);
+        let fits = |heard: &&Heard| {
+            let values = Values { event: &heard.payload, contact: &contact, waited: &self.waited };
+            heard.name == *event_name
+                && heard.id > after
+                && deadline.is_none_or(|deadline| heard.at <= deadline)
+                && filter.as_ref().is_none_or(|rule| rule.judge(&values).0)
+        };
+        if let Some(heard) = world.heard.iter().find(fits) {
+            let output = json!({"event": heard.name, "occurrence_id": heard.id});
+            self.waited.insert(heard.name.clone(), heard.payload.clone());
+            self.consumed.insert(heard.name.clone(), heard.id.clone().into());
+            self.complete(key, world.now, Some(output));
+            return self.go(graph, key, Exit::EventReceived, world.now);
+        }
+        if deadline.is_some_and(|deadline| world.now >= deadline) {
+            self.complete(key, world.now, Some(json!({"timed_out": true})));
+            return self.go(graph, key, Exit::Timeout, world.now);
+        }
+        false
+    }
+
+    /// The id of what a step makes: the same however often it is made.
+    fn effect_id(&self, step: &str) -> String {
+        let hash = crate::secret::hash(&format!("{} {step}", self.id));
+        let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
+    }
+
+    fn pass(&mut self, graph: &Graph, key: &str, now: i64, output: Option<Value>) -> bool {
+        self.complete(key, now, output);
+        self.go(graph, key, Exit::Default, now)
+    }
+
+    fn complete(&mut self, key: &str, now: i64, output: Option<Value>) {
+        let entry = self.entry(key, now);
+        (entry.status, entry.completed_at, entry.output, entry.error) = (Status::Completed, Some(now), output, None);
+    }
+
+    fn skip(&mut self, key: &str, now: i64, reason: &str) {
+        let entry = self.entry(key, now);
+        (entry.status, entry.completed_at) = (Status::Skipped, Some(now));
+        entry.output = Some(json!({ "reason": reason }));
+    }
+
+    fn fail(&mut self, key: &str, now: i64, reason: &str) {
+        let entry = self.entry(key, now);
+        (entry.status, entry.completed_at) = (Status::Failed, Some(now));
+        entry.error = Some(json!({ "message": reason }));
+        self.position = Position::Ended { how: Ending::Failed };
+    }
+
+    /// Ends the run; a step that was waiting is not waited for any more.
+    fn end(&mut self, now: i64, how: Ending) {
+        for entry in self.trace.iter_mut().filter(|entry| entry.completed_at.is_none()) {
+            (entry.status, entry.completed_at) = (Status::Skipped, Some(now));
+        }
+        self.position = Position::Ended { how };
+    }
+
+    /// Moves on to the next step, or ends where there is none.
+    fn go(&mut self, graph: &Graph, key: &str, exit: Exit, now: i64) -> bool {
+        let next = find(graph, key).and_then(|(at, _)| graph.next(at, exit)).and_then(|to| graph.step(to));
+        match next {
+            Some(step) => self.position = Position::Ready { step: step.key.clone() },
+            None => self.end(now, Ending::Completed),
+        }
+        true
+    }
+
+    fn entry(&mut self, key: &str, now: i64) -> &mut Trace {
+        let at = self.trace.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+            self.trace.push(Trace {
+                key: key.to_owned(),
+                status: Status::Running,
+                started_at: now,
+                completed_at: None,
+                output: None,
+                error: None,
+            });
+            self.trace.len() - 1
+        });
+        &mut self.trace[at]
+    }
+}
+
+fn find<'a>(graph: &'a Graph, key: &str) -> Option<(usize, &'a Step)> {
+    graph.in_order().find(|(_, step)| step.key == key)
+}
+
+/// Applies a change to a contact as the rest of the run will see it. A property
+/// that is set to null is gone.
+pub fn apply(contact: &mut Value, changes: &Value) {
+    let Some(changes) = changes.as_object() else { return };
+    for (name, value) in changes {
+        match (name.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (key, value) in properties {
+                    contact["properties"][key] = value.clone();
+                }
+            }
+            ("properties", _) => {}
+            _ => contact[name] = value.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

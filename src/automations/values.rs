@@ -1,0 +1,165 @@
+//! What rules and variables can see: the event, the contact, and the events
+//! that a run waited for.
+
+use serde_json::{Map, Value};
+
+/// The values in reach of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a> {
+    /// The payload of the event that started the run, or of the one in question.
+    pub event: &'a Value,
+    /// The contact as an object, with its properties below `properties`.
+    pub contact: &'a Value,
+    /// The payloads of events that were waited for, by name; the last one wins.
+    pub waited: &'a Map<String, Value>,
+}
+
+/// Where a path may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    Event,
+    Contact,
+    WaitEvents,
+}
+
+/// A path such as `event.plan`, `contact.properties.company` or
+/// `wait_events.order.paid.total`, whose root is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    text: String,
+    root: Root,
+}
+
+impl Path {
+    pub fn parse(text: &str) -> Result<Path, String> {
+        let root = match text.split_once('.') {
+            Some(("event", rest)) if !rest.is_empty() => Root::Event,
+            Some(("contact", rest)) if !rest.is_empty() => Root::Contact,
+            Some(("wait_events", rest)) if !rest.is_empty() => Root::WaitEvents,
+            _ => {
+                let shown = crate::web::input::shown(text);
+                return Err(format!("`{shown}` must start with `event.`, `contact.` or `wait_events.`"));
+            }
+        };
+        Ok(Path { text: text.to_owned(), root })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    /// The value at the path; `None` where there is nothing, which is not null.
+    pub fn find<'a>(&self, values: &Values<'a>) -> Option<&'a Value> {
+        let rest = self.text.split_once('.').map_or("", |(_, rest)| rest);
+        match self.root {
+            Root::Event => find(values.event, rest),
+            Root::Contact => {
+                let own = find(values.contact, rest);
+                // A property may be named without its folder.
+                own.or_else(|| find(values.contact.get("properties")?, rest))
+            }
+            Root::WaitEvents => values.waited.iter().find_map(|(name, payload)| {
+                let field = rest.strip_prefix(name.as_str())?.strip_prefix('.')?;
+                find(payload, field)
+            }),
+        }
+    }
+}
+
+/// Walks into objects. Keys may hold dots themselves, so the longest key that
+/// fits is tried first.
+fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let object = value.as_object()?;
+    if let Some(found) = object.get(path) {
+        return Some(found);
+    }
+    let dots = path.rmatch_indices('.').map(|(dot, _)| dot);
+    dots.into_iter().find_map(|dot| find(object.get(&path[..dot])?, &path[dot + 1..]))
+}
+
+/// A literal, or something that holds variables: `{"var": "contact.email"}`.
+pub fn resolve(value: &Value, values: &Values<'_>) -> Value {
+    match value {
+        Value::Object(fields) => match variable(fields) {
+            Some(path) => Path::parse(path).ok().and_then(|path| path.find(values).cloned()).unwrap_or(Value::Null),
+            None => fields.iter().map(|(key, value)| (key.clone(), resolve(value, values))).collect(),
+        },
+        Value::Array(items) => items.iter().map(|item| resolve(item, values)).collect(),
+        literal => literal.clone(),
+    }
+}
+
+/// Every path that a value uses, with what is wrong with it.
+pub fn check(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(fields) => match fields.get("var") {
+            Some(Value::String(path)) if fields.len() == 1 => Path::parse(path).map(drop),
+            Some(_) if fields.len() == 1 => Err("`var` must be a path such as `event.plan`".into()),
+            _ => fields.values().try_for_each(check),
+        },
+        Value::Array(items) => items.iter().try_for_each(check),
+        _ => Ok(()),
+    }
+}
+
+fn variable(fields: &Map<String, Value>) -> Option<&str> {
+    fields.get("var").filter(|_| fields.len() == 1)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn world() -> (Value, Value, Map<String, Value>) {
+        let event = json!({"plan": "pro", "a": {"b": 1}, "x.y": 2, "none": null});
+        let contact =
+            json!({"email": "a@b.co", "first_name": null, "properties": {"company": "Acme", "email": "shadow"}});
+        let waited = json!({"order.paid": {"total": 5}, "order": {"paid.total": 6}});
+        (event, contact, waited.as_object().cloned().unwrap_or_default())
+    }
+
+    #[test]
+    fn reference_6_paths_find_what_they_name() {
+        let (event, contact, waited) = world();
+        let values = Values { event: &event, contact: &contact, waited: &waited };
+        for (path, found) in [
+            ("event.plan", Some(json!("pro"))),
+            ("event.a.b", Some(json!(1))),
+            ("event.x.y", Some(json!(2))),
+            ("event.none", Some(Value::Null)),
+            ("event.missing", None),
+            ("event.plan.deeper", None),
+            ("contact.email", Some(json!("a@b.co"))),
+            ("contact.first_name", Some(Value::Null)),
+            ("contact.properties.company", Some(json!("Acme"))),
+            ("contact.company", Some(json!("Acme"))),
+            ("wait_events.order.paid.total", Some(json!(5))),
+            ("wait_events.unheard.total", None),
+        ] {
+            assert_eq!(Path::parse(path).expect(path).find(&values).cloned(), found, "{path}");
+        }
+        for bad in ["", "event", "event.", "contacts.x", "plan", "Event.x"] {
+            assert!(Path::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn reference_6_variables_are_replaced_wherever_they_stand() {
+        let (event, contact, waited) = world();
+        let values = Values { event: &event, contact: &contact, waited: &waited };
+        let given = json!({"to": {"var": "contact.email"}, "list": [{"var": "event.plan"}, 1], "gone": {"var": "event.no"},
+            "literal": {"var": "event.plan", "other": 1}});
+        let expected =
+            json!({"to": "a@b.co", "list": ["pro", 1], "gone": null, "literal": {"var": "event.plan", "other": 1}});
+        assert_eq!(resolve(&given, &values), expected);
+        assert!(check(&given).is_ok());
+        assert!(check(&json!({"x": {"var": "nowhere"}})).is_err());
+        assert!(check(&json!([{"var": 1}])).is_err());
+    }
+}

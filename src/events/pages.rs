@@ -1,0 +1,98 @@
+//! Events in the dashboard.
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::store::{self, Stored};
+use crate::accounts::desk::{Desk, Look};
+use crate::app::App;
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::layout::{self, Layout, Stamp};
+use crate::web::pagination::Leaf;
+use crate::web::shell::Shell;
+
+/// How many keys of a schema a list shows.
+const MOST_SHOWN: usize = 6;
+
+pub fn router() -> Router<App> {
+    Router::new().route("/events", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "events/list.html")]
+struct EventsPage {
+    layout: Layout,
+    shell: Shell,
+    events: Vec<EventRow>,
+    /// A command that defines an event, for the empty list.
+    example: String,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+struct EventRow {
+    id: String,
+    name: String,
+    /// The newest definition of its name.
+    in_force: bool,
+    /// Name and type of the first few payload fields.
+    fields: Vec<(String, String)>,
+    /// How many fields are not shown.
+    more: usize,
+    created: Stamp,
+}
+
+async fn list(desk: Desk<Look>) -> Response {
+    desk.answer(try_list(&desk)).await
+}
+
+async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
+    let page = desk.page()?;
+    let rows = desk.read(store::page_in_force(desk.workspace_id(), &page)).await?;
+    let stored: Result<Vec<(Stored, bool)>, DbError> =
+        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(5)?))).collect();
+    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| &event.id);
+    let now = desk.app.clock.now();
+    let content = EventsPage {
+        layout: desk.layout(),
+        shell: desk.shell("/events"),
+        events: items.into_iter().map(|(event, in_force)| row(event, in_force, now)).collect(),
+        example: layout::first_call(&desk.app),
+        newer,
+        older,
+    };
+    Ok(layout::page(StatusCode::OK, &content))
+}
+
+fn row(event: Stored, in_force: bool, now: i64) -> EventRow {
+    let (fields, more) = fields(event.schema.as_deref());
+    EventRow { id: event.id, name: event.name, in_force, fields, more, created: Stamp::ago(event.created_at, now) }
+}
+
+/// The first keys of a schema with their types, and how many more there are.
+fn fields(schema: Option<&str>) -> (Vec<(String, String)>, usize) {
+    let schema: Map<String, Value> = schema.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let more = schema.len().saturating_sub(MOST_SHOWN);
+    let pair = |(key, kind): (String, Value)| (key, kind.as_str().unwrap_or_default().to_owned());
+    (schema.into_iter().take(MOST_SHOWN).map(pair).collect(), more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_shows_the_first_keys_of_a_schema_and_counts_the_rest() {
+        assert_eq!(fields(None), (vec![], 0));
+        assert_eq!(fields(Some("{}")), (vec![], 0));
+        assert_eq!(fields(Some(r#"{"total":"number"}"#)), (vec![("total".into(), "number".into())], 0));
+        let wide: Map<String, Value> = (0..9).map(|key| (key.to_string(), "date".into())).collect();
+        let (shown, more) = fields(Some(&Value::Object(wide).to_string()));
+        assert_eq!((shown.len(), more), (MOST_SHOWN, 3));
+    }
+}

@@ -1,0 +1,138 @@
+//! Connected apps: what people of a workspace have approved, and taking it back.
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+
+use super::grant::{self, DELETED_CLIENT, Listed, Reason};
+use super::pages::{AppsPage, GrantRow, RevokePage};
+use crate::accounts::desk::{Desk, Look, Manage};
+use crate::app::App;
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::form::Form;
+use crate::web::input::Id;
+use crate::web::layout::{self, Stamp};
+use crate::web::pagination::Leaf;
+
+pub fn router() -> Router<App> {
+    Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
+}
+
+async fn list(desk: Desk<Look>) -> Response {
+    desk.answer(try_list(&desk)).await
+}
+
+async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
+    let page = desk.page()?;
+    let rows = desk.read(grant::page(desk.workspace_id(), &page)).await?;
+    let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
+    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/apps"), |grant| &grant.id);
+    let content = AppsPage {
+        layout: desk.layout(),
+        shell: desk.shell("/apps"),
+        notice: desk.notice("revoked", "The app’s access is revoked."),
+        may_manage: desk.may_manage(),
+        grants: items.into_iter().map(|grant| row(desk, grant)).collect(),
+        newer,
+        older,
+    };
+    Ok(layout::page(StatusCode::OK, &content))
+}
+
+fn row(desk: &Desk<Look>, grant: Listed) -> GrantRow {
+    let now = desk.app.clock.now();
+    let revoked = grant.revoked_at.is_some();
+    let (active, status) = match (revoked, &grant.client_name) {
+        (true, _) => (false, "Revoked"),
+        // Its tokens are refused, though nobody took this back.
+        (false, None) => (false, "App deleted"),
+        (false, Some(_)) => (true, "Active"),
+    };
+    GrantRow {
+        verified: grant.verified,
+        scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
+        approved_at: Stamp::ago(grant.created_at, now),
+        last_used: grant.last_used_at.map(|at| Stamp::ago(at, now)),
+        active,
+        status,
+        reason: grant.revoked_reason.as_deref().and_then(in_words),
+        revoke_url: (!revoked && desk.may_manage()).then(|| desk.address(&format!("/apps/{}/revoke", grant.id))),
+        client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
+        approved_by: approver(grant.approved_by),
+    }
+}
+
+fn approver(email: Option<String>) -> String {
+    email.unwrap_or_else(|| "somebody who is gone".into())
+}
+
+/// Why a grant ended, for whoever wonders.
+fn in_words(reason: &str) -> Option<&'static str> {
+    let words = |reason: Reason| match reason {
+        Reason::CodeReuse => "its code was used twice: somebody may have copied it",
+        Reason::RefreshReuse => "its refresh token was used twice: somebody may have copied it",
+        Reason::Client => "given back by the app",
+        Reason::Api => "through the API",
+        Reason::Dashboard => "in the dashboard",
+    };
+    Reason::ALL.into_iter().find(|known| known.as_str() == reason).map(words)
+}
+
+fn gone() -> Error {
+    Error::not_found("This app has no access here. It may have been revoked already.")
+}
+
+fn purpose(id: &str) -> String {
+    format!("revoke grant {id}")
+}
+
+async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
+    desk.answer(async {
+        let Id(id) = id.map_err(|_| gone())?;
+        let rows = desk.read(grant::by_id(desk.workspace_id(), &id)).await?;
+        let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
+        if grant.revoked_at.is_some() {
+            return Err(gone());
+        }
+        let content = RevokePage {
+            layout: desk.layout(),
+            shell: desk.shell("/apps"),
+            client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
+            client_id: grant.client_id,
+            scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
+            approved_by: approver(grant.approved_by),
+            action: desk.address(&format!("/apps/{id}/revoke")),
+            hidden: desk.hidden(&purpose(&id)),
+            cancel: desk.address("/apps"),
+        };
+        Ok(layout::page(StatusCode::OK, &content))
+    })
+    .await
+}
+
+async fn revoke(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    desk.answer(async {
+        let Id(id) = id.map_err(|_| gone())?;
+        let accepted = desk.accept(&purpose(&id), &form)?;
+        let batch = grant::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, desk.app.clock.now());
+        match accepted.commit(batch).await? {
+            Ok(_) => Ok(desk.see_other("/apps?revoked")),
+            Err(DbError::Unexpected { .. }) => Err(gone()),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_that_the_store_keeps_has_words() {
+        assert!(Reason::ALL.into_iter().all(|reason| in_words(reason.as_str()).is_some()));
+        assert_eq!(in_words("something else"), None);
+    }
+}

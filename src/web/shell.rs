@@ -1,0 +1,65 @@
+//! The frame of every signed-in page: navigation, the workspace, the way out;
+//! and the page that asks before something final.
+
+use askama::Template;
+
+use super::layout::Layout;
+
+/// The rail beside a signed-in page.
+#[derive(Clone)]
+pub struct Shell {
+    pub workspace: String,
+    /// Every workspace of the visitor, if there is a choice.
+    pub workspaces: Vec<Choice>,
+    pub email: String,
+    /// Address of the API's reference.
+    pub docs: String,
+    pub places: Vec<Place>,
+    /// Hidden fields of the sign-out form.
+    pub hidden: Vec<(String, String)>,
+    /// Hidden fields of the form that changes the workspace.
+    pub switch_hidden: Vec<(String, String)>,
+}
+
+#[derive(Clone)]
+pub struct Choice {
+    pub id: String,
+    pub name: String,
+    pub current: bool,
+}
+
+/// One entry of the navigation; `path` follows the dashboard's address.
+#[derive(Clone)]
+pub struct Place {
+    pub path: &'static str,
+    pub icon: &'static str,
+    pub label: &'static str,
+    pub current: bool,
+}
+
+/// The navigation, seen from the page at `current`.
+pub fn places(current: &str) -> Vec<Place> {
+    let place = |path, icon, label| Place { path, icon, label, current: path == current };
+    vec![
+        place("/", "home", "Overview"),
+        place("/events", "event", "Events"),
+        place("/keys", "key", "API keys"),
+        place("/apps", "apps", "Connected apps"),
+        place("/messages", "mail", "Messages"),
+    ]
+}
+
+/// The question before something that cannot be undone.
+#[derive(Template)]
+#[template(path = "web/confirm.html")]
+pub struct ConfirmPage {
+    pub layout: Layout,
+    pub shell: Shell,
+    pub title: String,
+    pub subject: String,
+    pub sentence: String,
+    pub action: String,
+    pub hidden: Vec<(String, String)>,
+    pub button: String,
+    pub cancel: String,
+}

@@ -1,0 +1,88 @@
+// OAuth as MCP hosts do it: the helpers of `@modelcontextprotocol/sdk`, one by one and in one go.
+// Started by ../run, which sets RESEND_BASE_URL and who ./person.js is.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as mcp from '@modelcontextprotocol/sdk/client/auth.js';
+import { person } from './person.js';
+
+const base = process.env.RESEND_BASE_URL;
+const redirectUrl = 'http://localhost:33418/callback';
+const clientMetadata = {
+  client_name: 'An MCP host',
+  redirect_uris: [redirectUrl],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+};
+
+const events = (token) => fetch(`${base}/events`, { headers: { authorization: `Bearer ${token}` } });
+
+test('the helpers, one by one', async () => {
+  const unasked = await fetch(`${base}/events`);
+  assert.equal(unasked.status, 401);
+  const { resourceMetadataUrl } = mcp.extractWWWAuthenticateParams(unasked);
+  const resource = await mcp.discoverOAuthProtectedResourceMetadata(base, { resourceMetadataUrl });
+  const [issuer] = resource.authorization_servers;
+  const metadata = await mcp.discoverAuthorizationServerMetadata(issuer);
+  assert.equal(metadata.issuer, issuer);
+
+  const clientInformation = await mcp.registerClient(issuer, { metadata, clientMetadata, scope: 'full_access' });
+  const { authorizationUrl, codeVerifier } = await mcp.startAuthorization(issuer, {
+    metadata,
+    clientInformation,
+    redirectUrl,
+    scope: 'full_access',
+    state: 'of mind',
+    resource: new URL(resource.resource),
+  });
+  const callback = new URL(await person(authorizationUrl)).searchParams;
+  assert.equal(callback.get('state'), 'of mind');
+
+  const common = { metadata, clientInformation, resource: new URL(resource.resource) };
+  const tokens = await mcp.exchangeAuthorization(issuer, {
+    ...common,
+    authorizationCode: callback.get('code'),
+    codeVerifier,
+    redirectUri: redirectUrl,
+  });
+  assert.equal((await events(tokens.access_token)).status, 200);
+  const fresh = await mcp.refreshAuthorization(issuer, { ...common, refreshToken: tokens.refresh_token });
+  assert.notEqual(fresh.refresh_token, tokens.refresh_token);
+  assert.equal((await events(fresh.access_token)).status, 200);
+  await assert.rejects(
+    mcp.refreshAuthorization(issuer, { ...common, refreshToken: 'made up' }),
+    (error) => error.errorCode === 'invalid_grant',
+  );
+});
+
+// What a host has to remember for the SDK's own orchestration.
+class Host {
+  redirectUrl = redirectUrl;
+  clientMetadata = clientMetadata;
+  state = () => 'of mind';
+  clientInformation = () => this.client;
+  saveClientInformation = (client) => void (this.client = client);
+  tokens = () => this.saved;
+  saveTokens = (tokens) => void (this.saved = tokens);
+  codeVerifier = () => this.verifier;
+  saveCodeVerifier = (verifier) => void (this.verifier = verifier);
+  redirectToAuthorization = async (url) => void (this.callback = new URL(await person(url)).searchParams);
+}
+
+// An MCP server lives at a path of its own; the API itself at the root.
+for (const serverUrl of [base, `${base}/mcp`]) {
+  test(`in one go, for ${new URL(serverUrl).pathname}`, async () => {
+    const host = new Host();
+    assert.equal(await mcp.auth(host, { serverUrl }), 'REDIRECT');
+    const authorizationCode = host.callback.get('code');
+    assert.equal(await mcp.auth(host, { serverUrl, authorizationCode }), 'AUTHORIZED');
+    // Asked for nothing in particular, a host gets the least.
+    assert.equal(host.saved.scope, 'emails:send');
+    assert.equal((await events(host.saved.access_token)).status, 403);
+
+    const before = host.saved;
+    assert.equal(await mcp.auth(host, { serverUrl }), 'AUTHORIZED');
+    assert.notEqual(host.saved.refresh_token, before.refresh_token);
+  });
+}

@@ -61,7 +61,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     });
     let running = async {
         let (answered, ()) =
-            tokio::join!(answer_on(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
+            tokio::join!(answer_if_told(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
         answered
     };
     tokio::select! {
@@ -75,8 +75,8 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Answers HTTP until it is time to stop, where there is a listener for it.
-async fn answer_on(
+/// Answers HTTP until it is time to stop, if that is among this process's roles.
+async fn answer_if_told(
     app: &App,
     listener: Option<TcpListener>,
     gate: impl FnOnce(App) -> Gate,

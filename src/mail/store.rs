@@ -103,6 +103,11 @@ pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
+/// How many messages there are, counted to a bound, and when the newest came.
+pub fn tally(workspace_id: &str) -> Stmt {
+    TALLY.with([workspace_id.into()])
+}
+
 /// A message that somebody is delivering.
 pub(super) struct Claimed {
     pub id: String,
@@ -147,9 +152,4 @@ pub(super) fn later(message: &Claimed, due_at: i64, error: &str) -> Stmt {
 
 pub(super) fn failed(message: &Claimed, error: &str) -> Stmt {
     FAILED.with([(&message.id).into(), message.attempt.into(), error.into()]).expect(1)
-}
-
-/// How many messages there are, counted to a bound, and when the newest came.
-pub fn tally(workspace_id: &str) -> Stmt {
-    TALLY.with([workspace_id.into()])
 }

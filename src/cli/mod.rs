@@ -86,7 +86,9 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, json).await,
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
+                oauth::rotate_keys(&desk, self.config.secret.as_deref(), json).await
+            }
             Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }

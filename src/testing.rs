@@ -34,8 +34,10 @@ impl Store {
     /// One of SQLite and, where `./test` provides a PostgreSQL, one of that.
     pub async fn each() -> Vec<Store> {
         let folder = TempDir::new().expect("a temporary folder");
-        let mut all =
-            vec![Store { url: format!("sqlite:{}", folder.path().join("posthorn.db").display()), folder: Some(folder) }];
+        let mut all = vec![Store {
+            url: format!("sqlite:{}", folder.path().join("posthorn.db").display()),
+            folder: Some(folder),
+        }];
         if let Ok(admin) = std::env::var("POSTHORN_TEST_POSTGRES") {
             let name = format!("inside_{}", crate::secret::letters(16).to_lowercase());
             administer(&admin, &format!("CREATE DATABASE {name}")).await;

@@ -110,7 +110,10 @@ mod tests {
         let read = read(json!({"scope": "emails:send", "grant_types": ["authorization_code"]})).expect("valid");
         assert_eq!((read.name.as_str(), read.auth_method), ("App", AuthMethod::None));
         assert_eq!(read.redirect_uris, ["https://app.example/cb"]);
-        assert_eq!((read.scopes, read.grants), (Scope::EmailsSend.into(), [Grant::AuthorizationCode].into_iter().collect()));
+        assert_eq!(
+            (read.scopes, read.grants),
+            (Scope::EmailsSend.into(), [Grant::AuthorizationCode].into_iter().collect())
+        );
     }
 
     #[test]
@@ -132,7 +135,9 @@ mod tests {
     #[test]
     fn case_414_a_document_is_a_json_object_in_utf_8() {
         let url = DocumentUrl::parse(ID).expect("an address");
-        for bytes in [&b""[..], b"[]", b"null", b"\"x\"", b"{", b"<html>", b"{\"client_name\":\"\xff\"}", b"\xef\xbb\xbf{}"] {
+        for bytes in
+            [&b""[..], b"[]", b"null", b"\"x\"", b"{", b"<html>", b"{\"client_name\":\"\xff\"}", b"\xef\xbb\xbf{}"]
+        {
             assert!(parse(&url, bytes).is_err(), "{bytes:?}");
         }
     }

@@ -80,7 +80,8 @@ async fn cases_409_and_417_a_client_nobody_registered_gets_tokens_under_the_name
         let (_, cookie) = owner(&scene.app).await;
         let page = scene.ask().await;
         let shown = send(&scene.app, "GET", &page, &[("cookie", &cookie)], None).await.text();
-        let headline = shown.split("sender-name").nth(1).and_then(|rest| rest.split("</p>").next()).expect("a headline");
+        let headline =
+            shown.split("sender-name").nth(1).and_then(|rest| rest.split("</p>").next()).expect("a headline");
         assert!(headline.contains("app.example") && !headline.contains("Your Bank"), "{headline}");
         assert!(shown.contains("Your Bank") && shown.contains("Unverified"), "{shown}");
 

@@ -119,7 +119,12 @@ fn certificates(hosts: &[&str]) -> (TlsAcceptor, Arc<ClientConfig>) {
     (TlsAcceptor::from(Arc::new(server)), fetch::tls_trusting(roots))
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, play: &(dyn Fn(&str) -> Script + Sync), asked: &Mutex<Vec<String>>) {
+async fn serve(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    play: &(dyn Fn(&str) -> Script + Sync),
+    asked: &Mutex<Vec<String>>,
+) {
     let Ok(mut stream) = acceptor.accept(stream).await else { return };
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
@@ -22,8 +23,8 @@ use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
-use crate::oauth;
 use crate::web::gate::Gate;
+use crate::{mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -40,45 +41,94 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// As [`serve`], behind a gate of the caller's choice.
 pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> anyhow::Result<()> {
     config.check()?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))?;
-    let addresses = addresses(&config, listener.local_addr()?)?;
+    // A worker alone takes no address, so it can run beside a server.
+    let listener = match config.role.contains(&Role::Api) {
+        true => Some(listen(&config).await?),
+        false => None,
+    };
+    let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
+    let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
     let app = App::new(config, addresses, db, Clock::system(), metrics()?);
     greet(&app).await?;
     tokio::spawn(do_chores(app.clone()));
 
-    let answering = app.config.role.contains(&Role::Api);
-    let stop = stop_signal()?;
-    if !answering {
-        stop.await;
-        return Ok(());
-    }
-    let gate = Arc::new(gate(app.clone()));
-    let drain = Duration::from_secs(app.config.drain_seconds);
-    let failed = app.db.clone();
+    let signal = stop_signal()?;
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(async move {
+        signal.await;
+        stop.send_replace(true);
+    });
+    let running = async {
+        let (answered, ()) =
+            tokio::join!(answer_if_told(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
+        answered
+    };
     tokio::select! {
-        done = answer(listener, gate, stop, drain) => done,
-        () = failed.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
+        answered = running => answered,
+        () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
+}
+
+/// Resolves when it is time to stop.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Answers HTTP until it is time to stop, if that is among this process's roles.
+async fn answer_if_told(
+    app: &App,
+    listener: Option<TcpListener>,
+    gate: impl FnOnce(App) -> Gate,
+    stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
+        stopped(stopping).await;
+        return Ok(());
+    };
+    let drain = Duration::from_secs(app.config.drain_seconds);
+    answer(listener, Arc::new(gate(app.clone())), stopped(stopping), drain).await
+}
+
+/// Does the work that waits in the store until it is time to stop, if that is
+/// among this process's roles.
+async fn work(app: &App, stopping: watch::Receiver<bool>) {
+    if !app.config.role.contains(&Role::Worker) {
+        return;
+    }
+    let worker = mail::worker::run(app.clone(), stopping.clone());
+    let patience = async {
+        stopped(stopping).await;
+        tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
+    };
+    tokio::select! {
+        () = worker => {}
+        () = patience => tracing::warn!("a delivery did not finish in time; it is tried again when its lease is over"),
+    }
+}
+
+async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let bound = TcpListener::bind(config.listen).await;
+    bound.with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))
 }
 
 /// Opens the store that the settings name, making its folder if needed.
 pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     let options = config.store();
-    if let Location::Sqlite(path) = &options.location
-        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
-    {
-        // What is in there is nobody else's business on this machine.
-        let mut builder = std::fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-    }
-    Db::open(&options).await
+    let open = async {
+        if let Location::Sqlite(path) = &options.location
+            && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+        {
+            // What is in there is nobody else's business on this machine.
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        }
+        Db::open(&options).await
+    };
+    open.await.with_context(|| match &config.database_url {
+        Some(given) => format!("--database-url {given}"),
+        None => format!("--data-dir {}", config.data_dir.display()),
+    })
 }
 
 /// The public addresses, from the settings or from where we listen.
@@ -183,7 +233,6 @@ fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &Gra
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::jwt::{self, Claims, SigningKey};
 use super::seal::Seal;
 use super::store;
-use crate::clock::{Clock, HOUR, SECOND};
+use crate::clock::{Clock, HOUR, MINUTE, SECOND};
 use crate::db::{Db, DbError};
 use crate::error::Error;
 
@@ -20,6 +20,9 @@ const KEY_LIFETIME: i64 = 90 * 24 * HOUR;
 /// A retired key is believed until every token that it signed has expired, and
 /// a little longer for clocks that disagree.
 const BELIEVED_AFTER: i64 = 2 * TOKEN_LIFETIME * SECOND;
+
+/// For how long a process may sign without looking whether its key was retired.
+const SIGNS_UNSEEN: i64 = MINUTE;
 
 /// How often tokens that name an unknown key may make us look for new keys.
 const RELOAD: i64 = SECOND;
@@ -63,7 +66,8 @@ impl Signing {
             let fresh = |held: &&Arc<Held>| held.retired_at.is_none() && now - held.created_at < KEY_LIFETIME;
             ring.keys.iter().find(fresh).cloned()
         };
-        let held = match current(&self.snapshot()) {
+        let known = self.snapshot();
+        let held = match current(&known).filter(|_| (now - known.loaded_at).abs() < SIGNS_UNSEEN) {
             Some(held) => held,
             None => {
                 let mut ring = self.load(db, now).await?;
@@ -121,5 +125,53 @@ impl Signing {
             *held = ring.clone();
         }
         Ok(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, Store};
+
+    fn claims() -> Claims {
+        let text = || "x".to_owned();
+        let (iat, exp) = (0, 900);
+        Claims {
+            iss: text(),
+            aud: text(),
+            sub: text(),
+            client_id: text(),
+            scope: text(),
+            jti: text(),
+            iat,
+            exp,
+            grant: text(),
+        }
+    }
+
+    #[tokio::test]
+    async fn case_345_a_retired_key_signs_nothing_within_a_minute_and_is_believed_until_its_tokens_expire() {
+        for store in Store::each().await {
+            let clock = Clock::fixed(NOW);
+            let app = store.open(&[], clock.clone()).await;
+            let signing = Signing::default();
+            let first = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
+            app.db
+                .commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), NOW))
+                .await
+                .expect("a key");
+            clock.advance(SIGNS_UNSEEN);
+            let second = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
+            assert_ne!(jwt::key_id(&first), jwt::key_id(&second));
+            clock.advance(TOKEN_LIFETIME * SECOND);
+            assert!(signing.verify(&app.db, &clock, &first).await.is_ok());
+            let published = signing.published(&app.db, &clock).await.expect("keys");
+            assert_eq!(published["keys"].as_array().map(Vec::len), Some(2));
+            clock.advance(BELIEVED_AFTER);
+            assert!(signing.verify(&app.db, &clock, &first).await.is_err());
+            assert!(signing.verify(&app.db, &clock, &second).await.is_ok());
+            drop(app);
+            store.discard().await;
+        }
     }
 }

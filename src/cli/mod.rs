@@ -1,7 +1,9 @@
 //! The command line: the server, and commands that work beside it.
 
 mod clients;
+mod doctor;
 mod keys;
+mod oauth;
 mod users;
 
 use std::process::ExitCode;
@@ -40,6 +42,9 @@ enum Command {
     /// OAuth clients
     #[command(subcommand)]
     Clients(clients::Clients),
+    /// The health and the keys of OAuth
+    #[command(subcommand)]
+    Oauth(oauth::Oauth),
     /// Bring the store's schema up to date and stop
     Migrate,
     /// Print the API's description (OpenAPI)
@@ -68,6 +73,8 @@ impl Cli {
                 println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
+            // The doctor sees an instance from outside and opens no store.
+            Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
             Some(command) => command,
         };
         let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
@@ -79,7 +86,8 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Serve | Command::Openapi => Ok(()),
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, json).await,
+            Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
 }

@@ -25,6 +25,7 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
         /// What the user may do there [default: owner for the first, else member]
+        // `--role` is taken: it says what a process does.
         #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
         /// Print JSON
@@ -93,7 +94,7 @@ impl Users {
     }
 }
 
-fn read_password() -> anyhow::Result<Password> {
+pub(super) fn read_password() -> anyhow::Result<Password> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("standard input cannot be read")?;
     let typed = line.strip_suffix('\n').unwrap_or(&line);

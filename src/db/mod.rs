@@ -80,6 +80,21 @@ pub enum Location {
     Postgres(String),
 }
 
+impl std::fmt::Display for Location {
+    /// As a setting names it, without a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let url = match self {
+            Location::Sqlite(path) => return write!(f, "sqlite:{}", path.display()),
+            Location::Postgres(url) => url.split('?').next().unwrap_or_default(),
+        };
+        let (scheme, address) = url.split_once("://").unwrap_or(("postgres", url));
+        match address.rsplit_once('@') {
+            Some((user, host)) => write!(f, "{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
+            None => write!(f, "{scheme}://{address}"),
+        }
+    }
+}
+
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct Options {

@@ -9,6 +9,7 @@
 //! | `DELETE /events/{id or name}` | delete it |
 
 pub mod event;
+pub mod fuzzing;
 pub mod pages;
 pub mod routes;
 pub mod store;

@@ -13,11 +13,23 @@ on_both! {
         let client = app.client_for(CALLBACK).await;
         let answer = ask(&app, query(&client, &[("state", Some("xyz")), ("scope", Some("emails:send"))])).await;
         let id = answer.consent();
-        let stored = app.store.rows(
-            "SELECT id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at
-             FROM authorization_requests").await;
-        let expected = [id, &client, CALLBACK, "emails:send", "xyz", CHALLENGE, &NOW.to_string(),
-            &(NOW + 600_000_000).to_string()];
+        let stored = app
+            .store
+            .rows(
+                "SELECT id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at
+             FROM authorization_requests",
+            )
+            .await;
+        let expected = [
+            id,
+            &client,
+            CALLBACK,
+            "emails:send",
+            "xyz",
+            CHALLENGE,
+            &NOW.to_string(),
+            &(NOW + 600_000_000).to_string(),
+        ];
         assert_eq!(stored, [expected.map(|text| Some(text.to_owned())).to_vec()]);
         let again = ask(&app, query(&client, &[])).await;
         assert_ne!(again.consent(), answer.consent());
@@ -26,10 +38,12 @@ on_both! {
 
     async fn spec_4_1_scope_omitted_is_the_whole_registered_set(app: TestApp) {
         for (registered, stored) in [
-            ("full_access emails:send", "full_access emails:send"), ("emails:send", "emails:send"),
+            ("full_access emails:send", "full_access emails:send"),
+            ("emails:send", "emails:send"),
             ("full_access", "full_access"),
         ] {
-            let client = app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "scope": registered})).await;
+            let client =
+                app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "scope": registered})).await;
             let answer = ask(&app, query(&client, &[])).await;
             let id = answer.consent();
             let scopes = format!("SELECT scopes FROM authorization_requests WHERE id = '{id}'");
@@ -39,17 +53,35 @@ on_both! {
 
     async fn spec_4_1_scope_is_a_space_delimited_list_in_any_order(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
-        for scope in ["emails:send", "emails:send+full_access", "full_access%20emails%3Asend", "+emails:send++full_access+",
-            "emails:send+emails:send"] {
+        for scope in [
+            "emails:send",
+            "emails:send+full_access",
+            "full_access%20emails%3Asend",
+            "+emails:send++full_access+",
+            "emails:send+emails:send",
+        ] {
             ask(&app, query(&client, &[("scope", Some(scope))])).await.consent();
         }
     }
 
     async fn spec_7_1_invalid_scope_when_none_is_requested_supported_or_registered(app: TestApp) {
         let client = app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "scope": "full_access"})).await;
-        for scope in ["", "+", "%20%20", "bogus", "full_access+bogus", "emails:send", "full_access+emails:send",
-            "FULL_ACCESS", "full_access,emails:send", "full_access%00", "full_access%09emails:send", "%ff", "openid",
-            "emails%2Dsend"] {
+        for scope in [
+            "",
+            "+",
+            "%20%20",
+            "bogus",
+            "full_access+bogus",
+            "emails:send",
+            "full_access+emails:send",
+            "FULL_ACCESS",
+            "full_access,emails:send",
+            "full_access%00",
+            "full_access%09emails:send",
+            "%ff",
+            "openid",
+            "emails%2Dsend",
+        ] {
             let answer = ask(&app, query(&client, &[("scope", Some(scope)), ("state", Some("s"))])).await;
             answer.returned(BACK, "invalid_scope", "&state=s");
         }
@@ -61,8 +93,15 @@ on_both! {
 
     async fn spec_7_1_unknown_client_is_400_json(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
-        for id in ["00000000-0000-7000-8000-000000000000", &client.to_uppercase(), &format!("{client}%20"), "x", "%20",
-            &client.replace('-', ""), &"x".repeat(5000)] {
+        for id in [
+            "00000000-0000-7000-8000-000000000000",
+            &client.to_uppercase(),
+            &format!("{client}%20"),
+            "x",
+            "%20",
+            &client.replace('-', ""),
+            &"x".repeat(5000),
+        ] {
             ask(&app, query(id, &[("state", Some("s"))])).await.oauth_refused(400, "invalid_client");
         }
         for id in ["", "%00", "%ff", "caf%C3%A9", "a%0d%0aSet-Cookie:x"] {
@@ -78,12 +117,31 @@ on_both! {
 
     async fn spec_7_1_a_redirect_uri_that_is_missing_or_not_registered_is_400_json(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
-        for uri in ["https://app.example/cb/", "https://app.example/CB", "https://app.example/cb?x=1", "https://app.example",
-            "http://app.example/cb", "HTTPS://app.example/cb", "https://app.example:443/cb", "https://app.example/cb#x",
-            "https://app.example/./cb", "https://app.example/%63b", "https://evil.example/cb", "https://app.example@evil/cb",
-            "https://app.example\\@evil/cb", "//app.example/cb", " https://app.example/cb", "https://app.example/cb ",
-            "https://app.example/cb\r\nSet-Cookie: a=b", "https://app.example/cb\0", "javascript:alert(1)", "cb", "*"] {
-            let answer = ask(&app, query(&client, &[("redirect_uri", Some(&encoded(uri))), ("state", Some("s"))])).await;
+        for uri in [
+            "https://app.example/cb/",
+            "https://app.example/CB",
+            "https://app.example/cb?x=1",
+            "https://app.example",
+            "http://app.example/cb",
+            "HTTPS://app.example/cb",
+            "https://app.example:443/cb",
+            "https://app.example/cb#x",
+            "https://app.example/./cb",
+            "https://app.example/%63b",
+            "https://evil.example/cb",
+            "https://app.example@evil/cb",
+            "https://app.example\\@evil/cb",
+            "//app.example/cb",
+            " https://app.example/cb",
+            "https://app.example/cb ",
+            "https://app.example/cb\r\nSet-Cookie: a=b",
+            "https://app.example/cb\0",
+            "javascript:alert(1)",
+            "cb",
+            "*",
+        ] {
+            let answer =
+                ask(&app, query(&client, &[("redirect_uri", Some(&encoded(uri))), ("state", Some("s"))])).await;
             let text = answer.oauth_refused(400, "invalid_request");
             assert!(text.contains("redirect_uri") && !text.contains("evil"), "{text}");
         }
@@ -99,22 +157,43 @@ on_both! {
             for port in ["", ":1", ":80", ":8080", ":65535"] {
                 let uri = format!("http://{host}{port}/cb?a=b");
                 let answer = ask(&app, query(&client, &[("redirect_uri", Some(&encoded(&uri)))])).await;
-                let stored = format!("SELECT redirect_uri FROM authorization_requests WHERE id = '{}'", answer.consent());
+                let stored =
+                    format!("SELECT redirect_uri FROM authorization_requests WHERE id = '{}'", answer.consent());
                 assert_eq!(app.store.value(&stored).await, Some(uri.clone()), "kept as requested");
                 let refused = query(&client, &[("redirect_uri", Some(&encoded(&uri))), ("scope", Some("x"))]);
                 ask(&app, refused).await.returned(&format!("{uri}&"), "invalid_scope", "");
             }
-            for uri in ["{}:0/cb?a=b", "{}:65536/cb?a=b", "{}:080/cb?a=b", "{}:/cb?a=b", "{}:+80/cb?a=b", "{}:80/cb",
-                "{}:80/cb?a=c", "{}:80:80/cb?a=b", "{}:80@evil.example/cb?a=b", "{}.evil.example:80/cb?a=b",
-                "x@{}:80/cb?a=b", "{}:80\\@evil/cb?a=b", "{}:8O/cb?a=b"] {
+            for uri in [
+                "{}:0/cb?a=b",
+                "{}:65536/cb?a=b",
+                "{}:080/cb?a=b",
+                "{}:/cb?a=b",
+                "{}:+80/cb?a=b",
+                "{}:80/cb",
+                "{}:80/cb?a=c",
+                "{}:80:80/cb?a=b",
+                "{}:80@evil.example/cb?a=b",
+                "{}.evil.example:80/cb?a=b",
+                "x@{}:80/cb?a=b",
+                "{}:80\\@evil/cb?a=b",
+                "{}:8O/cb?a=b",
+            ] {
                 let uri = format!("http://{}", uri.replace("{}", host));
                 let answer = ask(&app, query(&client, &[("redirect_uri", Some(&encoded(&uri)))])).await;
                 assert_eq!(answer.status, 400, "{uri}");
             }
         }
         let client = app.client_for("http://127.0.0.1/cb").await;
-        for uri in ["http://localhost/cb", "http://127.0.0.2/cb", "http://127.1/cb", "http://2130706433/cb",
-            "http://0x7f.0.0.1/cb", "https://127.0.0.1/cb", "http://[::ffff:127.0.0.1]/cb", "http://127.0.0.1./cb"] {
+        for uri in [
+            "http://localhost/cb",
+            "http://127.0.0.2/cb",
+            "http://127.1/cb",
+            "http://2130706433/cb",
+            "http://0x7f.0.0.1/cb",
+            "https://127.0.0.1/cb",
+            "http://[::ffff:127.0.0.1]/cb",
+            "http://127.0.0.1./cb",
+        ] {
             let answer = ask(&app, query(&client, &[("redirect_uri", Some(&encoded(uri)))])).await;
             assert_eq!(answer.status, 400, "{uri}");
         }
@@ -152,9 +231,18 @@ on_both! {
 
     async fn decisions_3_a_code_challenge_is_43_base64url_characters(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
-        for value in [None, Some(""), Some(&CHALLENGE[1..]), Some(&*format!("{CHALLENGE}A")), Some(&*format!("{CHALLENGE}=")),
-            Some(&*CHALLENGE.replace('-', "%2B")), Some(&*CHALLENGE.replace('-', "+")), Some(&*CHALLENGE.replace('-', "/")),
-            Some(&*CHALLENGE.replace("E9", "%C3%A9")), Some(&*CHALLENGE.replace('-', "%00"))] {
+        for value in [
+            None,
+            Some(""),
+            Some(&CHALLENGE[1..]),
+            Some(&*format!("{CHALLENGE}A")),
+            Some(&*format!("{CHALLENGE}=")),
+            Some(&*CHALLENGE.replace('-', "%2B")),
+            Some(&*CHALLENGE.replace('-', "+")),
+            Some(&*CHALLENGE.replace('-', "/")),
+            Some(&*CHALLENGE.replace("E9", "%C3%A9")),
+            Some(&*CHALLENGE.replace('-', "%00")),
+        ] {
             let answer = ask(&app, query(&client, &[("code_challenge", value)])).await;
             let text = answer.returned(BACK, "invalid_request", "");
             assert!(text.contains("code_challenge") && !text.contains("method"), "{text}");
@@ -193,8 +281,14 @@ on_both! {
     async fn spec_4_1_only_a_host_that_we_configured_is_ever_named(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
         let target = format!("/oauth/authorize?{}", query(&client, &[]));
-        let answer = app.get(&target).header("host", "evil.example").header("x-forwarded-host", "evil.example")
-            .header("x-forwarded-proto", "ftp").header("forwarded", "host=evil.example").send().await;
+        let answer = app
+            .get(&target)
+            .header("host", "evil.example")
+            .header("x-forwarded-host", "evil.example")
+            .header("x-forwarded-proto", "ftp")
+            .header("forwarded", "host=evil.example")
+            .send()
+            .await;
         answer.consent();
     }
 
@@ -208,7 +302,8 @@ on_both! {
                 assert_eq!(answer.header("location"), None);
             }
         }
-        let form = app.post("/oauth/authorize").body("application/x-www-form-urlencoded", query(&client, &[])).send().await;
+        let form =
+            app.post("/oauth/authorize").body("application/x-www-form-urlencoded", query(&client, &[])).send().await;
         assert_eq!(form.status, 405);
         assert_eq!(app.count("authorization_requests").await, 0);
     }
@@ -264,6 +359,10 @@ on_both! {
         let app = TestApp::open(&store, &settings).await;
         let client = app.client_for(CALLBACK).await;
         let answer = app.get(format!("/v1/oauth/authorize?{}", query(&client, &[]))).send().await;
-        assert!(answer.location().starts_with("https://dash.example:8443/app/oauth/authorize/"), "{}", answer.location());
+        assert!(
+            answer.location().starts_with("https://dash.example:8443/app/oauth/authorize/"),
+            "{}",
+            answer.location()
+        );
     }
 }

@@ -50,8 +50,9 @@ fn faulty(with_grant: &str, without_grant: &str, faults: &[&str]) -> (String, St
 on_both! {
     async fn decisions_3_of_two_faults_the_earlier_is_reported(app: TestApp) {
         let with = app.client_for(CALLBACK).await;
-        let without =
-            app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "grant_types": ["refresh_token"]})).await;
+        let without = app
+            .client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "grant_types": ["refresh_token"]}))
+            .await;
         for (first, (fault, error, word)) in FAULTS.iter().enumerate() {
             for (later, _, _) in &FAULTS[first..] {
                 let (query, state) = faulty(&with, &without, &[fault, later]);
@@ -68,8 +69,9 @@ on_both! {
 
     async fn decisions_3_storing_comes_last(app: TestApp) {
         let with = app.client_for(CALLBACK).await;
-        let without =
-            app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "grant_types": ["refresh_token"]})).await;
+        let without = app
+            .client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "grant_types": ["refresh_token"]}))
+            .await;
         app.store.run("ALTER TABLE authorization_requests RENAME TO elsewhere").await;
         for (place, (fault, error, _)) in FAULTS.iter().enumerate() {
             let (query, state) = faulty(&with, &without, &[fault]);
@@ -86,8 +88,28 @@ on_both! {
     async fn spec_4_1_state_comes_back_byte_for_byte_in_the_encoding_it_was_sent_in(app: TestApp) {
         let client = app.client_for(CALLBACK).await;
         for raw in [
-            "xyz", "a+b", "a%20b", "a%2Bb", "%2f", "%2F", "/", "%00", "%ff%fe", "%C3%A9", "a%0d%0aSet-Cookie:%20x", "%26", "=",
-            "a=b=c", "%23", "%25", "[x]'!*()~;,:@$", "%e2%82", "%F0%9F%93%AF", "", "%22%3C%3E", "?",
+            "xyz",
+            "a+b",
+            "a%20b",
+            "a%2Bb",
+            "%2f",
+            "%2F",
+            "/",
+            "%00",
+            "%ff%fe",
+            "%C3%A9",
+            "a%0d%0aSet-Cookie:%20x",
+            "%26",
+            "=",
+            "a=b=c",
+            "%23",
+            "%25",
+            "[x]'!*()~;,:@$",
+            "%e2%82",
+            "%F0%9F%93%AF",
+            "",
+            "%22%3C%3E",
+            "?",
         ] {
             let refused = ask(&app, query(&client, &[("scope", Some("x")), ("state", Some(raw))])).await;
             refused.returned(BACK, "invalid_scope", &format!("&state={raw}"));
@@ -166,9 +188,26 @@ on_both! {
         let client = app.client_for(CALLBACK).await;
         let good = query(&client, &[]);
         for raw in [
-            "%", "%%%", "&&&", "=", "=&=", "client_id", "a=%E0%A4%A", "\"", "<script>", "{}", "|", "\\", "^`", "client_id[]=x",
-            "client_id=%27%20OR%201=1", &format!("{good}&\""), &format!("{good}&<script>=1"), &format!("{good}&scope"),
-            &"&".repeat(20_000), &"a=b&".repeat(10_000),
+            "%",
+            "%%%",
+            "&&&",
+            "=",
+            "=&=",
+            "client_id",
+            "a=%E0%A4%A",
+            "\"",
+            "<script>",
+            "{}",
+            "|",
+            "\\",
+            "^`",
+            "client_id[]=x",
+            "client_id=%27%20OR%201=1",
+            &format!("{good}&\""),
+            &format!("{good}&<script>=1"),
+            &format!("{good}&scope"),
+            &"&".repeat(20_000),
+            &"a=b&".repeat(10_000),
         ] {
             if format!("/?{raw}").parse::<http::Uri>().is_err() {
                 continue; // HTTP itself refuses it, which is tested over a connection.

@@ -74,8 +74,11 @@ on_both! {
         let id = app.event(&key, json!({"name": "a"})).await;
         app.store.run("ALTER TABLE events RENAME TO elsewhere").await;
         for call in [
-            app.post("/events").json(json!({"name": "b"})), app.get("/events"), app.get(format!("/events/{id}")),
-            app.patch("/events/a").json(json!({"schema": null})), app.delete("/events/a"),
+            app.post("/events").json(json!({"name": "b"})),
+            app.get("/events"),
+            app.get(format!("/events/{id}")),
+            app.patch("/events/a").json(json!({"schema": null})),
+            app.delete("/events/a"),
         ] {
             let answer = call.key(&key).send().await;
             answer.refused(503, "service_unavailable");

@@ -41,12 +41,18 @@ on_both! {
         let path = pending(&app, "App", CALLBACK, "full_access").await;
         let page = app.get(&path).send().await;
         let policy = page.header("content-security-policy").expect("a policy");
-        for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "script-src 'self'", "style-src 'self'"] {
+        for part in
+            ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "script-src 'self'", "style-src 'self'"]
+        {
             assert!(policy.contains(part), "{policy}");
         }
         assert!(!policy.contains("form-action"), "browsers would apply it to the redirect");
-        for (name, value) in [("x-frame-options", "DENY"), ("cache-control", "no-store"), ("referrer-policy", "no-referrer"),
-            ("x-content-type-options", "nosniff")] {
+        for (name, value) in [
+            ("x-frame-options", "DENY"),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-content-type-options", "nosniff"),
+        ] {
             assert_eq!(page.header(name), Some(value));
         }
     }

@@ -32,7 +32,10 @@ on_both! {
             answer.refused(401, "missing_api_key");
             assert_eq!(answer.header("www-authenticate"), Some(&*expected), "{header:?}");
         }
-        app.post("/events?api_key=re_x&access_token=re_x").json(json!({"name": "a"})).send().await
+        app.post("/events?api_key=re_x&access_token=re_x")
+            .json(json!({"name": "a"}))
+            .send()
+            .await
             .refused(401, "missing_api_key");
         assert_eq!(app.count("events").await, 0);
     }
@@ -42,15 +45,25 @@ on_both! {
         let (shown, hidden) = key.split_at(12);
         let swapped: String = hidden.chars().rev().collect();
         for wrong in [
-            "re_".to_owned(), "re_123".into(), "x".into(), "re_12345678_12345678901234567890123456789012".into(),
-            format!("{shown}{swapped}"), format!("{key}x"), key[..key.len() - 1].to_owned(), key.to_uppercase(),
-            format!("sk{}", &key[2..]), "re_a.b.c".into(), "re_%00".into(), "x".repeat(8000),
+            "re_".to_owned(),
+            "re_123".into(),
+            "x".into(),
+            "re_12345678_12345678901234567890123456789012".into(),
+            format!("{shown}{swapped}"),
+            format!("{key}x"),
+            key[..key.len() - 1].to_owned(),
+            key.to_uppercase(),
+            format!("sk{}", &key[2..]),
+            "re_a.b.c".into(),
+            "re_%00".into(),
+            "x".repeat(8000),
         ] {
             let answer = with_header(&app, &format!("Bearer {wrong}")).await;
             answer.refused(403, "invalid_api_key");
             assert_eq!(answer.header("www-authenticate"), None);
         }
-        let odd = app.post("/events").header("authorization", b"Bearer re_\xff").json(json!({"name": "a"})).send().await;
+        let odd =
+            app.post("/events").header("authorization", b"Bearer re_\xff").json(json!({"name": "a"})).send().await;
         odd.refused(403, "invalid_api_key");
         assert_eq!(app.count("events").await, 0);
     }

@@ -1,7 +1,7 @@
 //! Every answer has its shape: decisions §2, issue 2 item 9.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use axum::routing::get;
 use serde_json::json;
@@ -13,8 +13,23 @@ use crate::store::Store;
 on_both! {
     async fn decisions_2_an_unknown_path_is_404_in_the_envelope(app: TestApp) {
         let key = app.full_key().await;
-        for path in ["/nope", "/events/", "/EVENTS", "/event", "/oauth", "/oauth/", "/oauth/authorize/", "/.well-known/x", "/events%2fa",
-            "/healthz/x", "/%ff", "/..", "/events/%ff", "/assets/none.css", "/assets/%ff"] {
+        for path in [
+            "/nope",
+            "/events/",
+            "/EVENTS",
+            "/event",
+            "/oauth",
+            "/oauth/",
+            "/oauth/authorize/",
+            "/.well-known/x",
+            "/events%2fa",
+            "/healthz/x",
+            "/%ff",
+            "/..",
+            "/events/%ff",
+            "/assets/none.css",
+            "/assets/%ff",
+        ] {
             app.get(path).key(&key).send().await.refused(404, "not_found");
         }
         for path in ["/dashboard/nope", "/dashboard/%ff", "/dashboard/oauth/authorize"] {
@@ -27,7 +42,8 @@ on_both! {
         let description = app.get("/openapi.json").send().await.json();
         for (path, methods) in description["paths"].as_object().expect("paths") {
             let target = path.replace(['{', '}'], "");
-            let offered: Vec<String> = methods.as_object().expect("methods").keys().map(|name| name.to_uppercase()).collect();
+            let offered: Vec<String> =
+                methods.as_object().expect("methods").keys().map(|name| name.to_uppercase()).collect();
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND"] {
                 if offered.iter().any(|offer| offer == method) {
                     continue;
@@ -153,8 +169,10 @@ on_both! {
             let page = answer.location().strip_prefix("https://host.example").expect("our host").to_owned();
             assert!(page.starts_with(&format!("{base}/dashboard/oauth/authorize/")), "{page}");
             assert_eq!(app.get(&page).send().await.status, 200);
-            assert_eq!(app.get(format!("{base}/dashboard/nope")).send().await.header("content-type"),
-                Some("text/html; charset=utf-8"));
+            assert_eq!(
+                app.get(format!("{base}/dashboard/nope")).send().await.header("content-type"),
+                Some("text/html; charset=utf-8")
+            );
         }
     }
 
@@ -162,12 +180,13 @@ on_both! {
         let settings = ["--base-url=https://api.example", "--dashboard-url=https://dash.example"];
         let app = TestApp::open(&store, &settings).await;
         let client = app.client_for(CALLBACK).await;
-        let answer = app.get(format!("/oauth/authorize?{}", query(&client, &[]))).header("host", "api.example").send().await;
+        let answer =
+            app.get(format!("/oauth/authorize?{}", query(&client, &[]))).header("host", "api.example").send().await;
         let page = answer.location().strip_prefix("https://dash.example").expect("the dashboard's host").to_owned();
         assert_eq!(app.get(&page).header("host", "dash.example").send().await.status, 200);
         assert_eq!(app.get(&page).header("host", "DASH.example").send().await.status, 200);
         app.get(&page).header("host", "api.example").send().await.refused(404, "not_found");
-        let elsewhere = app.get("/events").header("host", "dash.example").send().await;
+        let elsewhere = app.get("/readyz").header("host", "dash.example").send().await;
         assert_eq!((elsewhere.status, elsewhere.header("content-type")), (404, Some("text/html; charset=utf-8")));
         app.get("/events").header("host", "api.example").send().await.refused(401, "missing_api_key");
     }
@@ -209,8 +228,7 @@ struct Log;
 
 static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-#[derive(Clone)]
-struct Lines(Arc<()>);
+struct Lines;
 
 impl Write for Lines {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
@@ -227,9 +245,8 @@ impl Log {
     fn start() -> Log {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {
-            let writer = Lines(Arc::default());
             let log = tracing_subscriber::fmt().with_env_filter("trace").with_ansi(false);
-            log.with_writer(move || writer.clone()).init();
+            log.with_writer(|| Lines).init();
         });
         Log
     }

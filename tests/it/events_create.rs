@@ -61,7 +61,8 @@ on_both! {
         let by_id = app.get(format!("/events/{first}")).key(&key).send().await.json();
         assert_eq!(by_id["schema"], json!({"old": "string"}));
         let listed = app.get("/events").key(&key).send().await.json();
-        let ids: Vec<&str> = listed["data"].as_array().expect("a list").iter().filter_map(|e| e["id"].as_str()).collect();
+        let ids: Vec<&str> =
+            listed["data"].as_array().expect("a list").iter().filter_map(|e| e["id"].as_str()).collect();
         assert_eq!(ids, [&*second, &*first]);
         app.delete("/events/twice").key(&key).send().await;
         let by_name = app.get("/events/twice").key(&key).send().await.json();
@@ -118,8 +119,26 @@ on_both! {
         let varied: String = (0..1024_u32).filter_map(|n| char::from_u32(0x20000 + (n * 7919) % 40_000)).collect();
         assert_eq!(varied.chars().count(), 1024);
         for name in [
-            "a", "user.created", "no dots", "..", "/", "%", "%2f", "?", "#", "\u{e9}", "日本語", "\u{1f4ef}", "\r\n\t",
-            "null", "\"", "'; DROP TABLE events; --", "{{x}}", "<b>", &"\u{1f4ef}".repeat(1024), &varied,
+            "a",
+            "user.created",
+            "no dots",
+            "..",
+            "/",
+            "%",
+            "%2f",
+            "?",
+            "#",
+            "\u{e9}",
+            "日本語",
+            "\u{1f4ef}",
+            "\r\n\t",
+            "null",
+            "\"",
+            "'; DROP TABLE events; --",
+            "{{x}}",
+            "<b>",
+            &"\u{1f4ef}".repeat(1024),
+            &varied,
         ] {
             let answer = create(&app, &key, json!({"name": name})).await;
             assert_eq!(answer.status, 201, "{name:.40?}: {}", answer.text());
@@ -191,8 +210,17 @@ on_both! {
         let key = app.full_key().await;
         let deep = format!("{{\"name\":\"a\",\"x\":{}1{}}}", "[".repeat(50_000), "]".repeat(50_000));
         for body in [
-            "{", "name=a", "{\"name\":\"a\"", "{\"name\":\"a\"} x", "{'name':'a'}", "{\"name\":\"\\ud800\"}",
-            "{\"name\":\"a\",}", "\u{feff}{\"name\":\"a\"}", " ", "nul", &deep,
+            "{",
+            "name=a",
+            "{\"name\":\"a\"",
+            "{\"name\":\"a\"} x",
+            "{'name':'a'}",
+            "{\"name\":\"\\ud800\"}",
+            "{\"name\":\"a\",}",
+            "\u{feff}{\"name\":\"a\"}",
+            " ",
+            "nul",
+            &deep,
         ] {
             let answer = app.post("/events").key(&key).body("application/json", body.to_owned()).send().await;
             let message = answer.refused(400, "validation_error");
@@ -206,8 +234,12 @@ on_both! {
     async fn decisions_2_a_body_that_is_json_but_no_object_is_422(app: TestApp) {
         let key = app.full_key().await;
         for (body, word) in [
-            (json!([]), "an array"), (json!("a"), "a string"), (json!(1), "a number"), (Value::Null, "null"),
-            (json!(true), "a boolean"), (json!([{"name": "a"}]), "an array"),
+            (json!([]), "an array"),
+            (json!("a"), "a string"),
+            (json!(1), "a number"),
+            (Value::Null, "null"),
+            (json!(true), "a boolean"),
+            (json!([{"name": "a"}]), "an array"),
         ] {
             let message = refusal(&app, &key, body, 422, "validation_error").await;
             assert!(message.contains("JSON object") && message.contains(word), "{message}");
@@ -224,7 +256,8 @@ on_both! {
         }
         app.post("/events").key(&key).stream(body).send().await.refused(415, "validation_error");
         assert_eq!(app.count("events").await, 0);
-        for label in ["application/json", "Application/JSON; charset=utf-8", "application/json;", "application/x+json"] {
+        for label in ["application/json", "Application/JSON; charset=utf-8", "application/json;", "application/x+json"]
+        {
             assert_eq!(app.post("/events").key(&key).body(label, body).send().await.status, 201, "{label}");
         }
     }
@@ -247,7 +280,8 @@ on_both! {
         let over = padded((1 << 20) + 1);
         let announced = app.post("/events").key(&key).body("application/json", over.clone()).send().await;
         assert!(announced.refused(413, "validation_error").contains("1048576"));
-        let chunked = app.post("/events").key(&key).header("content-type", "application/json").stream(over).send().await;
+        let chunked =
+            app.post("/events").key(&key).header("content-type", "application/json").stream(over).send().await;
         chunked.refused(413, "validation_error");
         assert_eq!(app.count("events").await, 0);
         let exactly = app.post("/events").key(&key).body("application/json", padded(1 << 20)).send().await;

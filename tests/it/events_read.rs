@@ -79,8 +79,18 @@ on_both! {
         let key = app.full_key().await;
         app.event(&key, json!({"name": "there"})).await;
         for path in [
-            "nobody", "There", "there/", "/there", "01890000-0000-7000-8000-000000000000", "%ff", "a%00b", "%00",
-            "there%20", "the", "%", "%zz",
+            "nobody",
+            "There",
+            "there/",
+            "/there",
+            "01890000-0000-7000-8000-000000000000",
+            "%ff",
+            "a%00b",
+            "%00",
+            "there%20",
+            "the",
+            "%",
+            "%zz",
         ] {
             let path = format!("/events/{path}");
             app.get(&path).key(&key).send().await.refused(404, "not_found");
@@ -165,10 +175,17 @@ on_both! {
         let key = app.full_key().await;
         let id = "01890000-0000-7000-8000-000000000000";
         for (query, word) in [
-            ("limit=0".to_owned(), "`limit`"), ("limit=101".into(), "`limit`"), ("limit=-1".into(), "`limit`"),
-            ("limit=x".into(), "`limit`"), ("limit=1.5".into(), "`limit`"), ("limit=1&limit=2".into(), "`limit`"),
-            ("limit=99999999999999999999".into(), "`limit`"), ("after=x".into(), "`after`"),
-            ("before=%00".into(), "`before`"), ("after=%ff".into(), "`after`"), (format!("after={id}&before={id}"), "`after`"),
+            ("limit=0".to_owned(), "`limit`"),
+            ("limit=101".into(), "`limit`"),
+            ("limit=-1".into(), "`limit`"),
+            ("limit=x".into(), "`limit`"),
+            ("limit=1.5".into(), "`limit`"),
+            ("limit=1&limit=2".into(), "`limit`"),
+            ("limit=99999999999999999999".into(), "`limit`"),
+            ("after=x".into(), "`after`"),
+            ("before=%00".into(), "`before`"),
+            ("after=%ff".into(), "`after`"),
+            (format!("after={id}&before={id}"), "`after`"),
         ] {
             let answer = app.get(format!("/events?{query}")).key(&key).send().await;
             assert!(answer.refused(422, "invalid_parameter").contains(word), "{query}");

@@ -43,11 +43,18 @@ on_both! {
             if !path.contains('{') {
                 continue;
             }
-            let target: String = path.split('/').map(|part| if part.starts_with('{') { &id } else { part })
-                .collect::<Vec<_>>().join("/");
+            let target: String = path
+                .split('/')
+                .map(|part| if part.starts_with('{') { &id } else { part })
+                .collect::<Vec<_>>()
+                .join("/");
             for method in methods.as_object().expect("methods").keys() {
-                let answer = app.request(&method.to_uppercase(), &target).key(&theirs)
-                    .json(json!({"schema": null, "name": "x"})).send().await;
+                let answer = app
+                    .request(&method.to_uppercase(), &target)
+                    .key(&theirs)
+                    .json(json!({"schema": null, "name": "x"}))
+                    .send()
+                    .await;
                 assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text());
                 walked += 1;
             }

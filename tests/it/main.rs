@@ -4,18 +4,24 @@
 //! `…::postgres`; `./test` provides the PostgreSQL.
 
 mod asking;
+mod binary;
 mod harness;
 mod store;
 
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod cli;
 mod consent;
 mod credentials;
+mod db;
 mod envelope;
 mod events_create;
 mod events_read;
+mod fuzz;
 mod isolation;
 mod limits;
+mod migrations;
 mod register;
 mod setup;
+mod wire;

@@ -28,9 +28,13 @@ on_both! {
         }
         let done = submit(&app, &path, GOOD).await;
         assert_eq!((done.status, done.header("location")), (303, Some("/dashboard/")), "{}", done.text());
-        let found = app.store.rows(
-            "SELECT u.email, m.role, w.name, u.password_hash FROM users u JOIN memberships m ON m.user_id = u.id
-             JOIN workspaces w ON w.id = m.workspace_id").await;
+        let found = app
+            .store
+            .rows(
+                "SELECT u.email, m.role, w.name, u.password_hash FROM users u JOIN memberships m ON m.user_id = u.id
+             JOIN workspaces w ON w.id = m.workspace_id",
+            )
+            .await;
         assert_eq!(found.len(), 1);
         let row: Vec<&str> = found[0].iter().map(|column| column.as_deref().expect("not null")).collect();
         assert_eq!(row[..3], ["Owner@Example.com", "owner", "Acme & Sons"]);
@@ -47,7 +51,8 @@ on_both! {
         let (one, two) = (link(&app).await, link(&app).await);
         let other = TestApp::open(&app.store, &[]).await;
         let second = GOOD.replace("Owner", "Second");
-        let answers = tokio::join!(submit(&app, &one, GOOD), submit(&other, &one, &second), submit(&other, &two, &second));
+        let answers =
+            tokio::join!(submit(&app, &one, GOOD), submit(&other, &one, &second), submit(&other, &two, &second));
         let mut statuses = [answers.0.status, answers.1.status, answers.2.status];
         statuses.sort_unstable();
         assert_eq!(statuses, [303, 404, 404]);
@@ -99,10 +104,13 @@ on_both! {
     /// A command may make the first workspace between the look and the commit.
     async fn a_workspace_that_appears_meanwhile_is_not_mistaken_for_success(app: TestApp) {
         let path = link(&app).await;
-        app.store.run_either(
-            "CREATE TRIGGER skip BEFORE INSERT ON workspaces BEGIN SELECT RAISE(IGNORE); END",
-            "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
-             CREATE TRIGGER skip BEFORE INSERT ON workspaces FOR EACH ROW EXECUTE FUNCTION skip()").await;
+        app.store
+            .run_either(
+                "CREATE TRIGGER skip BEFORE INSERT ON workspaces BEGIN SELECT RAISE(IGNORE); END",
+                "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+             CREATE TRIGGER skip BEFORE INSERT ON workspaces FOR EACH ROW EXECUTE FUNCTION skip()",
+            )
+            .await;
         let answer = submit(&app, &path, GOOD).await;
         assert!(matches!(answer.status, 404 | 503), "{}", answer.status);
         assert_eq!(app.count("users").await, 0);

@@ -128,7 +128,8 @@ impl Store {
                 let mut prepared = connection.prepare(sql).expect(sql);
                 let columns = prepared.column_count();
                 let row = |row: &rusqlite::Row<'_>| (0..columns).map(|column| Ok(as_text(row.get(column)?))).collect();
-                prepared.query_map([], row).expect(sql).collect::<rusqlite::Result<_>>().expect(sql)
+                // Raw: a statement that is only explained needs no parameters.
+                prepared.raw_query().mapped(row).collect::<rusqlite::Result<_>>().expect(sql)
             }
             Place::Postgres { .. } => {
                 let found = self.postgres_connection().await.simple_query(sql).await.expect(sql);

@@ -1,0 +1,5 @@
+//! Two texts as a registered and a requested redirect URI: accepted means equal,
+//! or equal once one loopback port is deleted.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| posthorn::oauth::fuzzing::redirect_match(data));

@@ -1,0 +1,152 @@
+//! What a person can do on a page: follow links, and send forms with what is
+//! filled in.
+
+/// The links and forms of an HTML page of ours.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub links: Vec<String>,
+    pub forms: Vec<Form>,
+}
+
+#[derive(Debug, Default)]
+pub struct Form {
+    pub action: String,
+    /// What is sent unless somebody changes it.
+    pub filled: Vec<(String, String)>,
+    /// Fields that wait to be filled in.
+    pub open: Vec<String>,
+    pub buttons: Vec<(String, String)>,
+}
+
+impl Page {
+    pub fn read(html: &str) -> Page {
+        let mut page = Page::default();
+        for tag in html.split('<').skip(1) {
+            let Some((name, attributes)) = read_tag(tag) else { continue };
+            let of = |wanted: &str| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+            let text = |wanted: &str| of(wanted).unwrap_or_default();
+            match (name.as_str(), page.forms.last_mut()) {
+                ("a", _) => page.links.extend(of("href")),
+                ("form", _) => page.forms.push(Form { action: text("action"), ..Form::default() }),
+                ("button", Some(form)) => form.buttons.push((text("name"), text("value"))),
+                ("input", Some(form)) => match text("type").as_str() {
+                    "checkbox" | "radio" if of("checked").is_none() => {}
+                    "checkbox" | "radio" | "hidden" => form.filled.push((text("name"), text("value"))),
+                    _ => form.open.push(text("name")),
+                },
+                _ => {}
+            }
+        }
+        page
+    }
+
+    /// The form in which a field waits to be filled in.
+    pub fn form_asking(&self, field: &str) -> Option<&Form> {
+        self.forms.iter().find(|form| form.open.iter().any(|open| open == field))
+    }
+
+    /// The form with a button.
+    pub fn form_with(&self, name: &str, value: &str) -> Option<&Form> {
+        self.forms.iter().find(|form| form.buttons.iter().any(|button| button.0 == name && button.1 == value))
+    }
+}
+
+impl Form {
+    /// The form as it is sent, with these fields too.
+    pub fn with(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let more = more.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        self.filled.iter().cloned().chain(more).collect()
+    }
+}
+
+type Attributes = Vec<(String, String)>;
+
+/// Reads a tag from behind its `<` on: its name and its attributes.
+fn read_tag(text: &str) -> Option<(String, Attributes)> {
+    let end = text.find(|char: char| !char.is_ascii_alphanumeric())?;
+    let (name, mut rest) = text.split_at(end);
+    let mut attributes = Vec::new();
+    loop {
+        rest = rest.trim_start();
+        if name.is_empty() || rest.is_empty() || rest.starts_with(['>', '/']) {
+            break;
+        }
+        let end = rest.find(|char: char| char.is_whitespace() || "=>/".contains(char)).unwrap_or(rest.len());
+        let (key, behind) = rest.split_at(end);
+        let (value, behind) = match behind.strip_prefix("=\"") {
+            Some(quoted) => quoted.split_once('"')?,
+            None => ("", behind.strip_prefix('=').unwrap_or(behind)),
+        };
+        if key.is_empty() && value.is_empty() {
+            break;
+        }
+        attributes.push((key.to_owned(), unescape(value)));
+        rest = behind;
+    }
+    (!name.is_empty()).then(|| (name.to_owned(), attributes))
+}
+
+/// Undoes what a template does to text in an attribute.
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('&') {
+        plain.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let entity = rest.find(';').map(|end| (end, &rest[1..end]));
+        let char = entity.and_then(|(end, entity)| Some((end, decode(entity)?)));
+        let (taken, char) = char.map_or((1, '&'), |(end, char)| (end + 1, char));
+        plain.push(char);
+        rest = &rest[taken..];
+    }
+    plain + rest
+}
+
+fn decode(entity: &str) -> Option<char> {
+    match entity {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => {
+            let number = entity.strip_prefix('#')?;
+            let number = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => number.parse(),
+            };
+            char::from_u32(number.ok()?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_as_a_browser_reads_it() {
+        let page = Page::read(
+            r##"<p>1 < 2 <a class="x" href="/a?b=1&amp;c=2">go</a>
+            <form method="post" action="/login"><input type="hidden" name="token" value="&#34;t&#x27;&lt;">
+            <input id="e" name="email" type="email" required value="x"><input name="password" type="password" required>
+            <button class="b">Log in</button></form>
+            <form action="/decide"><input type="checkbox" name="scope" value="a" checked><input type="checkbox" name="scope" value="b">
+            <input type="radio" name="w" value="1" required checked><button name="decision" value="approve">"##,
+        );
+        assert_eq!(page.links, ["/a?b=1&c=2"]);
+        let login = page.form_asking("password").expect("a form");
+        assert_eq!((login.action.as_str(), &login.filled), ("/login", &vec![("token".into(), "\"t'<".into())]));
+        let decide = page.form_with("decision", "approve").expect("a form");
+        assert_eq!(decide.with(&[("decision", "approve")]).len(), 3);
+        assert!(decide.filled.contains(&("scope".into(), "a".into())) && page.form_with("decision", "x").is_none());
+    }
+
+    #[test]
+    fn gibberish_is_an_empty_page() {
+        for text in ["", "<", "<<<", "<a", "<a =", "<a href=\"", "<form/>", "&", "<input &#xffffffff;>", "<a \"\"\">"] {
+            let page = Page::read(text);
+            assert!(page.links.is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The store under load and under fire: batches, guards, the queue, lost
+//! connections, lost races.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use posthorn::auth::store::access_is;
+use posthorn::db::{Batch, Db, DbError, Stmt};
+use posthorn::events::event::EventName;
+use posthorn::events::store as events;
+use serde_json::json;
+
+use crate::harness::{TestApp, on_both};
+use crate::store::Store;
+
+/// An event with this number in its id.
+fn insert(n: usize) -> Stmt {
+    let name = EventName::parse(&json!(format!("event {n}"))).expect("a name");
+    events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
+}
+
+/// Changes an event that is not there, so that what it expects does not come true.
+fn vain() -> Stmt {
+    events::set_schema("w", "nobody", None, 0)
+}
+
+on_both! {
+    async fn issue_2_one_failing_batch_never_fails_its_neighbours(app: TestApp) {
+        let db = &app.app.db;
+        db.commit(insert(0)).await.expect("the first");
+        let jobs = (1..=200).map(|n| async move {
+            match n % 5 {
+                0 => (n, db.commit(insert(0)).await),
+                1 => (n, db.commit(Batch::from(insert(n)).and(vain())).await),
+                2 => (n, db.commit(Batch::from(insert(n)).when(access_is(999))).await),
+                _ => (n, db.commit(Batch::from(insert(n)).when(access_is(1))).await),
+            }
+        });
+        for (n, result) in join_all(jobs).await {
+            match n % 5 {
+                0 => assert!(matches!(result, Err(DbError::Duplicate(_))), "{n}: {result:?}"),
+                1 => assert!(matches!(result, Err(DbError::Unexpected { statement: 1 })), "{n}: {result:?}"),
+                2 => assert!(matches!(result, Err(DbError::Stale)), "{n}: {result:?}"),
+                _ => assert_eq!(result.expect("blameless")[0].changed, 1, "{n}"),
+            }
+        }
+        let stored: BTreeSet<String> =
+            app.store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
+        let expected: BTreeSet<String> =
+            (0..=200).filter(|n| *n == 0 || n % 5 > 2).map(|n| format!("event {n}")).collect();
+        assert_eq!(stored, expected);
+    }
+
+    async fn two_batches_of_one_group_that_want_the_same_row_get_one_winner(app: TestApp) {
+        let db = &app.app.db;
+        for round in 0..5 {
+            let results = join_all((0..20).map(|_| db.commit(insert(round)))).await;
+            assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+            let losers = results.iter().filter(|result| matches!(result, Err(DbError::Duplicate(_)))).count();
+            assert_eq!(losers, 19);
+        }
+    }
+
+    async fn a_batch_is_committed_whole_or_not_at_all(app: TestApp) {
+        let db = &app.app.db;
+        let undone = db.commit(Batch::from(insert(1)).and(insert(2)).and(insert(1))).await;
+        assert!(matches!(undone, Err(DbError::Duplicate(_))), "{undone:?}");
+        assert_eq!(app.count("events").await, 0);
+        let done = db.commit(Batch::from(insert(1)).and(insert(2))).await.expect("both");
+        assert_eq!(done.iter().map(|effect| effect.changed).sum::<u64>(), 2);
+        let gone = db.commit(events::delete("w", "01890000-0000-7000-8000-000000000001")).await;
+        assert!(gone.is_ok());
+        let again = db.commit(events::delete("w", "01890000-0000-7000-8000-000000000001")).await;
+        assert!(matches!(again, Err(DbError::Unexpected { statement: 0 })), "compare and set: {again:?}");
+    }
+
+    async fn a_read_whose_guard_no_longer_holds_is_stale(app: TestApp) {
+        let db = &app.app.db;
+        db.commit(insert(1)).await.expect("stored");
+        let id = "01890000-0000-7000-8000-000000000001";
+        let held = db.read_when(Some(&access_is(1)), events::by_id("w", id)).await;
+        assert_eq!(held.expect("held").len(), 1);
+        let stale = db.read_when(Some(&access_is(2)), events::by_id("w", id)).await;
+        assert!(matches!(stale, Err(DbError::Stale)));
+    }
+
+    async fn decisions_2_a_full_queue_is_503_and_what_was_taken_is_kept(store: Store) {
+        let app = TestApp::open(&store, &["--write-queue=1"]).await;
+        let key = app.full_key().await;
+        app.event(&key, json!({"name": "before"})).await;
+        let lock = app.store.lock("events").await;
+        let posts =
+            join_all((0..40).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send()));
+        let release = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            lock.release().await;
+        };
+        let (answers, ()) = tokio::join!(posts, release);
+        let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
+        assert!(!taken.is_empty() && !refused.is_empty(), "{} and {}", taken.len(), refused.len());
+        for answer in &refused {
+            answer.refused(503, "service_unavailable");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+        }
+        assert_eq!(app.count("events").await, taken.len() as i64 + 1);
+        app.event(&key, json!({"name": "after"})).await;
+    }
+
+    async fn architecture_2_every_statement_is_understood(app: TestApp) {
+        for sql in posthorn::app::statements() {
+            app.app.db.check(sql).await.unwrap_or_else(|error| panic!("{sql:?}: {error}"));
+        }
+    }
+
+    async fn what_200_callers_write_at_once_is_all_there(app: TestApp) {
+        let key = app.full_key().await;
+        let answers =
+            join_all((0..200).map(|n| app.post("/events").key(&key).json(json!({"name": format!("e{n}")})).send()))
+                .await;
+        let ids: BTreeSet<String> = answers.iter().map(|answer| answer.json()["id"].to_string()).collect();
+        assert_eq!((ids.len(), app.count("events").await), (200, 200));
+    }
+}
+
+/// Whoever adds statements must list them, or nobody prepares them.
+#[test]
+fn architecture_2_every_statement_in_the_source_is_on_the_list() {
+    fn sources(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.to_str().is_some_and(|path| path.ends_with(".rs") && !path.ends_with("tests.rs")) {
+                found.push(path);
+            }
+        }
+    }
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&source, &mut files);
+    let made = |text: &str| text.matches("= Sql::both(").count() + text.matches("= Sql::each(").count();
+    let mut written = 0;
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        assert!(
+            made(&text) == 0 || text.contains("statements! {"),
+            "{} makes statements beside the macro",
+            path.display()
+        );
+        written += made(&text);
+    }
+    assert_eq!(written, posthorn::app::statements().count(), "app::statements() leaves some out");
+}
+
+/// Look-ups that people make often must not walk through a table that grows.
+#[tokio::test]
+async fn sqlite_finds_events_and_requests_through_an_index() {
+    let store = Store::sqlite();
+    drop(Db::open(&store.options()).await.expect("a store"));
+    for sql in posthorn::app::statements() {
+        let text = sql.text();
+        if text.starts_with("DELETE FROM oauth_clients WHERE origin") {
+            continue; // A chore, which looks at every client now and then.
+        }
+        for row in store.rows(&format!("EXPLAIN QUERY PLAN {text}")).await {
+            let step = row.into_iter().flatten().next_back().unwrap_or_default();
+            for table in ["events", "api_keys", "k", "authorization_requests", "oauth_clients", "c"] {
+                let paged = text.contains("ORDER BY") && text.contains("LIMIT");
+                assert!(paged || step != format!("SCAN {table}"), "{step}: {text}");
+            }
+            if text.contains("AND name") && text.contains("FROM events") {
+                assert!(step.contains("events_by_name (workspace_id=? AND"), "{step}: {text}");
+            }
+        }
+    }
+}
+
+/// As an administrator or a failing network would: every connection is gone.
+async fn cut(store: &Store) {
+    store
+        .rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn reliability_f8_lost_postgres_connections_come_back_by_themselves() {
+    let store = Store::postgres().await;
+    let app = TestApp::open(&store, &[]).await;
+    let key = app.full_key().await;
+    for round in 0..5 {
+        app.event(&key, json!({"name": "before"})).await;
+        cut(&store).await;
+        tokio::time::sleep(Duration::from_millis(if round == 0 { 0 } else { 50 })).await;
+        let mut tries = 0;
+        while app.post("/events").key(&key).json(json!({"name": "after"})).send().await.status != 201 {
+            tries += 1;
+            assert!(tries < 3, "writes do not come back");
+        }
+        let mut tries = 0;
+        while app.get("/events/after").key(&key).send().await.status != 200 {
+            tries += 1;
+            assert!(tries < 3, "reads do not come back");
+        }
+    }
+    drop(app);
+    store.discard().await;
+}
+
+#[tokio::test]
+async fn reliability_f8_nothing_acknowledged_is_lost_while_connections_are_cut() {
+    let store = Store::postgres().await;
+    let app = TestApp::open(&store, &[]).await;
+    let key = app.full_key().await;
+    let posts = join_all((0..300).map(|n| {
+        let post = app.post("/events").key(&key).json(json!({"name": format!("e{n}")}));
+        async move {
+            tokio::time::sleep(Duration::from_millis(n)).await;
+            (n, post.send().await)
+        }
+    }));
+    let cuts = async {
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_millis(45)).await;
+            cut(&store).await;
+        }
+    };
+    let (answers, ()) = tokio::join!(posts, cuts);
+    let stored: BTreeSet<String> =
+        store.rows("SELECT name FROM events").await.into_iter().flatten().flatten().collect();
+    let mut acknowledged = 0;
+    for (n, answer) in &answers {
+        match answer.status {
+            201 => {
+                assert!(stored.contains(&format!("e{n}")), "e{n} was acknowledged and is lost");
+                acknowledged += 1;
+            }
+            _ => drop(answer.refused(503, "service_unavailable")),
+        }
+    }
+    assert!(acknowledged > 150, "{acknowledged} of 300");
+    assert_eq!(store.count("events").await, stored.len() as i64, "and none is there twice");
+    drop(app);
+    store.discard().await;
+}
+
+#[tokio::test]
+async fn architecture_2_serialization_failures_are_replayed() {
+    let store = Store::postgres().await;
+    let name = store.value("SELECT current_database()").await.expect("a name");
+    store.run(&format!("ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")).await;
+    let (one, two) = (TestApp::open(&store, &[]).await, TestApp::open(&store, &[]).await);
+    let key = one.full_key().await;
+    let id = one.event(&key, json!({"name": "contended"})).await;
+    let path = format!("/events/{id}");
+    let patches = (0..60).map(|n| {
+        let app = if n % 2 == 0 { &one } else { &two };
+        app.patch(&path).key(&key).json(json!({"schema": {format!("k{n}"): "date"}})).send()
+    });
+    for answer in join_all(patches).await {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    drop((one, two));
+    store.discard().await;
+}

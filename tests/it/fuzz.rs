@@ -1,0 +1,221 @@
+//! Short runs of the fuzz targets on the stable toolchain. `fuzz/` has the
+//! same targets for `cargo fuzz`, which learns from coverage and runs for hours.
+//!
+//! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
+
+use posthorn::{events, oauth};
+
+use crate::asking::{CALLBACK, query};
+use crate::harness::{TestApp, on_both};
+
+/// Small, fast and good enough to mix bytes (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn new(what: &str) -> Dice {
+        let given = std::env::var("POSTHORN_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given
+            .unwrap_or_else(|| u64::from_le_bytes(uuid::Uuid::new_v4().into_bytes()[..8].try_into().expect("8 bytes")));
+        println!("{what}: POSTHORN_FUZZ_SEED={seed}");
+        Dice(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a [u8]]) -> &'a [u8] {
+        from[self.below(from.len())]
+    }
+
+    /// A sample, cut, doubled, spliced and sprinkled with words and bytes.
+    fn mutated(&mut self, samples: &[&[u8]], words: &[&[u8]]) -> Vec<u8> {
+        let mut text = self.pick(samples).to_vec();
+        for _ in 0..self.below(6) {
+            let (at, to) = (self.below(text.len() + 1), self.below(text.len() + 1));
+            let (start, end) = (at.min(to), at.max(to));
+            match self.below(6) {
+                0 => drop(text.drain(start..end)),
+                1 => drop(text.splice(at..at, self.pick(words).iter().copied())),
+                2 => drop(text.splice(start..end, self.pick(words).iter().copied())),
+                3 => {
+                    let part = text[start..end].to_vec();
+                    drop(text.splice(to..to, part));
+                }
+                4 => {
+                    let byte = self.next() as u8;
+                    drop(text.splice(at..at, [byte]));
+                }
+                _ => {
+                    let other = self.pick(samples);
+                    let cut = self.below(other.len() + 1);
+                    text.truncate(start);
+                    text.extend_from_slice(&other[cut..]);
+                }
+            }
+        }
+        text
+    }
+}
+
+const QUERIES: [&[u8]; 3] = [
+    b"client_id=0198c5a0-0000-7000-8000-000000000001&response_type=code&redirect_uri=http%3A%2F%2F127.0.0.1%3A8080%2Fcb&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256&state=xyz&scope=emails%3Asend",
+    b"client_id=0198c5a0-0000-7000-8000-000000000001&response_type=code&redirect_uri=https://app.example/cb?tenant=7&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256",
+    b"client_id=0198c5a0-0000-7000-8000-000000000001&redirect_uri=com.example.app:/oauth&state=%F0%9F%93%AF+%00%ff",
+];
+const QUERY_WORDS: [&[u8]; 20] = [
+    b"&state=",
+    b"&scope=",
+    b"&redirect_uri=",
+    b"%",
+    b"%00",
+    b"%ff",
+    b"+",
+    b"&",
+    b"=",
+    b"#",
+    b"\r\n",
+    b"%0d%0a",
+    b":8080",
+    b":0",
+    b"@",
+    b"\\",
+    b"[::1]",
+    b"localhost",
+    b"full_access",
+    b"\xf0\x9f\x93\xaf",
+];
+
+const URIS: [&[u8]; 7] = [
+    b"http://127.0.0.1/cb\nhttp://127.0.0.1:8080/cb",
+    b"http://localhost\nhttp://localhost:1",
+    b"http://[::1]:9000?a\nhttp://[::1]?a",
+    b"https://app.example/cb?tenant=7\nhttps://app.example/cb?tenant=7",
+    b"com.example.app:/oauth\ncom.example.app:/oauth",
+    b"http://127.0.0.1:80@evil/\nhttp://127.0.0.1@evil/",
+    b"https://localhost:65535/\nhttps://localhost:65536/",
+];
+const URI_WORDS: [&[u8]; 16] = [
+    b":80",
+    b":",
+    b":0",
+    b":080",
+    b":65535",
+    b":65536",
+    b"@",
+    b"/",
+    b"//",
+    b"?",
+    b"#",
+    b"\\",
+    b"localhost",
+    b"127.0.0.1",
+    b"[::1]",
+    b"%",
+];
+
+const BODIES: [&[u8]; 6] = [
+    br#"{"name":"user.created","schema":{"plan":"string","at":"date","n":"number","b":"boolean"}}"#,
+    br#"{"name":"svc:x"}"#,
+    br#"{"name":null,"schema":null}"#,
+    br#"{"name":"\u0000\ud83d\udcef","schema":{"":"string"}}"#,
+    br#"[{"name":1e400}]"#,
+    br#"{"Name":"a","schema":[["x"]],"name":"a"}"#,
+];
+const BODY_WORDS: [&[u8]; 18] = [
+    b"\"name\":",
+    b"\"schema\":",
+    b"\"svc:",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"\"",
+    b"\\u0000",
+    b"\\ud800",
+    b"null",
+    b"1e9",
+    b"\"string\"",
+    b"\"date\"",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\"nmae\":\"a\"",
+];
+
+#[test]
+fn fuzz_raw_query() {
+    let mut dice = Dice::new("raw_query");
+    for _ in 0..20_000 {
+        oauth::fuzzing::raw_query(&dice.mutated(&QUERIES, &QUERY_WORDS));
+    }
+}
+
+#[test]
+fn fuzz_redirect_match() {
+    let mut dice = Dice::new("redirect_match");
+    for _ in 0..30_000 {
+        oauth::fuzzing::redirect_match(&dice.mutated(&URIS, &URI_WORDS));
+    }
+}
+
+#[test]
+fn fuzz_event_body() {
+    let mut dice = Dice::new("event_body");
+    let accepted = (0..30_000).filter(|_| events::fuzzing::event_body(&dice.mutated(&BODIES, &BODY_WORDS))).count();
+    assert!(accepted > 100, "the fuzzer hardly ever gets through: {accepted}");
+}
+
+on_both! {
+    /// The same through the gate: what the target judges is what the product does.
+    async fn issue_2_any_body_is_answered_as_the_rules_say_and_stored_only_on_201(app: TestApp) {
+        let mut dice = Dice::new("bodies");
+        let key = app.full_key().await;
+        let mut made = 0;
+        for _ in 0..300 {
+            let body = dice.mutated(&BODIES, &BODY_WORDS);
+            let expected = events::fuzzing::event_body(&body);
+            let answer = app.post("/events").key(&key).body("application/json", body.clone()).send().await;
+            assert_eq!(answer.status == 201, expected, "{:?}: {}", String::from_utf8_lossy(&body), answer.text());
+            assert!(
+                matches!(answer.status, 201 | 400 | 422),
+                "{:?}: {}",
+                String::from_utf8_lossy(&body),
+                answer.text()
+            );
+            made += i64::from(answer.status == 201);
+        }
+        assert_eq!(app.count("events").await, made);
+    }
+
+    async fn property_405_one_row_is_stored_for_each_consent_redirect_and_none_otherwise(app: TestApp) {
+        let mut dice = Dice::new("queries");
+        let client = app.client_for(CALLBACK).await;
+        let samples = [query(&client, &[]), query(&client, &[("state", Some("s")), ("scope", Some("full_access"))])];
+        let samples: Vec<&[u8]> = samples.iter().map(|sample| sample.as_bytes()).collect();
+        let mut pending = 0;
+        for _ in 0..300 {
+            let target = [b"/oauth/authorize?", &*dice.mutated(&samples, &QUERY_WORDS)].concat();
+            if http::Uri::try_from(&*target).is_err() {
+                continue;
+            }
+            let answer = app.get(&target).send().await;
+            match answer.status {
+                302 if answer.location().starts_with(CALLBACK) => {}
+                302 => {
+                    answer.consent();
+                    pending += 1;
+                }
+                status => assert_eq!(status, 400, "{:?}", String::from_utf8_lossy(&target)),
+            }
+        }
+        assert_eq!(app.count("authorization_requests").await, pending);
+    }
+}

@@ -181,12 +181,12 @@ fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
 /// so far, known by the address of its text, which nobody has to read again.
 struct Desk<'c> {
     connection: &'c Connection,
-    prepared: HashMap<*const u8, (Statement<'c>, Order)>,
+    prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
 }
 
 impl Desk<'_> {
     fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
-        let (statement, order) = match self.prepared.entry(sql.as_ptr()) {
+        let (statement, order) = match self.prepared.entry((sql.as_ptr(), sql.len())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = self.connection.prepare(sql)?;

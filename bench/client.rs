@@ -46,8 +46,8 @@ pub fn run(
     let mut answered = 0;
     let mut latencies: Vec<u32> = Vec::with_capacity(1 << 20);
 
-    for connection in &mut open {
-        connection.ask(workload)?;
+    for (number, connection) in open.iter_mut().enumerate() {
+        connection.ask(workload.request(number))?;
     }
     let from = Instant::now() + warm_up;
     let until = from + measured;
@@ -59,13 +59,16 @@ pub fn run(
             break;
         }
         for event in &events {
-            let connection = &mut open[event.token().0];
+            let number = event.token().0;
+            let connection = &mut open[number];
             if connection.answered(workload.expected)? {
                 answered += 1;
                 if now >= from {
                     latencies.push((now - connection.asked).as_micros() as u32);
                 }
-                connection.ask(workload)?;
+                workload.learn(number, &connection.received)?;
+                connection.received.clear();
+                connection.ask(workload.request(number))?;
             }
         }
     }
@@ -90,8 +93,7 @@ fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<Vec<
 }
 
 impl Connection {
-    fn ask(&mut self, workload: &mut Workload) -> anyhow::Result<()> {
-        let request = workload.request();
+    fn ask(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.asked = Instant::now();
         // One request fits the empty buffer of its socket many times.
         let sent = self.stream.write(request)?;
@@ -115,7 +117,6 @@ impl Connection {
             }
             if self.received.len() >= length {
                 ensure!(self.received.len() == length, "the server sent more than one answer");
-                self.received.clear();
                 return Ok(true);
             }
         }

@@ -25,7 +25,12 @@ struct Settings {
 /// Serves until it is told to stop.
 pub fn serve() -> anyhow::Result<()> {
     let config = Settings::parse_from(std::env::args().skip(1)).config;
-    let routes = || Router::new().route("/events", post(created)).route("/oauth/authorize", get(found));
+    let routes = || {
+        Router::new()
+            .route("/events", post(created).get(listed))
+            .route("/oauth/authorize", get(found))
+            .route("/oauth/token", post(refreshed))
+    };
     cli::block_on(async {
         let _log = log::start(&config);
         serve::serve_behind(config, |app| Gate::before(app, routes())).await
@@ -35,6 +40,14 @@ pub fn serve() -> anyhow::Result<()> {
 async fn created(_body: Bytes) -> Response {
     let body = r#"{"object":"event","id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#;
     (StatusCode::CREATED, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn listed() -> Response {
+    ([(CONTENT_TYPE, "application/json")], r#"{"object":"list","has_more":false,"data":[]}"#).into_response()
+}
+
+async fn refreshed(_body: Bytes) -> Response {
+    ([(CONTENT_TYPE, "application/json")], r#"{"token_type":"Bearer","expires_in":900}"#).into_response()
 }
 
 async fn found() -> Response {

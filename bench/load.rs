@@ -6,6 +6,7 @@
 
 mod client;
 mod empty;
+mod login;
 mod postgres;
 mod report;
 mod rows;

@@ -8,11 +8,12 @@ use clap::ValueEnum;
 
 use crate::Plan;
 use crate::client::{self, Outcome};
+use crate::login;
 use crate::postgres::Database;
 use crate::report::{Measured, Report};
 use crate::server::{Memory, Server};
 use crate::store::Store;
-use crate::workload::Workload;
+use crate::workload::{self, Workload};
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row {
@@ -24,6 +25,12 @@ pub enum Row {
     EventsPostgres,
     /// POST /events on a full SQLite store, against an empty one
     EventsStored,
+    /// GET /events with an access token on SQLite, against the empty handler
+    TokenSqlite,
+    /// Refreshes of access tokens on SQLite, against the empty handler
+    RefreshSqlite,
+    /// The slowest POST /events while a crowd logs in, against without it
+    Logins,
 }
 
 /// One side of a comparison in one run.
@@ -67,6 +74,27 @@ impl Row {
                 || load(plan, Server::empty, &Store::sqlite()?, 256, |_| Ok(Workload::authorize())),
                 || load(plan, Server::real, &Store::sqlite()?, 256, |_| Ok(Workload::authorize())),
             ),
+            Row::TokenSqlite => compare(
+                plan,
+                report,
+                ("GET /events with an access token, SQLite, 256 connections", "empty handler", 0.35),
+                || load(plan, Server::empty, &Store::sqlite()?, 256, |_| Ok(Workload::list_events("none"))),
+                || with_a_token(plan),
+            ),
+            Row::RefreshSqlite => compare(
+                plan,
+                report,
+                ("POST /oauth/token, refreshes, SQLite, 256 connections", "empty handler", 0.25),
+                || load(plan, Server::empty, &Store::sqlite()?, 256, refresh(256)),
+                || load(plan, Server::real, &Store::sqlite()?, 256, refresh(256)),
+            ),
+            Row::Logins => compare(
+                plan,
+                report,
+                ("POST /events, 1/p99 beside 64 logins at once, SQLite, 16 connections", "without logins", 1.0 / 3.0),
+                || beside_logins(plan, 0),
+                || beside_logins(plan, 64),
+            ),
             Row::EventsPostgres => on_postgres(plan, report),
             Row::EventsStored => on_a_full_store(plan, report),
         }
@@ -108,6 +136,37 @@ fn on_a_full_store(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     )
 }
 
+fn refresh(connections: usize) -> impl Fn(&Store) -> anyhow::Result<Workload> {
+    move |store| Ok(Workload::refresh(store.refresh_tokens(connections)?))
+}
+
+/// `GET /events` with a token that the measured server itself has signed.
+fn with_a_token(plan: &Plan) -> anyhow::Result<Side> {
+    let store = Store::sqlite()?;
+    let token = store.refresh_tokens(1)?.pop().context("a refresh token")?;
+    let server = Server::real(&store)?;
+    let body = format!("grant_type=refresh_token&client_id={}&refresh_token={token}", workload::CLIENT_ID);
+    let answer = login::post(server.address, "/oauth/token", "", &body)?;
+    let json: serde_json::Value = serde_json::from_str(&answer.body)?;
+    let mut workload = Workload::list_events(json["access_token"].as_str().context("an access token")?);
+    measure(plan, &server, 256, &mut workload)
+}
+
+/// How fast the slowest of a hundred `POST /events` is, while so many people log
+/// in at once, again and again.
+fn beside_logins(plan: &Plan, people: usize) -> anyhow::Result<Side> {
+    let store = Store::sqlite()?;
+    store.owner()?;
+    let mut workload = Workload::define_event(&store.key()?, plan.names);
+    let server = Server::real(&store)?;
+    let crowd = login::Crowd::start(server.address, people)?;
+    let side = measure(plan, &server, 16, &mut workload)?;
+    let logins = crowd.stop()?;
+    anyhow::ensure!(people == 0 || logins > 0, "nobody could log in");
+    let p99 = side.server.context("a server")?.outcome.p99;
+    Ok(Side { per_second: 1.0 / p99.as_secs_f64(), ..side })
+}
+
 fn define_event(plan: &Plan) -> impl Fn(&Store) -> anyhow::Result<Workload> {
     |store| Ok(Workload::define_event(&store.key()?, plan.names))
 }
@@ -122,8 +181,12 @@ fn load(
 ) -> anyhow::Result<Side> {
     let mut workload = workload(store)?;
     store.settle()?;
-    let server = start(store)?;
-    let outcome = client::run(server.address, connections, &mut workload, plan.warm_up(), plan.measured())?;
+    measure(plan, &start(store)?, connections, &mut workload)
+}
+
+/// Loads a server that runs.
+fn measure(plan: &Plan, server: &Server, connections: usize, workload: &mut Workload) -> anyhow::Result<Side> {
+    let outcome = client::run(server.address, connections, workload, plan.warm_up(), plan.measured())?;
     let cpu = server.cpu()?.div_f64(outcome.answered as f64);
     let seen = Seen { outcome, memory: server.memory()?, cpu };
     Ok(Side { per_second: outcome.per_second, server: Some(seen) })

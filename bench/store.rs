@@ -1,6 +1,8 @@
 //! Stores to measure on: empty ones, and one that has seen some use.
 
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use rusqlite::Connection;
@@ -10,6 +12,10 @@ use posthorn::clock::Clock;
 
 use crate::server::posthorn;
 use crate::workload::Names;
+
+/// Whoever logs in.
+pub const EMAIL: &str = "owner@example.com";
+pub const PASSWORD: &str = "correct horse battery staple";
 
 /// Rows that one transaction of the filling holds.
 const PORTION: u64 = 100_000;
@@ -38,6 +44,46 @@ impl Store {
         ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
         let key: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         key["token"].as_str().map(str::to_owned).context("a key in the answer")
+    }
+
+    /// Grants that stand, each with a refresh token, as apps hold them. Makes the
+    /// store, and whoever granted them.
+    pub fn refresh_tokens(&self, count: usize) -> anyhow::Result<Vec<String>> {
+        self.owner()?;
+        let connection = Connection::open(self.file().context("only an SQLite store is prepared so")?)?;
+        let (workspace, user): (String, String) =
+            connection
+                .query_row("SELECT workspace_id, user_id FROM memberships", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let clock = Clock::system();
+        connection.execute_batch("BEGIN")?;
+        let mut tokens = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (grant, token) = (clock.ordered_id(), posthorn::secret::token());
+            connection.execute(
+                "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at)
+                 VALUES (?1, ?2, ?3, ?4, 'full_access', ?5)",
+                (&grant, &workspace, crate::workload::CLIENT_ID, &user, clock.now()),
+            )?;
+            connection.execute(
+                "INSERT INTO refresh_tokens (hash, grant_id, expires_at) VALUES (?1, ?2, ?3)",
+                (posthorn::secret::hash(&token), &grant, clock.now() + 86_400_000_000),
+            )?;
+            tokens.push(token);
+        }
+        connection.execute_batch("COMMIT")?;
+        Ok(tokens)
+    }
+
+    /// Somebody who can log in, and owns the workspace.
+    pub fn owner(&self) -> anyhow::Result<()> {
+        let mut command = posthorn();
+        command.args(["users", "create", "--email", EMAIL, "--password-stdin"]).args(self.arguments());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        let mut stdin = child.stdin.take().context("a way to tell the password")?;
+        writeln!(stdin, "{PASSWORD}")?;
+        drop(stdin);
+        ensure!(child.wait()?.success(), "no user");
+        Ok(())
     }
 
     fn file(&self) -> Option<PathBuf> {

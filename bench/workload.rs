@@ -1,12 +1,15 @@
 //! What the load generator says: one request, in which numbers and words that
 //! do not repeat are put wherever the template leaves room for them.
 
+use anyhow::Context;
 use base64::Engine;
 use clap::ValueEnum;
 
 /// Room for a number, and for a word.
 const NUMBER: &[u8; 12] = b"~~~~~~~~~~~~";
 const WORD: &[u8; 8] = b"########";
+/// Room for a token of 256 bits.
+const TOKEN: &[u8; 43] = b"???????????????????????????????????????????";
 
 const WORDS: [&[u8; 8]; 16] = [
     b"approved",
@@ -58,7 +61,7 @@ impl Names {
 }
 
 /// The client that every store has from its beginning.
-const CLIENT_ID: &str = "7136aa0b-625c-4c9c-8820-e9784c8eb141";
+pub const CLIENT_ID: &str = "7136aa0b-625c-4c9c-8820-e9784c8eb141";
 
 pub struct Workload {
     template: Vec<u8>,
@@ -67,6 +70,9 @@ pub struct Workload {
     names: Names,
     next: u64,
     pub expected: u16,
+    /// What each connection has to show next, where the last answer tells it.
+    tokens: Vec<String>,
+    token_at: Option<usize>,
 }
 
 impl Workload {
@@ -85,7 +91,8 @@ impl Workload {
         let (numbers, words) = (rooms(NUMBER), rooms(WORD));
         // Where the numbers start differs from run to run, so that a store can be used again.
         let next = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64) << 8;
-        Workload { template, numbers, words, names, next, expected }
+        let token_at = rooms(TOKEN).first().copied();
+        Workload { template, numbers, words, names, next, expected, tokens: Vec::new(), token_at }
     }
 
     /// `POST /events` with a small schema.
@@ -112,8 +119,46 @@ impl Workload {
         Workload::new(request, Names::Random, 302)
     }
 
-    /// The next request, until the one after it is asked for.
-    pub fn request(&mut self) -> &[u8] {
+    /// `GET /events` of an app with an access token.
+    pub fn list_events(access_token: &str) -> Workload {
+        let request = format!(
+            "GET /events HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {access_token}\r\nuser-agent: load\r\n\
+             accept: application/json\r\n\r\n",
+        );
+        Workload::new(request, Names::Random, 200)
+    }
+
+    /// `POST /oauth/token`: every connection is an app that refreshes its own
+    /// access, each time with the token it got the last time.
+    pub fn refresh(tokens: Vec<String>) -> Workload {
+        let body =
+            format!("grant_type=refresh_token&client_id={CLIENT_ID}&refresh_token={}", String::from_utf8_lossy(TOKEN));
+        let request = format!(
+            "POST /oauth/token HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: load\r\naccept: application/json\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        Workload { tokens, ..Workload::new(request, Names::Random, 200) }
+    }
+
+    /// Takes from an answer what the next request of this connection needs. The
+    /// empty handler's answers hold nothing.
+    pub fn learn(&mut self, connection: usize, answer: &[u8]) -> anyhow::Result<()> {
+        const BEFORE: &[u8] = br#""refresh_token":""#;
+        let Some(token) = self.tokens.get_mut(connection) else { return Ok(()) };
+        if let Some(at) = answer.windows(BEFORE.len()).rposition(|part| part == BEFORE) {
+            let start = at + BEFORE.len();
+            let next = answer.get(start..start + TOKEN.len()).context("a whole refresh token")?;
+            *token = std::str::from_utf8(next)?.to_owned();
+        }
+        Ok(())
+    }
+
+    /// The next request of a connection, until another is asked for.
+    pub fn request(&mut self, connection: usize) -> &[u8] {
+        if let (Some(at), Some(token)) = (self.token_at, self.tokens.get(connection)) {
+            self.template[at..at + TOKEN.len()].copy_from_slice(token.as_bytes());
+        }
         self.next += 1;
         let (number, word) = self.names.parts(self.next);
         for at in &self.numbers {

@@ -174,7 +174,7 @@ fn explain_send(missing: Error, input: &Input) -> Error {
     let sent = input.get("event").is_some() && input.get("name").is_none();
     match missing {
         Error::Missing { .. } if sent => Error::Missing {
-            message: "Missing `name` field. To define an event send `name`; to send one, use POST /events/send.".into(),
+            message: "Missing `name` field. This route defines an event by its `name`; the body looks like one that sends it.".into(),
         },
         other => other,
     }

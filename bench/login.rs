@@ -1,0 +1,85 @@
+//! A crowd that logs in, each with a connection of its own.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::store::{EMAIL, PASSWORD};
+
+/// An answer, read to its end.
+pub struct Answer {
+    pub head: String,
+    pub body: String,
+}
+
+/// Sends one request on a connection of its own.
+fn send(server: SocketAddr, request: &str) -> anyhow::Result<Answer> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("a whole answer")?;
+    Ok(Answer { head: head.to_owned(), body: body.to_owned() })
+}
+
+/// Posts a form.
+pub fn post(server: SocketAddr, path: &str, cookie: &str, body: &str) -> anyhow::Result<Answer> {
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\ncookie: {cookie}\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    send(server, &request)
+}
+
+/// People who log in again and again until they are stopped.
+pub struct Crowd {
+    stop: Arc<AtomicBool>,
+    logins: Arc<AtomicU64>,
+    people: Vec<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Crowd {
+    pub fn start(server: SocketAddr, people: usize) -> anyhow::Result<Crowd> {
+        let page =
+            send(server, &format!("GET /dashboard/login HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n"))?;
+        let cookie = between(&page.head, "set-cookie: ", ";").context("a cookie")?.to_owned();
+        let token = between(&page.body, "name=\"token\" value=\"", "\"").context("a form's token")?;
+        let body = format!("token={token}&email={}&password={}", EMAIL.replace('@', "%40"), PASSWORD.replace(' ', "+"));
+        let (stop, logins) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let person = |_| {
+            let (stop, logins, cookie, body) = (stop.clone(), logins.clone(), cookie.clone(), body.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = post(server, "/dashboard/login", &cookie, &body)?;
+                    ensure!(answer.head.starts_with("HTTP/1.1 303"), "a log-in failed: {}", answer.head);
+                    logins.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        };
+        let people = (0..people).map(person).collect();
+        Ok(Crowd { stop, logins, people })
+    }
+
+    /// Ends it, and tells how many log-ins there were.
+    pub fn stop(self) -> anyhow::Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        for person in self.people {
+            person.join().map_err(|_| anyhow::anyhow!("somebody panicked"))??;
+        }
+        Ok(self.logins.load(Ordering::Relaxed))
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let start = text.find(before)? + before.len();
+    let length = text[start..].find(after)?;
+    Some(&text[start..start + length])
+}

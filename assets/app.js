@@ -64,3 +64,8 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   const at = new Date(time.dateTime);
   if (!isNaN(at)) time.title = at.toLocaleString();
 }
+
+// Back from where a decision led: what is kept of this page may have been answered since.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});

@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, LOCATION};
 
 use posthorn::config::Config;
 use posthorn::web::gate::Gate;
-use posthorn::{cli, serve};
+use posthorn::{cli, log, serve};
 
 /// The first argument that turns the benchmark into a server.
 pub const MODE: &str = "serve-empty";
@@ -27,7 +27,7 @@ pub fn serve() -> anyhow::Result<()> {
     let config = Settings::parse_from(std::env::args().skip(1)).config;
     let routes = || Router::new().route("/events", post(created)).route("/oauth/authorize", get(found));
     cli::block_on(async {
-        let _log = cli::start_log(&config);
+        let _log = log::start(&config);
         serve::serve_behind(config, |app| Gate::before(app, routes())).await
     })
 }

@@ -19,6 +19,7 @@ use clap::Parser;
 
 use report::Report;
 use rows::Row;
+use workload::Names;
 
 // As in the product itself: the empty handler must not pay for another one.
 #[global_allocator]
@@ -48,9 +49,9 @@ pub struct Plan {
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     stored: u64,
 
-    /// Give events names in ascending order, which is easier to index
-    #[arg(long)]
-    ascending: bool,
+    /// In which order the names of events come
+    #[arg(long, value_enum, default_value_t = Names::Shops)]
+    names: Names,
 
     /// Print JSON instead of a table
     #[arg(long)]

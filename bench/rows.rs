@@ -53,7 +53,11 @@ impl Row {
                 plan,
                 report,
                 ("POST /events, SQLite, 256 connections", "empty handler", 0.50),
-                || load(plan, Server::empty, &Store::sqlite()?, 256, |_| Ok(Workload::define_event("none"))),
+                || {
+                    load(plan, Server::empty, &Store::sqlite()?, 256, |_| {
+                        Ok(Workload::define_event("none", plan.names))
+                    })
+                },
                 || load(plan, Server::real, &Store::sqlite()?, 256, define_event(plan)),
             ),
             Row::AuthorizeSqlite => compare(
@@ -93,7 +97,7 @@ fn on_postgres(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
 fn on_a_full_store(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let full = Store::sqlite()?;
     full.key()?;
-    full.fill(plan.stored)?;
+    full.fill(plan.stored, plan.names)?;
     let what = format!("POST /events, SQLite, {} events stored", plan.stored);
     compare(
         plan,
@@ -105,7 +109,7 @@ fn on_a_full_store(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
 }
 
 fn define_event(plan: &Plan) -> impl Fn(&Store) -> anyhow::Result<Workload> {
-    |store| Ok(Workload::define_event(&store.key()?).ascending(plan.ascending))
+    |store| Ok(Workload::define_event(&store.key()?, plan.names))
 }
 
 /// Starts a server on a store, loads it, and stops it.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use posthorn::clock::Clock;
 
 use crate::server::posthorn;
-use crate::workload::stamp;
+use crate::workload::Names;
 
 /// Rows that one transaction of the filling holds.
 const PORTION: u64 = 100_000;
@@ -49,7 +49,7 @@ impl Store {
 
     /// Stores so many events past the server, in the order in which they would
     /// have come: pages are as full as use leaves them.
-    pub fn fill(&self, events: u64) -> anyhow::Result<()> {
+    pub fn fill(&self, events: u64, names: Names) -> anyhow::Result<()> {
         let file = self.file().context("only an SQLite store is filled")?;
         let connection = Connection::open(file)?;
         connection.pragma_update(None, "synchronous", "OFF")?;
@@ -64,9 +64,8 @@ impl Store {
                 "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
             for number in start..events.min(start + PORTION) {
-                let name = format!("shop-{}.order.paid", String::from_utf8_lossy(&stamp(number)));
                 let schema = r#"{"amount":"number","paid_at":"date"}"#;
-                insert.execute((&workspace, clock.ordered_id(), name, schema, clock.now()))?;
+                insert.execute((&workspace, clock.ordered_id(), names.name(number), schema, clock.now()))?;
                 clock.advance(1_000_000);
             }
             connection.execute_batch("COMMIT")?;

@@ -1,41 +1,102 @@
-//! What the load generator says: one request, in which a number that never
-//! repeats is stamped wherever the template leaves room for it.
+//! What the load generator says: one request, in which numbers and words that
+//! do not repeat are put wherever the template leaves room for them.
 
 use base64::Engine;
+use clap::ValueEnum;
 
-/// Room for a stamp.
-const ROOM: &[u8; 12] = b"~~~~~~~~~~~~";
+/// Room for a number, and for a word.
+const NUMBER: &[u8; 12] = b"~~~~~~~~~~~~";
+const WORD: &[u8; 8] = b"########";
+
+const WORDS: [&[u8; 8]; 16] = [
+    b"approved",
+    b"archived",
+    b"assigned",
+    b"canceled",
+    b"captured",
+    b"credited",
+    b"disputed",
+    b"expected",
+    b"exported",
+    b"imported",
+    b"invoiced",
+    b"notified",
+    b"received",
+    b"refunded",
+    b"returned",
+    b"reviewed",
+];
+
+/// In which order the names of events come, which is what the index on them
+/// feels.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// A shop defines its sixteen events, then comes another, in no order
+    Shops,
+    /// In no order at all: every row is alone on its page of the index
+    Random,
+    /// One after the other: all rows go to the end of the index
+    Ascending,
+}
+
+impl Names {
+    /// The number and the word of the n-th name. No two names are alike below
+    /// 2^48.
+    fn parts(self, n: u64) -> ([u8; 12], &'static [u8; 8]) {
+        let number = match self {
+            Names::Shops => scattered(n / 16),
+            Names::Random => scattered(n),
+            Names::Ascending => n,
+        };
+        (hexadecimal(number), WORDS[(n % 16) as usize])
+    }
+
+    pub fn name(self, n: u64) -> String {
+        let (number, word) = self.parts(n);
+        format!("shop-{}.order.{}", String::from_utf8_lossy(&number), String::from_utf8_lossy(word))
+    }
+}
 
 /// The client that every store has from its beginning.
 const CLIENT_ID: &str = "7136aa0b-625c-4c9c-8820-e9784c8eb141";
 
 pub struct Workload {
     template: Vec<u8>,
-    rooms: Vec<usize>,
-    pub expected: u16,
+    numbers: Vec<usize>,
+    words: Vec<usize>,
+    names: Names,
     next: u64,
-    ascending: bool,
+    pub expected: u16,
 }
 
 impl Workload {
-    pub fn new(request: String, expected: u16) -> Workload {
+    fn new(request: String, names: Names, expected: u16) -> Workload {
         let template = request.into_bytes();
-        let rooms = (0..template.len()).filter(|at| template[*at..].starts_with(ROOM)).collect();
+        let rooms = |room: &[u8]| {
+            let mut found = Vec::new();
+            let mut at = 0;
+            while at < template.len() {
+                let is_room = template[at..].starts_with(room);
+                found.extend(is_room.then_some(at));
+                at += if is_room { room.len() } else { 1 };
+            }
+            found
+        };
+        let (numbers, words) = (rooms(NUMBER), rooms(WORD));
         // Where the numbers start differs from run to run, so that a store can be used again.
-        let next = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u64);
-        Workload { template, rooms, expected, next, ascending: false }
+        let next = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64) << 8;
+        Workload { template, numbers, words, names, next, expected }
     }
 
-    /// `POST /events` with a small schema. The names come in no order, which is
-    /// the hardest for the index on them.
-    pub fn define_event(key: &str) -> Workload {
-        let body = r#"{"name":"shop-~~~~~~~~~~~~.order.paid","schema":{"amount":"number","paid_at":"date"}}"#;
+    /// `POST /events` with a small schema.
+    pub fn define_event(key: &str, names: Names) -> Workload {
+        let body = r##"{"name":"shop-~~~~~~~~~~~~.order.########","schema":{"amount":"number","paid_at":"date"}}"##;
         let request = format!(
             "POST /events HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
              accept: application/json\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len(),
         );
-        Workload::new(request, 201)
+        Workload::new(request, names, 201)
     }
 
     /// `GET /oauth/authorize` as a browser is sent there.
@@ -48,31 +109,27 @@ impl Workload {
              host: 127.0.0.1\r\nuser-agent: load\r\naccept: text/html,application/xhtml+xml\r\n\
              accept-language: en\r\n\r\n",
         );
-        Workload::new(request, 302)
-    }
-
-    /// With stamps that ascend.
-    pub fn ascending(mut self, ascending: bool) -> Workload {
-        self.ascending = ascending;
-        self
+        Workload::new(request, Names::Random, 302)
     }
 
     /// The next request, until the one after it is asked for.
     pub fn request(&mut self) -> &[u8] {
         self.next += 1;
-        let stamp = if self.ascending { hexadecimal(self.next) } else { stamp(self.next) };
-        for room in &self.rooms {
-            self.template[*room..*room + stamp.len()].copy_from_slice(&stamp);
+        let (number, word) = self.names.parts(self.next);
+        for at in &self.numbers {
+            self.template[*at..*at + number.len()].copy_from_slice(&number);
+        }
+        for at in &self.words {
+            self.template[*at..*at + word.len()].copy_from_slice(word);
         }
         &self.template
     }
 }
 
-/// Twelve hexadecimal digits that no other number below 2^48 gets, in no order.
-pub fn stamp(number: u64) -> [u8; 12] {
+/// Another number for every number below 2^48, in no order.
+fn scattered(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_ffff;
-    let mixed = (mixed ^ (mixed >> 24)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    hexadecimal(mixed)
+    (mixed ^ (mixed >> 24)).wrapping_mul(0xd6e8_feb8_6659_fd93) & 0xffff_ffff_ffff
 }
 
 fn hexadecimal(number: u64) -> [u8; 12] {

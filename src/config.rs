@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use lettre::message::Mailbox;
 
 use crate::db::{Location, Options};
+use crate::mail::relay::Relay;
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
 /// environment; a flag wins.
@@ -43,8 +45,12 @@ pub struct Config {
 
     /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
     #[arg(long, global = true, env = "POSTHORN_SMTP_URL", hide_env_values = true, value_name = "URL")]
-    #[arg(value_parser = smtp_url)]
-    pub smtp_url: Option<String>,
+    pub smtp_url: Option<Relay>,
+
+    /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
+    #[arg(long, global = true, env = "POSTHORN_MAIL_FROM", value_name = "ADDRESS")]
+    #[arg(value_parser = mail_from)]
+    pub mail_from: Option<Mailbox>,
 
     /// What this process does
     #[arg(long, global = true, env = "POSTHORN_ROLE", default_value = "api,worker", value_delimiter = ',')]
@@ -300,12 +306,8 @@ fn operators_secret(given: &str) -> Result<String, String> {
     }
 }
 
-fn smtp_url(given: &str) -> Result<String, String> {
-    let host = given.strip_prefix("smtp://").or_else(|| given.strip_prefix("smtps://"));
-    match host {
-        Some(host) if !host.is_empty() && !host.starts_with(['/', ':', '@']) => Ok(given.to_owned()),
-        _ => Err("allowed is smtp://[user:password@]host[:port] or smtps://…".into()),
-    }
+fn mail_from(given: &str) -> Result<Mailbox, String> {
+    given.parse().map_err(|_| "allowed is an address, or a name and an address: Posthorn <posthorn@example.com>".into())
 }
 
 fn log_filter(given: &str) -> Result<String, String> {

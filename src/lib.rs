@@ -11,6 +11,7 @@ pub mod config;
 pub mod db;
 pub mod error;
 pub mod events;
+pub mod log;
 pub mod mail;
 pub mod oauth;
 pub mod secret;

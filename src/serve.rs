@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
@@ -22,8 +23,8 @@ use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
-use crate::oauth;
 use crate::web::gate::Gate;
+use crate::{mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -52,18 +53,57 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     greet(&app).await?;
     tokio::spawn(do_chores(app.clone()));
 
-    let stop = stop_signal()?;
-    let work = async {
-        let Some(listener) = listener else {
-            stop.await;
-            return Ok(());
-        };
-        let drain = Duration::from_secs(app.config.drain_seconds);
-        answer(listener, Arc::new(gate(app.clone())), stop, drain).await
+    let signal = stop_signal()?;
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(async move {
+        signal.await;
+        stop.send_replace(true);
+    });
+    let running = async {
+        let (answered, ()) =
+            tokio::join!(answer_if_told(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
+        answered
     };
     tokio::select! {
-        done = work => done,
+        answered = running => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
+    }
+}
+
+/// Resolves when it is time to stop.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Answers HTTP until it is time to stop, if that is among this process's roles.
+async fn answer_if_told(
+    app: &App,
+    listener: Option<TcpListener>,
+    gate: impl FnOnce(App) -> Gate,
+    stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
+        stopped(stopping).await;
+        return Ok(());
+    };
+    let drain = Duration::from_secs(app.config.drain_seconds);
+    answer(listener, Arc::new(gate(app.clone())), stopped(stopping), drain).await
+}
+
+/// Does the work that waits in the store until it is time to stop, if that is
+/// among this process's roles.
+async fn work(app: &App, stopping: watch::Receiver<bool>) {
+    if !app.config.role.contains(&Role::Worker) {
+        return;
+    }
+    let worker = mail::worker::run(app.clone(), stopping.clone());
+    let patience = async {
+        stopped(stopping).await;
+        tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
+    };
+    tokio::select! {
+        () = worker => {}
+        () = patience => tracing::warn!("a delivery did not finish in time; it is tried again when its lease is over"),
     }
 }
 

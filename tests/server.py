@@ -208,9 +208,9 @@ class Server:
         assert len(keys) == 1 and keys[0] == keys[0].strip(), f"expected a key alone on its line, got {printed!r}"
         return keys[0]
 
-    def create_user(self, email, password):
-        """Somebody who can log in; the first becomes the owner."""
-        self.command("users", "create", "--email", email, "--password-stdin", typed=f"{password}\n")
+    def create_user(self, email, password, role="owner"):
+        """Somebody who can log in."""
+        self.command("users", "create", "--email", email, "--as", role, "--password-stdin", typed=f"{password}\n")
 
     def create_client(self, *redirect_uris):
         """The id of a newly registered OAuth client that may ask for everything."""

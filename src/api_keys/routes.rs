@@ -30,8 +30,13 @@ pub fn router() -> OpenApiRouter<App> {
 #[schema(as = NewApiKey)]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
-    /// What will use it.
-    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    /// What will use it. One line, and not only spaces.
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
+    )]
+    #[schema(example = "web shop")]
     name: String,
     /// `full_access`: every route; `sending_access`: only those that send mail.
     #[schema(nullable = true, default = "full_access", pattern = "^(full_access|sending_access)$")]
@@ -43,7 +48,13 @@ pub struct Wish {
 #[schema(as = ApiKeyChange)]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
-    #[schema(min_length = 1, max_length = 200, example = "web shop")]
+    /// One line, and not only spaces.
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
+    )]
+    #[schema(example = "web shop")]
     name: String,
 }
 

@@ -61,8 +61,9 @@ impl FromStr for KeyName {
 
     fn from_str(given: &str) -> Result<KeyName, String> {
         let name = given.trim();
-        let fits = (1..=KeyName::LONGEST).contains(&name.chars().count());
-        if !fits || name.chars().any(char::is_control) {
+        // Both are asked of what was given, as the API's description says it.
+        let fits = given.chars().count() <= KeyName::LONGEST && !given.chars().any(char::is_control);
+        if name.is_empty() || !fits {
             return Err(format!("allowed is a name of 1 to {} characters on one line", KeyName::LONGEST));
         }
         Ok(KeyName(name.to_owned()))

@@ -14,4 +14,4 @@ pub mod store;
 pub use caller::{Caller, FullAccess, Need, SendOnly};
 pub use credential::Credentials;
 pub use jwt::{Claims, SigningKey};
-pub use signing::TOKEN_LIFETIME;
+pub use signing::{Signing, TOKEN_LIFETIME};

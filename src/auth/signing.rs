@@ -53,11 +53,20 @@ impl Signing {
         Signing { ring: RwLock::default(), seal: Seal::new(secret) }
     }
 
-    /// Lets a new key sign from now on; what the old ones signed is believed
-    /// until it expires.
-    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<(), DbError> {
-        let key = self.seal.close(&SigningKey::generate());
-        db.commit(store::new_signing_key(&clock.ordered_id(), &key, clock.now())).await.map(drop)
+    /// Lets a new key sign from now on, and tells its id; what the old ones
+    /// signed is believed until it expires. Other processes notice within a
+    /// minute.
+    pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<String, DbError> {
+        let (id, key) = (clock.ordered_id(), self.seal.close(&SigningKey::generate()));
+        db.commit(store::new_signing_key(&id, &key, clock.now())).await?;
+        Ok(id)
+    }
+
+    /// Whether every key in use can be read with this secret. If not, another
+    /// process has another one, and could not read a key that is sealed here.
+    pub async fn fits(&self, db: &Db, clock: &Clock) -> Result<bool, DbError> {
+        let keys = store::signing_keys(db, clock.now() - BELIEVED_AFTER).await?;
+        Ok(keys.iter().all(|row| self.seal.open(&row.private_key).is_some()))
     }
 
     pub async fn sign(&self, db: &Db, clock: &Clock, claims: &Claims) -> Result<String, Error> {
@@ -156,10 +165,9 @@ mod tests {
             let app = store.open(&[], clock.clone()).await;
             let signing = Signing::default();
             let first = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
-            app.db
-                .commit(store::new_signing_key(&clock.ordered_id(), &SigningKey::generate(), NOW))
-                .await
-                .expect("a key");
+            let elsewhere = Signing::default();
+            assert!(elsewhere.fits(&app.db, &clock).await.expect("a look"));
+            elsewhere.rotate(&app.db, &clock).await.expect("a key");
             clock.advance(SIGNS_UNSEEN);
             let second = signing.sign(&app.db, &clock, &claims()).await.expect("a token");
             assert_ne!(jwt::key_id(&first), jwt::key_id(&second));

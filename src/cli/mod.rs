@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use crate::accounts::{self, Workspace, store};
 use crate::clock::Clock;
-use crate::config::{Config, LogFormat};
+use crate::config::Config;
 use crate::db::Db;
-use crate::{app, serve};
+use crate::{app, log, serve};
 
 /// An e-mail platform you run yourself.
 #[derive(Parser, Debug)]
@@ -65,7 +65,7 @@ impl Cli {
     async fn run_command(self) -> anyhow::Result<()> {
         let command = match self.command {
             None | Some(Command::Serve) => {
-                let _log = start_log(&self.config);
+                let _log = log::start(&self.config);
                 return serve::serve(self.config).await;
             }
             Some(Command::Openapi) => {
@@ -86,7 +86,9 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, json).await,
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
+                oauth::rotate_keys(&desk, self.config.secret.as_deref(), json).await
+            }
             Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
@@ -95,20 +97,6 @@ impl Cli {
 /// Runs the process's one task on a thread for every core.
 pub fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(task)
-}
-
-/// One line a request and a word on what goes wrong, on standard error; written
-/// by a thread of its own, so that a slow terminal does not slow the answers.
-pub fn start_log(config: &Config) -> tracing_appender::non_blocking::WorkerGuard {
-    let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
-    let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default().lossy(false).finish(writer);
-    let filter = tracing_subscriber::EnvFilter::new(&config.log);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    match config.log_format {
-        LogFormat::Json => log.json().flatten_event(true).init(),
-        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
-    }
-    guard
 }
 
 /// What a command works with.

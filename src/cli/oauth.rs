@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::doctor::Doctor;
 use super::{Desk, print_json};
-use crate::auth::{SigningKey, store};
+use crate::auth::Signing;
 
 #[derive(Subcommand, Debug)]
 pub enum Oauth {
@@ -19,10 +19,14 @@ pub enum Oauth {
     },
 }
 
-/// Makes a new signing key. Servers that run notice within a minute.
-pub async fn rotate_keys(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let id = desk.clock.ordered_id();
-    desk.db.commit(store::new_signing_key(&id, &SigningKey::generate(), desk.clock.now())).await?;
+/// Makes a new signing key, sealed with the operator's secret if there is one.
+pub async fn rotate_keys(desk: &Desk, secret: Option<&str>, as_json: bool) -> anyhow::Result<()> {
+    let signing = Signing::new(secret);
+    anyhow::ensure!(
+        signing.fits(&desk.db, &desk.clock).await?,
+        "the keys in the store are sealed with another secret; give the server's --secret (POSTHORN_SECRET)",
+    );
+    let id = signing.rotate(&desk.db, &desk.clock).await?;
     if as_json {
         print_json(&json!({ "kid": id }));
     } else {

@@ -1,5 +1,7 @@
 //! SQLite: one thread writes, a few connections read.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
+use smallvec::SmallVec;
 use tokio::sync::{Notify, mpsc};
 
 use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
@@ -85,11 +88,11 @@ impl Readers {
     pub(super) fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let connection = self.idle()?;
         if let Some(guard) = guard
-            && run(&connection, guard).map_err(refusal)?.rows.is_empty()
+            && read(&connection, guard)?.is_empty()
         {
             return Err(DbError::Stale);
         }
-        run(&connection, stmt).map(|effect| effect.rows).map_err(refusal)
+        read(&connection, stmt)
     }
 
     /// A connection that nobody holds, or else the next one's turn.
@@ -114,10 +117,20 @@ impl Readers {
     }
 }
 
+fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    let answer = || {
+        let mut statement = connection.prepare_cached(stmt.sql.sqlite)?;
+        let order = order(&statement);
+        run(&mut statement, &order, &stmt.params)
+    };
+    answer().map(|effect| effect.rows).map_err(refusal)
+}
+
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
 fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
     let _alarm = Alarm(failure);
+    let mut desk = Desk { connection, prepared: HashMap::new() };
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -131,7 +144,7 @@ fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notif
             refuse_all(&mut group, &DbError::Unavailable("the disk failed to flush".into()));
             continue;
         }
-        if let Err(error) = commit_group(connection, &mut group) {
+        if let Err(error) = commit_group(&mut desk, &mut group) {
             if flush_failed(&error) {
                 // After a failed flush nobody knows what the disk holds. Trying
                 // again could acknowledge what is not there.
@@ -164,24 +177,49 @@ fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
     }
 }
 
+/// What the writer works with: its connection, and every statement it has used
+/// so far, known by the address of its text, which nobody has to read again.
+struct Desk<'c> {
+    connection: &'c Connection,
+    prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
+}
+
+impl Desk<'_> {
+    fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
+        let (statement, order) = match self.prepared.entry((sql.as_ptr(), sql.len())) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let statement = self.connection.prepare(sql)?;
+                let order = order(&statement);
+                free.insert((statement, order))
+            }
+        };
+        run(statement, order, params)
+    }
+
+    fn execute(&mut self, sql: &'static str) -> rusqlite::Result<()> {
+        self.run(sql, &[]).map(drop)
+    }
+}
+
 /// Commits a group and answers its jobs. On `Err` nothing was committed and
 /// nobody was answered.
-fn commit_group(connection: &Connection, group: &mut Vec<Job>) -> rusqlite::Result<()> {
-    execute(connection, "BEGIN IMMEDIATE")?;
+fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
+    desk.execute("BEGIN IMMEDIATE")?;
     let guards = guard::distinct(group);
     let mut held = Vec::with_capacity(guards.len());
     for guard in &guards {
-        held.push(!run(connection, guard)?.rows.is_empty());
+        held.push(!desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty());
     }
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     for job in group.iter() {
         results.push(if guard::holds(job, &guards, &held) {
-            run_batch(connection, &job.batch)?
+            run_batch(desk, &job.batch)?
         } else {
             Err(DbError::Stale)
         });
     }
-    execute(connection, "COMMIT")?;
+    desk.execute("COMMIT")?;
     for (job, result) in group.drain(..).zip(results) {
         job.answer(result);
     }
@@ -190,18 +228,18 @@ fn commit_group(connection: &Connection, group: &mut Vec<Job>) -> rusqlite::Resu
 
 /// Runs one batch inside the group's transaction. A batch that fails undoes
 /// itself and is an inner `Err`; the outer one means that the transaction is lost.
-fn run_batch(connection: &Connection, batch: &Batch) -> rusqlite::Result<Committed> {
+fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Committed> {
     let savepoint = batch.needs_savepoint();
     if savepoint {
-        execute(connection, "SAVEPOINT batch")?;
+        desk.execute("SAVEPOINT batch")?;
     }
     let mut effects = Vec::with_capacity(batch.stmts.len());
     let mut failure = None;
     for (statement, stmt) in batch.stmts.iter().enumerate() {
-        match run(connection, stmt) {
+        match desk.run(stmt.sql.sqlite, &stmt.params) {
             Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => effects.push(effect),
             Ok(_) => failure = Some(DbError::Unexpected { statement }),
-            Err(error) if connection.is_autocommit() => return Err(error),
+            Err(error) if desk.connection.is_autocommit() => return Err(error),
             Err(error) => failure = Some(refusal(error)),
         }
         if failure.is_some() {
@@ -210,46 +248,41 @@ fn run_batch(connection: &Connection, batch: &Batch) -> rusqlite::Result<Committ
     }
     if savepoint {
         if failure.is_some() {
-            execute(connection, "ROLLBACK TO batch")?;
+            desk.execute("ROLLBACK TO batch")?;
         }
-        execute(connection, "RELEASE batch")?;
+        desk.execute("RELEASE batch")?;
     }
     Ok(failure.map_or(Ok(effects), Err))
 }
 
-fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
+/// Which parameter belongs to each position of a statement. To SQLite `$3` is a
+/// name, whose position is where it first stands in the text; to us and to
+/// PostgreSQL it is the third parameter.
+type Order = SmallVec<[usize; 8]>;
+
+fn order(statement: &Statement<'_>) -> Order {
+    let number = |position| statement.parameter_name(position).unwrap_or_default().trim_start_matches('$').parse();
+    (1..=statement.parameter_count()).map(|position| number(position).unwrap_or(0)).collect()
 }
 
-fn run(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Effect> {
-    let mut prepared = connection.prepare_cached(stmt.sql.sqlite)?;
-    bind(&mut prepared, &stmt.params)?;
-    let columns = prepared.column_count();
+fn run(statement: &mut Statement<'_>, order: &[usize], params: &[Value]) -> rusqlite::Result<Effect> {
+    for (place, number) in order.iter().enumerate() {
+        let value = number.checked_sub(1).and_then(|index| params.get(index));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(params.len(), *number))?;
+        statement.raw_bind_parameter(place + 1, value)?;
+    }
+    let columns = statement.column_count();
     if columns == 0 {
-        let changed = prepared.raw_execute()? as u64;
+        let changed = statement.raw_execute()? as u64;
         return Ok(Effect { changed, rows: Vec::new() });
     }
     let mut rows = Vec::new();
-    let mut found = prepared.raw_query();
+    let mut found = statement.raw_query();
     while let Some(row) = found.next()? {
         let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
     Ok(Effect { changed: rows.len() as u64, rows })
-}
-
-/// Binds by number. To SQLite `$3` is a name, whose position is where it first
-/// stands in the text; to us and to PostgreSQL it is the third parameter.
-fn bind(prepared: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
-    for position in 1..=prepared.parameter_count() {
-        let name = prepared.parameter_name(position).unwrap_or_default();
-        let number: usize = name.trim_start_matches('$').parse().unwrap_or(0);
-        let Some(value) = number.checked_sub(1).and_then(|index| params.get(index)) else {
-            return Err(rusqlite::Error::InvalidParameterName(name.to_owned()));
-        };
-        prepared.raw_bind_parameter(position, value)?;
-    }
-    Ok(())
 }
 
 impl ToSql for Value {

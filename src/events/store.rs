@@ -78,7 +78,7 @@ impl Stored {
 }
 
 pub fn insert(workspace_id: &str, id: &str, name: &EventName, schema: Option<&Schema>, now: i64) -> Stmt {
-    let schema = schema.map(Schema::to_text);
+    let schema = schema.map(Schema::as_str);
     INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), schema.into(), now.into()])
 }
 
@@ -109,7 +109,7 @@ pub fn by_name(workspace_id: &str, name: &str) -> Stmt {
 }
 
 pub fn set_schema(workspace_id: &str, id: &str, schema: Option<&Schema>, now: i64) -> Stmt {
-    let schema = schema.map(Schema::to_text);
+    let schema = schema.map(Schema::as_str);
     SET_SCHEMA.with([workspace_id.into(), id.into(), schema.into(), now.into()]).expect(1)
 }
 

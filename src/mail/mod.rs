@@ -1,8 +1,14 @@
-//! Messages that the product itself sends to the people who run it. Without a
-//! relay they are captured: kept, readable in the dashboard, and never sent.
+//! Messages that the product itself sends to the people who run it. With a relay
+//! they wait in the store until a worker has delivered them; without one they are
+//! captured: kept, readable in the dashboard, and never sent.
 
 pub mod pages;
+mod postman;
+pub mod relay;
 pub mod store;
+pub mod worker;
+#[cfg(test)]
+mod worker_tests;
 
 use crate::app::App;
 use crate::db::{DbError, Stmt};

@@ -2,6 +2,7 @@
 //! request, finds who sent it, sends it to the right router, and writes the one
 //! line of log and the metrics that a request gets.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use futures_util::FutureExt;
 use http::header::{HOST, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Uri};
+use metrics::{Counter, Histogram};
 use percent_encoding::percent_decode_str;
 use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
@@ -169,11 +171,47 @@ fn record(method: &Method, response: &Response, started: Instant, id: &str, send
         }
         _ => "other",
     };
-    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.as_str().to_owned())];
-    metrics::counter!("posthorn_http_requests_total", &labels).increment(1);
-    metrics::histogram!("posthorn_http_request_seconds", "route" => route.to_owned()).record(elapsed.as_secs_f64());
     let (status, micros) = (status.as_u16(), elapsed.as_micros() as u64);
+    Tally::with(method, route, status, |tally| {
+        tally.requests.increment(1);
+        tally.seconds.record(elapsed.as_secs_f64());
+    });
     tracing::info!(target: "posthorn::request", id, method, route, status, micros, %sender, "request");
+}
+
+/// Where the requests of one kind are counted.
+struct Tally {
+    method: String,
+    route: String,
+    status: u16,
+    requests: Counter,
+    seconds: Histogram,
+}
+
+impl Tally {
+    /// Each thread keeps the tallies that it has used: to look one up among all
+    /// that there are costs more than to count. Routes are few, so the list is short.
+    fn with(method: &str, route: &str, status: u16, count: impl FnOnce(&Tally)) {
+        thread_local! {
+            static KNOWN: RefCell<Vec<Tally>> = const { RefCell::new(Vec::new()) };
+        }
+        KNOWN.with_borrow_mut(|known| {
+            let is_ours = |one: &Tally| one.status == status && one.method == method && one.route == route;
+            let place = known.iter().position(is_ours).unwrap_or_else(|| {
+                known.push(Tally::new(method, route, status));
+                known.len() - 1
+            });
+            count(&known[place]);
+        });
+    }
+
+    fn new(method: &str, route: &str, status: u16) -> Tally {
+        let (method, route) = (method.to_owned(), route.to_owned());
+        let labels = [("method", method.clone()), ("route", route.clone()), ("status", status.to_string())];
+        let requests = metrics::counter!("posthorn_http_requests_total", &labels);
+        let seconds = metrics::histogram!("posthorn_http_request_seconds", "route" => route.clone());
+        Tally { method, route, status, requests, seconds }
+    }
 }
 
 /// Hands the pattern of the route that answered back to the gate.

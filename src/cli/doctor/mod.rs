@@ -11,6 +11,7 @@ mod visit;
 
 use anyhow::bail;
 use clap::Args;
+use serde_json::json;
 
 use super::{print_json, users};
 use crate::accounts::EmailAddress;
@@ -53,7 +54,9 @@ impl Doctor {
         let mut report = Report::new(self.json);
         let client_id = checks::examine(&patient, &mut report).await;
         if self.json {
-            print_json(&report.to_json());
+            let mut found = report.to_json();
+            found["registered_client_id"] = json!(client_id);
+            print_json(&found);
         } else if let Some(id) = client_id {
             println!("\nThe throwaway client stays registered; `posthorn clients delete {id}` removes it.");
         }

@@ -21,9 +21,6 @@ pub struct Endpoints {
     pub registration: Option<String>,
 }
 
-/// Where a form goes, and its hidden fields.
-type Form = (String, Vec<(String, String)>);
-
 pub struct Visit {
     pub browser: Browser,
     pub endpoints: Endpoints,
@@ -33,7 +30,12 @@ pub struct Visit {
     /// Every refresh token that came, to be given back in the end.
     received: Mutex<Vec<String>>,
     /// The form that ends the session.
-    sign_out: Mutex<Option<Form>>,
+    sign_out: Mutex<Option<SignOut>>,
+}
+
+struct SignOut {
+    url: String,
+    form: Vec<(String, String)>,
 }
 
 /// A consent page, and what was sent with the request that led to it.
@@ -117,7 +119,7 @@ impl Visit {
         if let Some(form) = page.forms.iter().find(|form| form.action.ends_with("/logout"))
             && let Ok(mut sign_out) = self.sign_out.lock()
         {
-            *sign_out = Some((resolve(&pending.url, &form.action), form.filled.clone()));
+            *sign_out = Some(SignOut { url: resolve(&pending.url, &form.action), form: form.filled.clone() });
         }
         let form = page.form_with("decision", "approve");
         let form = form.ok_or_else(|| format!("{} without the button Approve", answer.in_short()))?;
@@ -205,7 +207,7 @@ impl Visit {
             self.revoke(&token).await?;
         }
         let sign_out = self.sign_out.lock().ok().and_then(|mut form| form.take());
-        if let Some((url, form)) = sign_out {
+        if let Some(SignOut { url, form }) = sign_out {
             let answer = self.browser.post(&url, &form).await?;
             answer.redirect().ok_or_else(|| format!("{} from signing out", answer.in_short()))?;
         }

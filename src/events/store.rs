@@ -4,6 +4,26 @@ use super::event::{EventName, Schema};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
+/// A page for people, with a word on which definitions are in force: none newer
+/// has their name. Left to itself, SQLite would walk through all newer events to
+/// tell.
+macro_rules! in_force {
+    ($hint:literal, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
+                    CASE WHEN EXISTS (SELECT 1 FROM events n",
+            $hint,
+            "   WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
+                  AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
+             FROM events e WHERE e.workspace_id = $1 AND e.id ",
+            $side,
+            " $2 ORDER BY e.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
 statements! {
     INSERT = Sql::both(
         "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES ($1, $2, $3, $4, $5)");
@@ -26,19 +46,8 @@ statements! {
         "SELECT id, name, schema, created_at, updated_at FROM events
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2
          ORDER BY id DESC LIMIT 1");
-    /// As a page for people shows them: with a word on which are in force.
-    OLDER_IN_FORCE = Sql::both(
-        "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
-                CASE WHEN EXISTS (SELECT 1 FROM events n
-                    WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
-                      AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
-         FROM events e WHERE e.workspace_id = $1 AND e.id < $2 ORDER BY e.id DESC LIMIT $3");
-    NEWER_IN_FORCE = Sql::both(
-        "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
-                CASE WHEN EXISTS (SELECT 1 FROM events n
-                    WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
-                      AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
-         FROM events e WHERE e.workspace_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3");
+    OLDER_IN_FORCE = Sql::each(in_force!(" INDEXED BY events_by_name", "<", " DESC"), in_force!("", "<", " DESC"));
+    NEWER_IN_FORCE = Sql::each(in_force!(" INDEXED BY events_by_name", ">", ""), in_force!("", ">", ""));
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");

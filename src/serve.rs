@@ -32,6 +32,9 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// How often the small chores are done.
 const CHORES: Duration = Duration::from_secs(5);
 
+/// Every so many times the larger ones are done too: once an hour.
+const RARELY: u64 = 720;
+
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
@@ -246,7 +249,7 @@ fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &Gra
 async fn do_chores(app: App) {
     let mut ticks = tokio::time::interval(CHORES);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for tick in 0_u64.. {
         ticks.tick().await;
         app.metrics.run_upkeep();
         app.limits.sweep(app.clock.now());
@@ -258,6 +261,11 @@ async fn do_chores(app: App) {
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");
+        }
+        if tick % RARELY == 0
+            && let Err(error) = oauth::sweep_clients(&app.db, &app.clock).await
+        {
+            tracing::warn!(%error, "clients that came to nothing could not be deleted");
         }
     }
 }

@@ -31,20 +31,19 @@ pub struct Store {
 }
 
 impl Store {
-    /// One of SQLite and, where `./test` provides a PostgreSQL, one of that.
+    /// One of SQLite and one of the PostgreSQL that `./test` provides.
     pub async fn each() -> Vec<Store> {
         let folder = TempDir::new().expect("a temporary folder");
         let mut all = vec![Store {
             url: format!("sqlite:{}", folder.path().join("posthorn.db").display()),
             folder: Some(folder),
         }];
-        if let Ok(admin) = std::env::var("POSTHORN_TEST_POSTGRES") {
-            let name = format!("inside_{}", crate::secret::letters(16).to_lowercase());
-            administer(&admin, &format!("CREATE DATABASE {name}")).await;
-            let (address, query) = admin.split_once('?').unwrap_or((&admin, ""));
-            let server = address.rsplit_once('/').expect("an address with a database").0;
-            all.push(Store { url: format!("{server}/{name}?{query}"), folder: None });
-        }
+        let admin = std::env::var("POSTHORN_TEST_POSTGRES").expect("run ./test: it provides a PostgreSQL");
+        let name = format!("inside_{}", crate::secret::letters(16).to_lowercase());
+        administer(&admin, &format!("CREATE DATABASE {name}")).await;
+        let (address, query) = admin.split_once('?').unwrap_or((&admin, ""));
+        let server = address.rsplit_once('/').expect("an address with a database").0;
+        all.push(Store { url: format!("{server}/{name}?{query}"), folder: None });
         all
     }
 

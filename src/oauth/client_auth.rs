@@ -162,7 +162,7 @@ async fn prove_shown(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<
     if !id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return Err(unproved());
     }
-    let known = app.clients.find(&app.db, id).await?.ok_or_else(unproved)?;
+    let known = app.clients.current(&app.db, id).await?.ok_or_else(unproved)?;
     if known.client.disabled || !is_proved(&known, with_basic, secret) {
         return Err(unproved());
     }

@@ -7,6 +7,7 @@ use quick_cache::sync::Cache;
 
 use super::client::Client;
 use super::store;
+use crate::auth::store::access_is;
 use crate::db::{Db, DbError};
 
 pub struct Known {
@@ -31,6 +32,17 @@ impl Clients {
             Some(known) => Ok(Some(known)),
             None => self.load(db, id).await,
         }
+    }
+
+    /// The client as it is now, for those who act on it without a commit that
+    /// would notice a change.
+    pub async fn current(&self, db: &Db, id: &str) -> Result<Option<Arc<Known>>, DbError> {
+        if let Some(known) = self.known.get(id)
+            && !db.read(access_is(known.revision)).await?.is_empty()
+        {
+            return Ok(Some(known));
+        }
+        self.load(db, id).await
     }
 
     /// Reads a client from the store, whatever the cache says.

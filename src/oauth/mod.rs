@@ -99,7 +99,7 @@ fn preflighted(route: UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
 }
 
 /// Deletes the requests that nobody decided in time, a bounded number at once;
-/// then codes and tokens that have expired, and clients that came to nothing.
+/// then codes and tokens that have expired.
 pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
     let now = clock.now();
     let mut full = true;
@@ -107,7 +107,13 @@ pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
         let swept = db.commit(store::sweep_requests(now)).await?;
         full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
     }
-    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await?;
+    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await.map(drop)
+}
+
+/// Deletes the clients that strangers registered and nobody ever approved. Looks
+/// at every client, so it is done now and then only.
+pub async fn sweep_clients(db: &Db, clock: &Clock) -> Result<(), DbError> {
+    let now = clock.now();
     let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
     if clients.first().is_some_and(|effect| effect.changed > 0) {
         db.commit(crate::auth::store::raise_access()).await?;

@@ -1,7 +1,8 @@
 //! Approve and Deny: by whom, of what, and once.
 
 use posthorn::accounts::Role;
-use posthorn::clock::MINUTE;
+use posthorn::clock::{HOUR, MINUTE};
+use posthorn::oauth;
 
 use crate::flow::{REDIRECT, app_named, form_token};
 use crate::harness::{TestApp, on_both};
@@ -131,5 +132,24 @@ on_both! {
         app.delete_client(&client).await;
         let answer = app.send_form(&page, &owner, &format!("{APPROVE}&token={token}")).await;
         assert_eq!((answer.status, answer.header("location")), (404, None));
+    }
+
+    async fn case_378_clients_that_came_to_nothing_are_forgotten(app: TestApp) {
+        let owner = app.owner().await;
+        let register = async || {
+            let answer = app.post("/oauth/register").json(app_named("Stranger")).send().await.json();
+            crate::flow::text(&answer, "client_id").to_owned()
+        };
+        let (idle, used, fresh) = (register().await, register().await, app.client(app_named("Operator's")).await);
+        app.tokens(&used, &owner).await;
+        app.ask(&idle, "").await;
+        app.clock.advance(8 * 24 * HOUR);
+        oauth::sweep(&app.app.db, &app.clock).await.expect("swept");
+        oauth::sweep_clients(&app.app.db, &app.clock).await.expect("swept");
+        let ids = app.store.rows("SELECT id FROM oauth_clients WHERE origin <> 'built_in' ORDER BY id").await;
+        let ids: Vec<&str> = ids.iter().map(|row| row[0].as_deref().expect("an id")).collect();
+        assert_eq!(ids, [used.as_str(), fresh.as_str()]);
+        let answer = app.get(format!("/oauth/authorize?client_id={idle}&redirect_uri=x")).send().await;
+        answer.oauth_refused(400, "invalid_client");
     }
 }

@@ -280,7 +280,7 @@ on_both! {
                 if !secured || SEND_ONLY.contains(&path.as_str()) {
                     continue;
                 }
-                let target = path.replace(|char| char == '{' || char == '}', "");
+                let target = path.replace(['{', '}'], "");
                 let ask = |secret: Option<&str>| {
                     let request = app.request(&method.to_uppercase(), &target);
                     secret.map_or(app.request(&method.to_uppercase(), &target), |secret| request.key(secret)).send()

@@ -13,6 +13,8 @@ const STEPS: &[(&str, &str)] = &[
     ("0003_events", include_str!("../../migrations/0003_events.sql")),
     ("0004_mail", include_str!("../../migrations/0004_mail.sql")),
     ("0005_client_documents", include_str!("../../migrations/0005_client_documents.sql")),
+    ("0006_contacts", include_str!("../../migrations/0006_contacts.sql")),
+    ("0007_automations", include_str!("../../migrations/0007_automations.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

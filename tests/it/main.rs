@@ -5,12 +5,14 @@
 
 mod asking;
 mod binary;
+mod graphs;
 mod harness;
 mod store;
 
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automations;
 mod cli;
 mod consent;
 mod credentials;

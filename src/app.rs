@@ -164,6 +164,7 @@ fn api() -> (Router<App>, OpenApi) {
         .merge(api_keys::routes::router())
         .merge(events::routes::router())
         .merge(automations::routes::router())
+        .merge(automations::runs::routes::router())
         .merge(oauth::routes())
         .merge(system::routes())
         .split_for_parts()
@@ -198,6 +199,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::runs::store::ALL,
         automations::store::ALL,
         events::store::ALL,
         mail::store::ALL,

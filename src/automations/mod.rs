@@ -17,6 +17,7 @@ pub mod graph;
 pub mod routes;
 pub mod rule;
 pub mod run;
+pub mod runs;
 mod shapes;
 pub mod step;
 pub mod store;

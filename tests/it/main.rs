@@ -27,6 +27,7 @@ mod isolation;
 mod limits;
 mod migrations;
 mod register;
+mod runs;
 mod setup;
 mod tokens;
 mod wire;

@@ -19,7 +19,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, api_keys, auth, events, mail, oauth};
+use crate::{accounts, api_keys, auth, automations, events, mail, oauth};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -163,6 +163,8 @@ fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
         .merge(api_keys::routes::router())
         .merge(events::routes::router())
+        .merge(automations::routes::router())
+        .merge(automations::runs::routes::router())
         .merge(oauth::routes())
         .merge(system::routes())
         .split_for_parts()
@@ -197,6 +199,8 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::runs::store::ALL,
+        automations::store::ALL,
         events::store::ALL,
         mail::store::ALL,
         oauth::grant::ALL,

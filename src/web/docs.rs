@@ -26,6 +26,8 @@ use crate::oauth::OAuthError;
     tags(
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),
+        (name = "Automations", description = "What happens to a contact when an event occurs: steps, and connections \
+            that lead from one to the next."),
         (name = "API keys", description = "Keys that programs show to act for the workspace."),
         (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
             without seeing a key or a password."),

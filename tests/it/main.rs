@@ -5,12 +5,14 @@
 
 mod asking;
 mod binary;
+mod graphs;
 mod harness;
 mod store;
 
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automations;
 mod cli;
 mod consent;
 mod credentials;
@@ -25,6 +27,7 @@ mod isolation;
 mod limits;
 mod migrations;
 mod register;
+mod runs;
 mod setup;
 mod tokens;
 mod wire;

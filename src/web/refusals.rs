@@ -24,6 +24,9 @@ pub struct OfPath;
 /// Of every route with parameters in its query.
 pub struct OfQuery;
 
+/// Of every route that makes something of which there can be only one.
+pub struct OfDuplicate;
+
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 impl IntoResponses for OfCaller {
@@ -72,6 +75,13 @@ impl IntoResponses for OfQuery {
     fn responses() -> Responses {
         let message = "The `limit` parameter must be a whole number from 1 to 100.".into();
         described([("A parameter breaks a rule; the message names it.", vec![Error::InvalidParameter { message }])])
+    }
+}
+
+impl IntoResponses for OfDuplicate {
+    fn responses() -> Responses {
+        let message = "A contact with this address exists already.".into();
+        described([("There is one like it already; the message says which.", vec![Error::Conflict { message }])])
     }
 }
 

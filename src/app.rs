@@ -181,6 +181,8 @@ fn pages() -> Router<App> {
     accounts::pages()
         .merge(api_keys::pages::router())
         .merge(events::pages::router())
+        .merge(automations::pages::router())
+        .merge(automations::runs::pages::router())
         .merge(mail::pages::router())
         .merge(oauth::pages())
         .merge(assets::router())

@@ -43,6 +43,7 @@ pub fn places(current: &str) -> Vec<Place> {
     vec![
         place("/", "home", "Overview"),
         place("/events", "event", "Events"),
+        place("/automations", "branch", "Automations"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
         place("/messages", "mail", "Messages"),

@@ -185,6 +185,8 @@ fn pages() -> Router<App> {
         .merge(api_keys::pages::router())
         .merge(contacts::pages::router())
         .merge(events::pages::router())
+        .merge(automations::pages::router())
+        .merge(automations::runs::pages::router())
         .merge(mail::pages::router())
         .merge(oauth::pages())
         .merge(assets::router())

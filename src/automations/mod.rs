@@ -14,6 +14,8 @@
 pub mod automation;
 pub mod duration;
 pub mod graph;
+pub mod pages;
+pub mod picture;
 pub mod routes;
 pub mod rule;
 pub mod run;

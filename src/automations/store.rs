@@ -5,6 +5,24 @@ use super::graph::Graph;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
+/// A page of automations. Its last two parameters are both statuses, or one of
+/// them twice.
+macro_rules! listed {
+    ($more:literal, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at),
+                    v.event_name",
+            $more,
+            " FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.id ",
+            $side,
+            " $2 AND a.deleted_at IS NULL AND a.status IN ($4, $5) ORDER BY a.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
 statements! {
     INSERT = Sql::both(
         "INSERT INTO automations
@@ -13,17 +31,14 @@ statements! {
     INSERT_VERSION = Sql::both(
         "INSERT INTO automation_versions (automation_id, version, event_name, steps, connections, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)");
-    /// Both statuses, or one of them twice.
-    OLDER = Sql::both(
-        "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name
-         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
-         WHERE a.workspace_id = $1 AND a.id < $2 AND a.deleted_at IS NULL AND a.status IN ($4, $5)
-         ORDER BY a.id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name
-         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
-         WHERE a.workspace_id = $1 AND a.id > $2 AND a.deleted_at IS NULL AND a.status IN ($4, $5)
-         ORDER BY a.id LIMIT $3");
+    OLDER = Sql::both(listed!("", "<", " DESC"));
+    NEWER = Sql::both(listed!("", ">", ""));
+    OLDER_COUNTED = Sql::both(listed!(
+        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
+        "<", " DESC"));
+    NEWER_COUNTED = Sql::both(listed!(
+        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
+        ">", ""));
     BY_ID = Sql::both(
         "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
                 a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
@@ -198,6 +213,15 @@ pub fn page(workspace_id: &str, page: &Page, status: Option<Status>) -> Stmt {
     let (upwards, from, rows) = page.bounds();
     let sql = if upwards { NEWER } else { OLDER };
     let [one, other] = status.map_or(Status::ALL, |status| [status, status]).map(Status::as_str);
+    sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
+}
+
+/// As [`page`] of all, each row followed by how many runs it has had, counted
+/// to a bound.
+pub fn page_counted(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_COUNTED } else { OLDER_COUNTED };
+    let [one, other] = Status::ALL.map(Status::as_str);
     sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
 }
 

@@ -12,6 +12,7 @@ mod store;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automation_pages;
 mod automations;
 mod cli;
 mod consent;

@@ -13,7 +13,7 @@ const SEGMENT: &str = "01890000-0000-7000-8000-0000000000f0";
 
 /// An automation that branches: a condition, a wait behind its met side, a
 /// delay behind the other.
-fn branching() -> (Value, Value) {
+pub fn branching() -> (Value, Value) {
     let condition = json!({"key": "c", "type": "condition",
         "config": {"type": "rule", "field": "event.plan", "operator": "eq", "value": "pro"}});
     let wait = json!({"key": "w", "type": "wait_for_event", "config": {"event_name": "paid", "timeout": "1 day"}});
@@ -28,20 +28,21 @@ fn branching() -> (Value, Value) {
 }
 
 /// One that fails at once, because there is no such segment.
-fn failing() -> (Value, Value) {
+pub fn failing() -> (Value, Value) {
     let step = json!({"key": "s", "type": "add_to_segment", "config": {"segment_id": SEGMENT}});
     (json!([trigger(), step]), json!([link("start", "s")]))
 }
 
-struct Scene {
-    app: TestApp,
-    key: String,
-    automation: String,
+/// An automation whose runs are put into the store.
+pub struct Scene {
+    pub app: TestApp,
+    pub key: String,
+    pub automation: String,
     graph: Graph,
 }
 
 impl Scene {
-    async fn new(app: TestApp, (steps, connections): (Value, Value)) -> Scene {
+    pub async fn new(app: TestApp, (steps, connections): (Value, Value)) -> Scene {
         let key = app.full_key().await;
         let graph = Graph::parse(&steps, &connections).expect("a graph");
         let body = json!({"name": "a", "steps": steps, "connections": connections});
@@ -50,7 +51,7 @@ impl Scene {
     }
 
     /// A run that went as far as it could with this payload, in the store.
-    async fn run(&self, payload: Value) -> String {
+    pub async fn run(&self, payload: Value) -> String {
         let mut run = Run::start(self.app.clock.ordered_id(), &self.graph);
         let mut world = World {
             now: NOW,
@@ -93,7 +94,7 @@ impl Scene {
         format!("/automations/{}/runs/{run}", self.automation)
     }
 
-    async fn read(&self, run: &str) -> Value {
+    pub async fn read(&self, run: &str) -> Value {
         let answer = self.app.get(self.path(run)).key(&self.key).send().await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()

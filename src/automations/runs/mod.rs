@@ -7,6 +7,7 @@
 //! | `POST /automations/{id}/runs/{run_id}/cancel` | end one that is in flight |
 //! | `POST /automations/{id}/runs/{run_id}/retry` | go on where one failed |
 
+pub mod pages;
 pub mod record;
 pub mod routes;
 mod shapes;

@@ -24,16 +24,16 @@ use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
 
 /// How often a change is tried that a worker got ahead of.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(read)).routes(routes!(cancel)).routes(routes!(retry))
 }
 
 /// The ids in the path of a run.
-struct RunId {
-    automation: String,
-    run: String,
+pub struct RunId {
+    pub automation: String,
+    pub run: String,
 }
 
 impl FromRequestParts<App> for RunId {

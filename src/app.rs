@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Notify;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::auth::Credentials;
 use crate::auth::password::Hasher;
+use crate::automations::triggers::Triggers;
 use crate::clock::Clock;
 use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
+use crate::events::Definitions;
 use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
-use crate::web::{assets, docs, gate, system};
+use crate::web::{assets, docs, gate, idempotency, system};
 use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments};
 
 /// Everything a handler can reach. Clones share it.
@@ -33,6 +36,10 @@ pub struct Parts {
     pub credentials: Credentials,
     pub clients: Clients,
     pub documents: Documents,
+    pub definitions: Definitions,
+    pub triggers: Triggers,
+    /// Rings when there is work that a worker need not wait for.
+    work: Notify,
     pub hasher: Hasher,
     pub limits: Limits,
     pub metrics: PrometheusHandle,
@@ -118,10 +125,25 @@ impl App {
             credentials,
             clients: Clients::default(),
             documents: Documents::default(),
+            definitions: Definitions::default(),
+            triggers: Triggers::default(),
+            work: Notify::new(),
             hasher: Hasher::default(),
             limits,
             metrics,
         }))
+    }
+
+    /// Tells this process's workers that something is due, if it is.
+    pub fn wake_workers_if(&self, is_due: bool) {
+        if is_due {
+            self.work.notify_one();
+        }
+    }
+
+    /// Resolves when somebody said that something is due.
+    pub async fn work_waits(&self) {
+        self.work.notified().await;
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -166,6 +188,7 @@ fn api() -> (Router<App>, OpenApi) {
         .merge(segments::routes::router())
         .merge(segments::audiences::router())
         .merge(events::routes::router())
+        .merge(events::occurrences::routes::router())
         .merge(automations::routes::router())
         .merge(automations::runs::routes::router())
         .merge(oauth::routes())
@@ -205,6 +228,12 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::engine::store::ALL,
+        automations::entry::ALL,
+        automations::triggers::ALL,
+        contacts::arrival::ALL,
+        events::occurrences::store::ALL,
+        idempotency::ALL,
         automations::runs::store::ALL,
         automations::store::ALL,
         contacts::properties_store::ALL,

@@ -52,6 +52,10 @@ pub struct Config {
     #[arg(value_parser = mail_from)]
     pub mail_from: Option<Mailbox>,
 
+    /// Let webhook steps call addresses that are not on the public internet
+    #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
+    pub private_webhooks: bool,
+
     /// What this process does
     #[arg(long, global = true, env = "POSTHORN_ROLE", default_value = "api,worker", value_delimiter = ',')]
     pub role: Vec<Role>,

@@ -64,6 +64,10 @@ pub enum Error {
     Conflict {
         message: String,
     },
+    /// A key of idempotency that is not one.
+    InvalidIdempotencyKey,
+    /// A key of idempotency that was used with another body.
+    IdempotencyConflict,
     RateLimited {
         retry_after: u64,
     },
@@ -95,6 +99,17 @@ impl Error {
         Error::NotFound { message: Cow::Borrowed(what) }
     }
 
+    /// The same error with a word on which of many things it is about.
+    pub fn about(self, place: &str) -> Error {
+        let placed = |message: String| format!("{place}{message}");
+        match self {
+            Error::Invalid { message } => Error::Invalid { message: placed(message) },
+            Error::Missing { message } => Error::Missing { message: placed(message) },
+            Error::NotFound { message } => Error::NotFound { message: placed(message.into_owned()).into() },
+            other => other,
+        }
+    }
+
     pub fn status(&self) -> StatusCode {
         self.parts().0
     }
@@ -123,6 +138,8 @@ impl Error {
             Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Error::Conflict { .. } => (S::CONFLICT, "validation_error"),
+            Error::InvalidIdempotencyKey => (S::BAD_REQUEST, "invalid_idempotency_key"),
+            Error::IdempotencyConflict => (S::CONFLICT, "invalid_idempotent_request"),
             Error::RateLimited { .. } => (S::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
             Error::Unavailable => (S::SERVICE_UNAVAILABLE, "service_unavailable"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, "application_error"),
@@ -157,6 +174,13 @@ impl Error {
             }
             Error::MethodNotAllowed => {
                 "This method is not allowed here. The header `Allow` lists those that are.".into()
+            }
+            Error::InvalidIdempotencyKey => {
+                "The header `Idempotency-Key` must hold one key of 1 to 256 printable characters.".into()
+            }
+            Error::IdempotencyConflict => {
+                "This `Idempotency-Key` was used with another body within 24 hours. Use a new key for a new request."
+                    .into()
             }
             Error::RateLimited { retry_after } => {
                 format!("Too many requests. Try again in {retry_after} seconds.").into()

@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location};
 use crate::web::gate::Gate;
-use crate::{mail, oauth};
+use crate::web::idempotency;
+use crate::{automations, mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -99,14 +100,16 @@ async fn work(app: &App, stopping: watch::Receiver<bool>) {
     if !app.config.role.contains(&Role::Worker) {
         return;
     }
-    let worker = mail::worker::run(app.clone(), stopping.clone());
+    let mail = mail::worker::run(app.clone(), stopping.clone());
+    let runs = automations::engine::run(app.clone(), stopping.clone());
+    let worker = async { tokio::join!(mail, runs) };
     let patience = async {
         stopped(stopping).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        () = worker => {}
-        () = patience => tracing::warn!("a delivery did not finish in time; it is tried again when its lease is over"),
+        _ = worker => {}
+        () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
 
@@ -261,6 +264,12 @@ async fn do_chores(app: App) {
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");
+        }
+        if let Err(error) = app.db.commit(idempotency::sweep(app.clock.now())).await {
+            tracing::warn!(%error, "old keys of idempotency could not be deleted");
+        }
+        if let Err(error) = automations::engine::sweep(&app).await {
+            tracing::warn!(%error, "what is left of deleted automations could not be deleted");
         }
         if tick % RARELY == 0
             && let Err(error) = oauth::sweep_clients(&app.db, &app.clock).await

@@ -81,14 +81,29 @@ impl<N: Need> Caller<N> {
     /// As [`Caller::commit`], for a batch whose refusal by the store has a
     /// meaning to the handler.
     pub async fn try_commit(&self, batch: impl Fn() -> Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let mut revision = self.known.revision;
+        let mut revision = self.revision();
         for _ in 0..ATTEMPTS {
-            match self.app.db.commit(batch().when(store::access_is(revision))).await {
-                Err(DbError::Stale) => revision = self.look_up_anew().await?,
+            match self.commit_under(&mut revision, batch()).await? {
+                Err(DbError::Stale) => {}
                 settled => return Ok(settled),
             }
         }
         Err(Error::Unavailable)
+    }
+
+    /// The revision that the credential was read under.
+    pub fn revision(&self) -> i64 {
+        self.known.revision
+    }
+
+    /// Commits a batch once, if the credential still stands. Where the batch was
+    /// stale, for this or another reason, `revision` is today's afterwards.
+    pub async fn commit_under(&self, revision: &mut i64, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        let settled = self.app.db.commit(batch.when(store::access_is(*revision))).await;
+        if let Err(DbError::Stale) = settled {
+            *revision = self.look_up_anew().await?;
+        }
+        Ok(settled)
     }
 
     pub async fn read(&self, stmt: impl Fn() -> Stmt) -> Result<Vec<Row>, Error> {

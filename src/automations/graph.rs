@@ -70,6 +70,12 @@ impl Graph {
         Graph::assemble(steps, links)
     }
 
+    /// A graph that was judged before, from the two texts that the store keeps.
+    pub fn stored(steps: &str, connections: &str) -> Option<Graph> {
+        let (steps, connections) = (serde_json::from_str(steps).ok()?, serde_json::from_str(connections).ok()?);
+        Graph::parse(&steps, &connections).ok()
+    }
+
     fn assemble(steps: Vec<Step>, connections: Vec<(usize, Exit, usize)>) -> Result<Graph, Vec<Finding>> {
         let mut findings = Vec::new();
         let triggers: Vec<usize> =
@@ -126,6 +132,14 @@ impl Graph {
     pub fn waited_names(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().filter_map(|step| match &step.action {
             Action::WaitForEvent { event_name, .. } => Some(event_name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The segments that runs of this graph may add to.
+    pub fn segment_ids(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            Action::AddToSegment { segment_id } => Some(segment_id.as_str()),
             _ => None,
         })
     }

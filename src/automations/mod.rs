@@ -13,6 +13,8 @@
 
 pub mod automation;
 pub mod duration;
+pub mod engine;
+pub mod entry;
 pub mod graph;
 pub mod pages;
 pub mod picture;
@@ -23,4 +25,5 @@ pub mod runs;
 mod shapes;
 pub mod step;
 pub mod store;
+pub mod triggers;
 pub mod values;

@@ -2,6 +2,8 @@
 //! the world at a moment, [`Run::advance`] says what the run becomes and what
 //! has to happen for it. Whoever commits both together cannot do either twice.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -9,9 +11,14 @@ use super::graph::Graph;
 use super::step::{Action, Exit, Step};
 use super::values::{Values, resolve};
 use crate::clock::{MINUTE, SECOND};
+use crate::contacts::contact::Changes;
+use crate::web::input::Input;
 
 /// How often a call to the outside is tried.
 const MOST_CALLS: u32 = 6;
+
+/// How often a step that fails is taken before its run has failed.
+const MOST_FAILURES: u32 = 5;
 
 /// Where a run is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,15 +90,27 @@ pub struct Run {
     /// Payloads of events that were waited for, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub waited: Map<String, Value>,
-    /// The last occurrence of each name that a wait was ended by: it ends no other.
+    /// The place of the last occurrence of each name that a wait was ended by: it ends no other.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub consumed: Map<String, Value>,
+    /// How often the step it stands before has failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// It goes on no sooner than this, after a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<i64>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// An occurrence for the run's contact since the run started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
     pub id: String,
+    /// Its place in what happened to the contact.
+    pub seq: i64,
     pub name: String,
     pub payload: Value,
     pub at: i64,
@@ -110,8 +129,8 @@ pub struct World<'a> {
     pub heard: &'a [Heard],
     /// The event that ends the run wherever it is.
     pub exit_on: Option<&'a str>,
-    /// Whether a segment exists.
-    pub segments: &'a dyn Fn(&str) -> bool,
+    /// The segments that exist, of those that the graph names.
+    pub segments: &'a HashSet<String>,
 }
 
 /// What has to happen, in the same commit as the run's new state.
@@ -146,7 +165,26 @@ impl Run {
     pub fn start(id: String, graph: &Graph) -> Run {
         let step = graph.step(graph.trigger()).map_or(String::new(), |step| step.key.clone());
         let position = Position::Ready { step };
-        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new() }
+        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new(), failures: 0, not_before: None }
+    }
+
+    /// A run at its first timer, if that comes before anything that concerns
+    /// the contact; else right behind its trigger.
+    pub fn begun(id: String, graph: &Graph, now: i64) -> Run {
+        let mut run = Run::start(id, graph);
+        let next = graph.next(graph.trigger(), Exit::Default).and_then(|at| graph.step(at));
+        let Some((trigger, next)) = graph.step(graph.trigger()).zip(next) else { return run };
+        run.pass(graph, &trigger.key, now, None);
+        match &next.action {
+            Action::Delay { duration } if duration.micros() > 0 => run.sleep(&next.key, now, duration.micros()),
+            _ => {}
+        }
+        run
+    }
+
+    /// As the store keeps it.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     pub fn ending(&self) -> Option<Ending> {
@@ -159,13 +197,14 @@ impl Run {
     /// When the run wants to go on by itself; `None` when it has ended or waits
     /// for an event alone.
     pub fn due_at(&self, now: i64) -> Option<i64> {
-        match self.position {
+        let due = match self.position {
             Position::Ready { .. } => Some(now),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
             Position::Ended { .. } => None,
-        }
+        };
+        due.map(|due| due.max(self.not_before.unwrap_or(due)))
     }
 
     /// The event that the run waits for.
@@ -179,6 +218,7 @@ impl Run {
 
     /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
     pub fn advance(&mut self, graph: &Graph, world: &mut World<'_>) -> Vec<Effect> {
+        (self.failures, self.not_before) = (0, None);
         let mut effects = Vec::new();
         loop {
             if self.ending().is_none() && self.hears_the_end(world) {
@@ -264,6 +304,23 @@ impl Run {
         self.fail(&step, now, reason);
     }
 
+    /// Notes that the step the run stands before failed for a reason that may
+    /// pass. After some tries the run has failed.
+    pub fn stumble(&mut self, now: i64, reason: &str) {
+        self.failures += 1;
+        if self.failures >= MOST_FAILURES {
+            return self.give_up(now, reason);
+        }
+        // 1 s, 4 s, 16 s, 64 s.
+        self.not_before = Some(now + SECOND * 4_i64.pow(self.failures - 1));
+    }
+
+    /// A run of which nothing is left to go on with.
+    pub fn lost(id: String) -> Run {
+        let position = Position::Ended { how: Ending::Cancelled };
+        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new(), failures: 0, not_before: None }
+    }
+
     /// Every step of the graph with what became of it: those that were not
     /// reached are pending, or skipped where nothing leads to them any more.
     pub fn history<'a>(&'a self, graph: &'a Graph) -> impl Iterator<Item = (&'a Step, Option<&'a Trace>, bool)> {
@@ -309,8 +366,7 @@ impl Run {
             Action::Trigger { .. } => self.pass(graph, key, now, None),
             Action::Delay { duration } if duration.micros() == 0 => self.pass(graph, key, now, None),
             Action::Delay { duration } => {
-                self.entry(key, now).status = Status::Waiting;
-                self.position = Position::Sleeping { step: key.to_owned(), until: now + duration.micros() };
+                self.sleep(key, now, duration.micros());
                 false
             }
             Action::Condition { rule } => {
@@ -365,11 +421,15 @@ impl Run {
             }
             Action::ContactUpdate => {
                 let changes = resolve(&step.config, &values);
+                if let Err(reason) = check_changes(&changes) {
+                    self.fail(key, now, &reason);
+                    return true;
+                }
                 apply(contact, &changes);
                 effects.push(Effect::UpdateContact { changes: changes.clone() });
                 self.pass(graph, key, now, Some(changes))
             }
-            Action::AddToSegment { segment_id } if !(world.segments)(segment_id) => {
+            Action::AddToSegment { segment_id } if !world.segments.contains(segment_id) => {
                 self.fail(key, now, "the segment does not exist");
                 true
             }
@@ -392,19 +452,19 @@ impl Run {
     fn listen(&mut self, graph: &Graph, key: &str, deadline: Option<i64>, world: &World<'_>) -> bool {
         let Some((_, step)) = find(graph, key) else { return false };
         let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
-        let after = self.consumed.get(event_name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0);
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let fits = |heard: &&Heard| {
             let values = Values { event: &heard.payload, contact: &contact, waited: &self.waited };
             heard.name == *event_name
-                && heard.id > after
+                && heard.seq > after
                 && deadline.is_none_or(|deadline| heard.at <= deadline)
                 && filter.as_ref().is_none_or(|rule| rule.judge(&values).0)
         };
         if let Some(heard) = world.heard.iter().find(fits) {
             let output = json!({"event": heard.name, "occurrence_id": heard.id});
             self.waited.insert(heard.name.clone(), heard.payload.clone());
-            self.consumed.insert(heard.name.clone(), heard.id.clone().into());
+            self.consumed.insert(heard.name.clone(), heard.seq.into());
             self.complete(key, world.now, Some(output));
             return self.go(graph, key, Exit::EventReceived, world.now);
         }
@@ -420,6 +480,11 @@ impl Run {
         let hash = crate::secret::hash(&format!("{} {step}", self.id));
         let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
         uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
+    }
+
+    fn sleep(&mut self, key: &str, now: i64, duration: i64) {
+        self.entry(key, now).status = Status::Waiting;
+        self.position = Position::Sleeping { step: key.to_owned(), until: now + duration };
     }
 
     fn pass(&mut self, graph: &Graph, key: &str, now: i64, output: Option<Value>) -> bool {
@@ -481,6 +546,13 @@ impl Run {
 
 fn find<'a>(graph: &'a Graph, key: &str) -> Option<(usize, &'a Step)> {
     graph.in_order().find(|(_, step)| step.key == key)
+}
+
+/// Whether a contact can take the change: variables may have turned out to be
+/// anything.
+fn check_changes(changes: &Value) -> Result<(), String> {
+    let fields = changes.as_object().cloned().unwrap_or_default();
+    Changes::parse(&Input(fields)).map(drop).map_err(|error| error.message().into_owned())
 }
 
 /// Applies a change to a contact as the rest of the run will see it. A property

@@ -72,13 +72,10 @@ statements! {
          FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
          WHERE a.workspace_id = $1 AND a.status = 'enabled' AND a.deleted_at IS NULL
          ORDER BY a.id");
-    /// An automation is found by its workspace, which any of its runs knows.
     VERSION = Sql::both(
-        "SELECT v.steps, v.connections, a.signing_secret, CASE WHEN a.deleted_at IS NULL THEN 0 ELSE 1 END
-         FROM automation_versions v
-         JOIN automations a ON a.id = v.automation_id
-          AND a.workspace_id = (SELECT r.workspace_id FROM runs r WHERE r.automation_id = $1 LIMIT 1)
-         WHERE v.automation_id = $1 AND v.version = $2");
+        "SELECT v.steps, v.connections, a.signing_secret
+         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
+         WHERE a.workspace_id = $1 AND a.id = $2");
 }
 
 /// An automation as lists show it.
@@ -306,8 +303,7 @@ pub fn enabled(workspace_id: &str) -> Stmt {
 }
 
 /// What a run needs to know of the version it is pinned to: steps, connections,
-/// signing secret, and whether the automation is deleted. Only an automation
-/// that has a run is found.
-pub fn version(automation_id: &str, version: i64) -> Stmt {
-    VERSION.with([automation_id.into(), version.into()])
+/// signing secret.
+pub fn version(workspace_id: &str, automation_id: &str, version: i64) -> Stmt {
+    VERSION.with([workspace_id.into(), automation_id.into(), version.into()])
 }

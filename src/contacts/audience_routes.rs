@@ -158,6 +158,7 @@ async fn update(
 )]
 async fn delete(
     caller: Caller<FullAccess>,
+    State(app): State<App>,
     SegmentId(audience_id): SegmentId,
     named: Named,
 ) -> Result<Json<Deleted>, Error> {
@@ -168,7 +169,7 @@ async fn delete(
     if caller.read(segments).await?.len() > 1 {
         leave(&caller, &contact, &audience_id).await?;
     } else {
-        change::delete(&caller, &contact).await?;
+        change::delete(&caller, &app, &contact).await?;
     }
     Ok(Json(Deleted::of(contact)))
 }

@@ -3,11 +3,13 @@
 use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
 use super::properties::{Declared, Properties};
-use super::{properties_store, store};
+use super::{arrival, properties_store, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
+use crate::automations::entry::Moment;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::events::occurrences::{self, Happenings, system};
 use crate::segments;
 
 /// How often a change is tried again that another one came before.
@@ -56,7 +58,11 @@ pub async fn create(
 ) -> Result<Creation, Error> {
     check_types(caller, &changes.properties).await?;
     let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
-    match caller.try_commit(|| created(caller.workspace_id(), &contact, segment_ids)).await? {
+    let make = |happenings: &mut Happenings<'_>| {
+        happenings.batch.append(created(caller.workspace_id(), &contact, segment_ids));
+        happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
+    };
+    match occurrences::commit(caller, app, make).await? {
         Ok(_) => Ok(Creation::Made(contact)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
         Err(DbError::Unexpected { .. }) => Err(segments::not_found()),
@@ -79,7 +85,13 @@ pub async fn update(
         if after == before {
             return Ok(before);
         }
-        match caller.try_commit(|| updated(caller.workspace_id(), &after, app.clock.now())).await? {
+        let now = app.clock.now();
+        let change = |happenings: &mut Happenings<'_>| {
+            happenings.batch.append(updated(caller.workspace_id(), &after, now));
+            let told = Contact { updated_at: Some(now), ..after.clone() };
+            happenings.tell(system::CONTACT_UPDATED, &after.id, &told.json(), Moment::NOW);
+        };
+        match occurrences::commit(caller, app, change).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
@@ -89,8 +101,15 @@ pub async fn update(
     Err(Error::Unavailable)
 }
 
-pub async fn delete(caller: &Caller<FullAccess>, contact: &Contact) -> Result<(), Error> {
-    match caller.try_commit(|| deleted(caller.workspace_id(), contact)).await? {
+/// Deletes a contact. What is told of it is told first: nothing can happen to
+/// whom is not there.
+pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -> Result<(), Error> {
+    let remove = |happenings: &mut Happenings<'_>| {
+        happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
+        happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
+        happenings.batch.append(deleted(caller.workspace_id(), contact));
+    };
+    match occurrences::commit(caller, app, remove).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_found()),
         Err(error) => Err(error.into()),

@@ -14,6 +14,7 @@
 //! | `POST`, `GET /contact-properties` | declare a property with its type, list those declared |
 //! | `GET`, `PATCH`, `DELETE /contact-properties/{id}` | read one, change its fallback, delete it |
 
+pub mod arrival;
 mod audience_routes;
 pub mod change;
 pub mod contact;

@@ -177,8 +177,8 @@ async fn update(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, named: Named) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller<FullAccess>, State(app): State<App>, named: Named) -> Result<Json<Deleted>, Error> {
     let contact = named.find(&caller).await?;
-    change::delete(&caller, &contact).await?;
+    change::delete(&caller, &app, &contact).await?;
     Ok(Json(Deleted::of(contact)))
 }

@@ -85,6 +85,15 @@ impl Batch {
         self.stmts.push(stmt);
     }
 
+    /// How many statements it holds so far.
+    pub fn len(&self) -> usize {
+        self.stmts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.stmts.is_empty()
+    }
+
     /// Takes over all that another batch holds.
     pub fn append(&mut self, other: Batch) {
         self.stmts.extend(other.stmts);
@@ -96,8 +105,13 @@ impl Batch {
     /// guard that everybody carries costs next to nothing.
     #[must_use]
     pub fn when(mut self, guard: Stmt) -> Batch {
-        self.guards.push(guard);
+        self.guard(guard);
         self
+    }
+
+    /// As [`Batch::when`].
+    pub fn guard(&mut self, guard: Stmt) {
+        self.guards.push(guard);
     }
 
     /// Whether undoing this batch needs a savepoint: a lone statement without an

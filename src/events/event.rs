@@ -19,23 +19,32 @@ pub(super) const TYPES: [&str; 4] = ["string", "number", "boolean", "date"];
 pub struct EventName(String);
 
 impl EventName {
+    /// The name in a definition.
     pub fn parse(value: &Value) -> Result<EventName, Error> {
+        EventName::of_field("name", value)
+    }
+
+    /// The name of an event that somebody sends.
+    pub fn sent(value: &Value) -> Result<EventName, Error> {
+        EventName::of_field("event", value)
+    }
+
+    fn of_field(field: &str, value: &Value) -> Result<EventName, Error> {
+        let wrong = |what: String| Error::invalid(format!("The `{field}` field must {what}."));
         let Value::String(name) = value else {
-            return Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(value))));
+            return Err(wrong(format!("be a string, but is {}", kind(value))));
         };
         if name.is_empty() {
-            return Err(Error::invalid("The `name` field must not be empty."));
+            return Err(wrong("not be empty".into()));
         }
         if name.chars().nth(LONGEST_NAME).is_some() {
-            return Err(Error::invalid(format!("The `name` field must have at most {LONGEST_NAME} characters.")));
+            return Err(wrong(format!("have at most {LONGEST_NAME} characters")));
         }
         if name.contains('\0') {
-            return Err(Error::invalid("The `name` field must not contain the character U+0000."));
+            return Err(wrong("not contain the character U+0000".into()));
         }
         if name.starts_with(RESERVED_PREFIX) {
-            return Err(Error::invalid(format!(
-                "The `name` field must not start with `{RESERVED_PREFIX}`, which is reserved for system events."
-            )));
+            return Err(wrong(format!("not start with `{RESERVED_PREFIX}`, which is reserved for system events")));
         }
         Ok(EventName(name.clone()))
     }

@@ -1,4 +1,5 @@
-//! Named events: a caller defines them, automations are triggered by them.
+//! Named events: a caller defines them and sends them, automations are triggered
+//! by them.
 //!
 //! | Route | |
 //! |---|---|
@@ -10,8 +11,12 @@
 
 pub mod event;
 pub mod fuzzing;
+pub mod in_force;
+pub mod occurrences;
 pub mod pages;
+pub mod payload;
 pub mod routes;
 pub mod store;
 
+pub use in_force::Definitions;
 pub use store::tally;

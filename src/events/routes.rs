@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use http::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
@@ -13,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::event::{EventName, LONGEST_KEY, MOST_KEYS, Schema, TYPES};
+use super::occurrences;
 use super::store::{self, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -210,10 +212,44 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Item>, Error> {
-    let mut item = Item::new(find(&caller, uri.path()).await?)?;
-    item.object = Some("event");
-    Ok(Json(item))
+async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Response, Error> {
+    match find(&caller, uri.path()).await {
+        Ok(stored) => {
+            let mut item = Item::new(stored)?;
+            item.object = Some("event");
+            Ok(Json(item).into_response())
+        }
+        Err(missing) => match uri.path().strip_suffix("/occurrences") {
+            Some(path) => read_occurrences(&caller, path, &uri).await,
+            None => Err(missing),
+        },
+    }
+}
+
+/// What happened under a name, or under the name that an id stands for. Here
+/// because names may hold slashes, so one route has to take all paths. A name
+/// that is not defined may have been once, or be the product's own.
+async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) -> Result<Response, Error> {
+    let page = Page::parse(uri.query().unwrap_or_default())?;
+    let name = match find(caller, path).await {
+        Ok(stored) => stored.name,
+        Err(missing) => {
+            let name = name_in(path).ok_or(missing)?;
+            let happened = caller.read(|| occurrences::store::any(caller.workspace_id(), &name)).await?;
+            if happened.is_empty() && !occurrences::system::ALL.contains(&name.as_str()) {
+                return Err(Error::not_found(NOT_FOUND));
+            }
+            name
+        }
+    };
+    Ok(occurrences::routes::list(caller, &name, &page).await?.into_response())
+}
+
+/// What stands behind `/events/` in a path, decoded.
+fn name_in(path: &str) -> Option<String> {
+    let encoded = path.strip_prefix("/events/")?;
+    let name = percent_decode_str(encoded).decode_utf8().ok()?;
+    (!name.contains('\0')).then(|| name.into_owned())
 }
 
 /// Change an event's schema
@@ -271,12 +307,8 @@ const NOT_FOUND: &str = "Event not found. Check the id or the name; names are ca
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
 async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
-    let encoded = path.strip_prefix("/events/").unwrap_or_default();
     let missing = || Error::not_found(NOT_FOUND);
-    let key = percent_decode_str(encoded).decode_utf8().map_err(|_| missing())?;
-    if key.contains('\0') {
-        return Err(missing());
-    }
+    let key = name_in(path).ok_or_else(missing)?;
     let mut rows = Vec::new();
     if let Ok(id) = uuid::Uuid::try_parse(&key) {
         let id = id.as_hyphenated().to_string();

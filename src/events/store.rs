@@ -51,6 +51,21 @@ statements! {
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
+    /// A definition that has not changed, and that no newer one has replaced.
+    IS_IN_FORCE = Sql::each(
+        "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
+           AND NOT EXISTS (SELECT 1 FROM events n INDEXED BY events_by_name
+               WHERE n.workspace_id = $1 AND substr(n.name, 1, 128) = substr($2, 1, 128)
+                 AND n.name BETWEEN $2 AND $2 AND n.id > $3)",
+        "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
+           AND NOT EXISTS (SELECT 1 FROM events n
+               WHERE n.workspace_id = $1 AND substr(n.name, 1, 128) = substr($2, 1, 128)
+                 AND n.name = $2 AND n.id > $3)");
+    IS_UNDEFINED = Sql::each(
+        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events INDEXED BY events_by_name
+             WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2)",
+        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events
+             WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2)");
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
@@ -106,6 +121,17 @@ pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
 
 pub fn by_name(workspace_id: &str, name: &str) -> Stmt {
     BY_NAME.with([workspace_id.into(), name.into()])
+}
+
+/// Holds as long as this definition is the one in force.
+pub fn is_in_force(workspace_id: &str, stored: &Stored) -> Stmt {
+    let seen = stored.updated_at.unwrap_or(0);
+    IS_IN_FORCE.with([workspace_id.into(), (&stored.name).into(), (&stored.id).into(), seen.into()])
+}
+
+/// Holds as long as nobody has defined the name.
+pub fn is_undefined(workspace_id: &str, name: &str) -> Stmt {
+    IS_UNDEFINED.with([workspace_id.into(), name.into()])
 }
 
 pub fn set_schema(workspace_id: &str, id: &str, schema: Option<&Schema>, now: i64) -> Stmt {

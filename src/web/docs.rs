@@ -38,6 +38,8 @@ use crate::oauth::OAuthError;
             without seeing a key or a password."),
         (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),
     ),
+    // One route takes every path below `/events/`, so this one is described here.
+    paths(crate::events::occurrences::routes::list),
     components(schemas(Envelope, OAuthError)),
 )]
 struct Description;

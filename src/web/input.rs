@@ -17,6 +17,9 @@ use crate::error::Error;
 /// Bodies that are not mail are small.
 pub const LIMIT: usize = 1 << 20;
 
+/// Bodies that hold many things are larger.
+pub const LIMIT_OF_MANY: usize = 8 << 20;
+
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -28,20 +31,42 @@ impl FromRequest<App> for Input {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &App) -> Result<Input, Error> {
-        let (parts, body) = request.into_parts();
-        let bytes = read(&parts.headers, body, LIMIT).await?;
-        if bytes.is_empty() {
-            return Ok(Input(Map::new()));
-        }
-        if !is_json(&parts.headers) {
-            return Err(Error::UnsupportedMediaType);
-        }
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(fields)) => Ok(Input(fields)),
-            Ok(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
-            Err(error) => Err(Error::NotJson { message: format!("The body is not valid JSON: {error}.") }),
+        match json(request, LIMIT).await? {
+            None => Ok(Input(Map::new())),
+            Some(Value::Object(fields)) => Ok(Input(fields)),
+            Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
         }
     }
+}
+
+/// A JSON array: many things at once.
+pub struct Many(pub Vec<Value>);
+
+impl FromRequest<App> for Many {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &App) -> Result<Many, Error> {
+        match json(request, LIMIT_OF_MANY).await? {
+            None => Ok(Many(Vec::new())),
+            Some(Value::Array(items)) => Ok(Many(items)),
+            Some(other) => Err(Error::invalid(format!("The body must be a JSON array, but is {}.", kind(&other)))),
+        }
+    }
+}
+
+/// The JSON in a body; `None` where there is no body.
+async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(&parts.headers, body, limit).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    if !is_json(&parts.headers) {
+        return Err(Error::UnsupportedMediaType);
+    }
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| Error::NotJson { message: format!("The body is not valid JSON: {error}.") })
 }
 
 /// The id in a path.

@@ -1,12 +1,14 @@
 //! What all features share on the way in and out: the gate before every
 //! request, bodies, queries, pages of lists, rate limits, assets and docs.
 
+pub mod address;
 pub mod assets;
 pub mod attempts;
 pub mod docs;
 pub mod fetch;
 pub mod form;
 pub mod gate;
+pub mod idempotency;
 pub mod input;
 pub mod layout;
 pub mod limit;

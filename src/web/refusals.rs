@@ -27,6 +27,9 @@ pub struct OfQuery;
 /// Of every route that a thing must be in a certain state for.
 pub struct OfState;
 
+/// Of every route that lets an event happen.
+pub struct OfSend;
+
 /// Of every route that makes something of which there can be only one.
 pub struct OfDuplicate;
 
@@ -85,6 +88,33 @@ impl IntoResponses for OfState {
     fn responses() -> Responses {
         let message = "The run is completed. Only a run in flight can be cancelled.".into();
         described([("It is in a state that does not allow this.", vec![Error::Conflict { message }])])
+    }
+}
+
+impl IntoResponses for OfSend {
+    fn responses() -> Responses {
+        let unread = "The body is not valid JSON: expected value at line 1 column 1.".into();
+        let event = "Event `user.craeted` not found. Define it with `POST /events` first, or enable an automation that \
+                     it triggers.";
+        described([
+            (
+                "The body or the key cannot be read.",
+                vec![Error::NotJson { message: unread }, two_credentials(), Error::InvalidIdempotencyKey],
+            ),
+            ("There is no such event, contact or occurrence.", vec![Error::not_found(event)]),
+            ("The key was used with another body.", vec![Error::IdempotencyConflict]),
+            ("The body or the payload is too large.", vec![Error::TooLarge { limit: crate::events::payload::LIMIT }]),
+            (
+                "A field is missing or breaks a rule; the message names it.",
+                vec![
+                    Error::invalid(
+                        "The `payload` key `total` must be a number by the event's schema, but is the string `x`.",
+                    ),
+                    Error::Missing { message: "Missing `event` field.".into() },
+                    Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() },
+                ],
+            ),
+        ])
     }
 }
 

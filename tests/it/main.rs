@@ -31,6 +31,7 @@ mod migrations;
 mod register;
 mod runs;
 mod segments;
+mod sending;
 mod setup;
 mod tokens;
 mod wire;

@@ -48,13 +48,14 @@ impl Scene {
     }
 
     fn world<T>(&mut self, act: impl FnOnce(&mut Run, &Graph, &mut World<'_>) -> T) -> T {
+        let segments = self.graph.segment_ids().filter(|id| id.ends_with('1')).map(str::to_owned).collect();
         let mut world = World {
             now: self.now,
             event: &self.event,
             contact: self.contact.clone(),
             heard: &self.heard,
             exit_on: self.exit_on.as_deref(),
-            segments: &|id| id.ends_with('1'),
+            segments: &segments,
         };
         let result = act(&mut self.run, &self.graph, &mut world);
         self.contact = world.contact;
@@ -67,7 +68,8 @@ impl Scene {
 
     fn hear(&mut self, name: &str, payload: Value) {
         let id = format!("o{}", self.heard.len());
-        self.heard.push(Heard { id, name: name.into(), payload, at: self.now });
+        let seq = self.heard.len() as i64 + 1;
+        self.heard.push(Heard { id, seq, name: name.into(), payload, at: self.now });
     }
 
     fn status(&self, key: &str) -> Option<Status> {

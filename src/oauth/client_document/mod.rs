@@ -5,7 +5,6 @@
 //! it says is kept as a row like any other client's, so that the rest of the
 //! flow need not know. The host of the address is the client's identity.
 
-mod address;
 mod document;
 #[cfg(test)]
 mod flow_tests;

@@ -12,9 +12,9 @@ use http_body_util::Full;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
 
-use super::address::is_public;
 use super::url::DocumentUrl;
 use crate::clock::{HOUR, MINUTE, SECOND};
+use crate::web::address::is_public;
 use crate::web::fetch::{self, FetchError};
 use crate::web::input;
 

@@ -1,0 +1,135 @@
+//! The engine: workers claim runs that are due, bring each as far as it can go,
+//! and commit where it stands together with what it did.
+
+pub mod store;
+mod turn;
+mod webhook;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use quick_cache::sync::Cache;
+use tokio::sync::watch;
+
+use super::graph::Graph;
+use crate::app::App;
+use crate::clock::SECOND;
+use crate::db::{Batch, DbError};
+use store::Claimed;
+use webhook::Outside;
+
+/// How long a claim lasts. Whoever claims a run and dies delays it by this much.
+pub const LEASE: i64 = 20 * SECOND;
+
+/// How many runs are claimed at once: enough to share commits, few enough that
+/// requests do not wait behind them.
+const BATCH: usize = 128;
+
+/// The net below the waking: other processes' runs are noticed within this time.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How many commits a sweep takes before it lets others have a turn.
+const SWEEPS: usize = 20;
+
+/// A version of an automation as runs need it. Versions never change.
+struct Plan {
+    graph: Graph,
+    signing_secret: String,
+}
+
+/// What a worker works with.
+pub struct Engine {
+    app: App,
+    plans: Cache<(String, i64), Arc<Plan>>,
+    outside: Outside,
+}
+
+/// Works until it is time to stop.
+pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
+    let engine = Engine::new(app);
+    while !*stopping.borrow() {
+        let idle = match engine.round().await {
+            Ok(BATCH) => continue,
+            Ok(_) => engine.idle().await,
+            Err(error) => {
+                tracing::warn!(%error, "runs that are due could not be claimed");
+                POLL
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(idle) => {}
+            () = engine.app.work_waits() => {}
+            _ = stopping.changed() => {}
+        }
+    }
+}
+
+impl Engine {
+    pub fn new(app: App) -> Engine {
+        let outside = Outside::new(app.config.private_webhooks);
+        Engine { app, plans: Cache::new(1_000), outside }
+    }
+
+    /// Claims what is due and brings it on. Tells how many runs that were.
+    pub async fn round(&self) -> Result<usize, DbError> {
+        let claimed = self.claim().await?;
+        join_all(claimed.iter().map(|claimed| self.take_turn(claimed))).await;
+        Ok(claimed.len())
+    }
+
+    pub async fn claim(&self) -> Result<Vec<Claimed>, DbError> {
+        let now = self.app.clock.now();
+        // Looking costs no write; most of the time that is all there is to do.
+        if self.next().await?.is_none_or(|due| due > now) {
+            return Ok(Vec::new());
+        }
+        let effects = self.app.db.commit(store::claim(now, now + LEASE, BATCH as i64)).await?;
+        effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
+    }
+
+    /// When the next run is due.
+    async fn next(&self) -> Result<Option<i64>, DbError> {
+        self.app.db.read(store::next()).await?.first().map(|row| row.int(0)).transpose()
+    }
+
+    /// How long nothing will be due.
+    async fn idle(&self) -> Duration {
+        match self.next().await {
+            Ok(Some(due)) => {
+                let wait = u64::try_from(due - self.app.clock.now()).unwrap_or(0);
+                Duration::from_micros(wait).min(POLL)
+            }
+            _ => POLL,
+        }
+    }
+
+    async fn plan(&self, claimed: &Claimed) -> Result<Option<Arc<Plan>>, DbError> {
+        let key = (claimed.automation_id.clone(), claimed.version);
+        if let Some(known) = self.plans.get(&key) {
+            return Ok(Some(known));
+        }
+        let find = super::store::version(&claimed.workspace_id, &claimed.automation_id, claimed.version);
+        let rows = self.app.db.read(find).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let Some(graph) = Graph::stored(&row.text(0)?, &row.text(1)?) else { return Ok(None) };
+        let plan = Arc::new(Plan { graph, signing_secret: row.text(2)? });
+        self.plans.insert(key, plan.clone());
+        Ok(Some(plan))
+    }
+}
+
+/// Deletes what is left of deleted automations, a little at a time.
+pub async fn sweep(app: &App) -> Result<(), DbError> {
+    for row in app.db.read(store::deleted()).await? {
+        let (workspace_id, id) = (row.text(0)?, row.text(1)?);
+        for _ in 0..SWEEPS {
+            let effects = app.db.commit(store::delete_runs(&id)).await?;
+            if effects.first().is_none_or(|effect| effect.changed == 0) {
+                app.db.commit(store::bury(&workspace_id, &id).into_iter().collect::<Batch>()).await?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Runs in the store, as far as workers bring them on.
+
+use serde_json::Value;
+
+use crate::automations::run::{Ending, Heard, Run};
+use crate::contacts::Contact;
+use crate::db::{DbError, Row, Sql, Stmt, statements};
+
+/// How many occurrences one look into a contact's log returns.
+pub const LOG_PAGE: i64 = 500;
+
+/// How many runs of a deleted automation one commit deletes.
+const SWEEP: i64 = 500;
+
+/// Claims are leases: the time at which a run is due moves on, and whoever
+/// overslept that time finds that the attempt is not his any more.
+macro_rules! claim {
+    ($skip:literal) => {
+        concat!(
+            "UPDATE runs SET due_at = $2, attempt = attempt + 1
+             WHERE due_at <= $1 AND (automation_id, id) IN
+                   (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3",
+            $skip,
+            ")
+             RETURNING automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state,
+                       attempt, settled"
+        )
+    };
+}
+
+/// What happened to a contact since a moment, under one of these names.
+macro_rules! log {
+    ($names:literal) => {
+        concat!(
+            "SELECT id, seq, name, payload, created_at FROM occurrences
+             WHERE contact_id = $1 AND seq > $2 AND name IN (",
+            $names,
+            ") ORDER BY seq LIMIT $4"
+        )
+    };
+}
+
+statements! {
+    NEXT = Sql::both("SELECT due_at FROM runs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
+    CLAIM = Sql::each(claim!(""), claim!(" FOR UPDATE SKIP LOCKED"));
+    /// The contact, the payload that started the run, and whether the automation
+    /// is there.
+    SIGHT = Sql::both(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END
+         FROM workspaces w
+         LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
+         LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
+         LEFT JOIN automations a ON a.workspace_id = w.id AND a.id = $4 AND a.deleted_at IS NULL
+         WHERE w.id = $1");
+    LOG = Sql::each(
+        log!("SELECT value FROM json_each($3)"),
+        log!("SELECT json_array_elements_text(CAST($3 AS JSON))"));
+    /// Each holds only as long as nobody else has claimed the run since.
+    SETTLE = Sql::both(
+        "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, settled = attempt
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+    PUT_OFF = Sql::both(
+        "UPDATE runs SET due_at = $4 WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+    /// The same mail from the same step of the same run is one mail.
+    INSERT_MAIL = Sql::both(
+        "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
+    DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at IS NOT NULL LIMIT 10");
+    DELETE_RUNS = Sql::both(
+        "DELETE FROM runs WHERE automation_id = $1 AND id IN
+             (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
+    DELETE_VERSIONS = Sql::both("DELETE FROM automation_versions WHERE automation_id = $1");
+    DELETE_AUTOMATION = Sql::both(
+        "DELETE FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NOT NULL");
+}
+
+/// A run that a worker has claimed.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    pub automation_id: String,
+    pub id: String,
+    pub workspace_id: String,
+    pub version: i64,
+    pub contact_id: String,
+    pub occurrence_id: String,
+    pub since: i64,
+    pub exit_on: Option<String>,
+    pub state: String,
+    /// The fence.
+    pub attempt: i64,
+    pub settled: i64,
+}
+
+impl Claimed {
+    pub fn read(row: &Row) -> Result<Claimed, DbError> {
+        Ok(Claimed {
+            automation_id: row.text(0)?,
+            id: row.text(1)?,
+            workspace_id: row.text(2)?,
+            version: row.int(3)?,
+            contact_id: row.text(4)?,
+            occurrence_id: row.text(5)?,
+            since: row.int(6)?,
+            exit_on: row.maybe(7, Row::text)?,
+            state: row.text(8)?,
+            attempt: row.int(9)?,
+            settled: row.int(10)?,
+        })
+    }
+}
+
+/// When the next run is due.
+pub fn next() -> Stmt {
+    NEXT.with([])
+}
+
+/// Claims runs that are due; it returns them.
+pub fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
+    CLAIM.with([now.into(), lease_until.into(), most.into()])
+}
+
+/// What a run can see at a moment.
+pub struct Sight {
+    pub contact: Option<Contact>,
+    pub payload: Value,
+    pub automation_stands: bool,
+}
+
+pub fn sight(claimed: &Claimed) -> Stmt {
+    SIGHT.with([
+        (&claimed.workspace_id).into(),
+        (&claimed.contact_id).into(),
+        (&claimed.occurrence_id).into(),
+        (&claimed.automation_id).into(),
+    ])
+}
+
+impl Sight {
+    pub fn read(row: &Row) -> Result<Sight, DbError> {
+        let contact = match row.maybe(0, Row::text)? {
+            Some(_) => Some(Contact::read(row)?),
+            None => None,
+        };
+        let payload = row.maybe(9, Row::text)?.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(Sight { contact, payload: payload.unwrap_or(Value::Null), automation_stands: row.bool(10)? })
+    }
+}
+
+/// What happened to the contact after `seq` under these names, a JSON array.
+pub fn log(contact_id: &str, seq: i64, names: &str) -> Stmt {
+    LOG.with([contact_id.into(), seq.into(), names.into(), LOG_PAGE.into()])
+}
+
+pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
+    Ok(Heard {
+        id: row.text(0)?,
+        seq: row.int(1)?,
+        name: row.text(2)?,
+        payload: serde_json::from_str(&row.text(3)?).unwrap_or(Value::Null),
+        at: row.int(4)?,
+    })
+}
+
+/// Writes down where a run is now, if it is still ours.
+pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64) -> Stmt {
+    let ending = run.ending();
+    let status = match ending {
+        None => "running",
+        Some(Ending::Completed) => "completed",
+        Some(Ending::Failed) => "failed",
+        Some(Ending::Cancelled) => "cancelled",
+    };
+    let stmt = SETTLE.with([
+        (&claimed.automation_id).into(),
+        (&claimed.id).into(),
+        claimed.attempt.into(),
+        run.to_json().into(),
+        status.into(),
+        waiting_for.into(),
+        run.due_at(now).into(),
+        ending.map(|_| now).into(),
+    ]);
+    stmt.expect(1)
+}
+
+/// Lets a run be claimed again at another time.
+pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
+    let params = [(&claimed.automation_id).into(), (&claimed.id).into(), claimed.attempt.into(), due_at.into()];
+    PUT_OFF.with(params).expect(1)
+}
+
+/// A message for the outbox.
+pub struct Mail<'a> {
+    pub id: &'a str,
+    pub step: &'a str,
+    pub recipient: &'a str,
+    pub message: &'a Value,
+}
+
+pub fn insert_mail(claimed: &Claimed, mail: &Mail<'_>, now: i64) -> Stmt {
+    INSERT_MAIL.with([
+        mail.id.into(),
+        (&claimed.workspace_id).into(),
+        (&claimed.id).into(),
+        mail.step.into(),
+        (&claimed.contact_id).into(),
+        mail.recipient.into(),
+        mail.message.to_string().into(),
+        now.into(),
+    ])
+}
+
+/// Automations that were deleted and are not gone yet: workspace and id.
+pub fn deleted() -> Stmt {
+    DELETED.with([])
+}
+
+pub fn delete_runs(automation_id: &str) -> Stmt {
+    DELETE_RUNS.with([automation_id.into(), SWEEP.into()])
+}
+
+/// The last of an automation whose runs are gone.
+pub fn bury(workspace_id: &str, id: &str) -> [Stmt; 2] {
+    [DELETE_VERSIONS.with([id.into()]), DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
+}

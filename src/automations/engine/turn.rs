@@ -1,0 +1,258 @@
+//! One run's turn: look at the world, go as far as the moment allows, and
+//! commit all of it or nothing.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::Value;
+
+use super::store::{self, Claimed, Sight};
+use super::{Engine, Plan};
+use crate::automations::run::{Effect, Heard, Run, World};
+use crate::clock::SECOND;
+use crate::contacts::contact::Changes;
+use crate::contacts::{self, Contact, arrival};
+use crate::db::{Batch, DbError};
+use crate::segments;
+use crate::web::input::Input;
+
+/// How often a turn is taken anew because the contact moved meanwhile. After
+/// that the run is put off: a contact to whom so much happens will calm down.
+const ATTEMPTS: usize = 8;
+
+/// A run that is claimed so often without getting anywhere takes its worker
+/// down with it each time, and is given up.
+const MOST_CLAIMS: i64 = 50;
+
+/// What a turn came to.
+enum Outcome {
+    Done,
+    /// Something happened to the contact meanwhile: look again.
+    Moved,
+    /// What the step does cannot be done; the reason is for the run's history.
+    Failed(String),
+}
+
+/// What a run sees.
+struct View {
+    sight: Sight,
+    heard: Vec<Heard>,
+    segments: HashSet<String>,
+    now: i64,
+}
+
+impl Engine {
+    pub(super) async fn take_turn(&self, claimed: &Claimed) {
+        // After a failure the lease runs out, and whoever is alive takes the turn.
+        if let Err(error) = self.try_turn(claimed).await {
+            tracing::warn!(run = claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");
+        }
+    }
+
+    async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
+        let state = serde_json::from_str::<Run>(&claimed.state).ok();
+        let Some((plan, before)) = self.plan(claimed).await?.zip(state) else { return self.abandon(claimed).await };
+        let mut answer: Option<Result<Value, String>> = None;
+        for _ in 0..ATTEMPTS {
+            let view = self.look(claimed, &plan).await?;
+            if answer.is_none()
+                && view.sight.automation_stands
+                && let Some(call) = before.call(&plan.graph, &view.world(claimed))
+            {
+                answer = Some(self.outside.call(&call, &plan.signing_secret, view.now).await);
+                // The world moved on while we waited.
+                continue;
+            }
+            let outcome = match advance(claimed, &plan, &view, before.clone(), answer.as_ref()) {
+                Ok((after, effects)) => self.commit(claimed, &plan, &view, &after, effects).await?,
+                Err(reason) => Outcome::Failed(reason),
+            };
+            match outcome {
+                Outcome::Done => return Ok(()),
+                Outcome::Moved => {}
+                Outcome::Failed(reason) => return self.stumble(claimed, before, &reason).await,
+            }
+        }
+        let later = self.app.clock.now() + SECOND;
+        unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
+    }
+
+    /// What the run can see now. The contact is read before its log, and held
+    /// against its version when the run is committed.
+    async fn look(&self, claimed: &Claimed, plan: &Plan) -> Result<View, DbError> {
+        let now = self.app.clock.now();
+        let rows = self.app.db.read(store::sight(claimed)).await?;
+        let sight = match rows.first() {
+            Some(row) => Sight::read(row)?,
+            None => Sight { contact: None, payload: Value::Null, automation_stands: false },
+        };
+        let mut names: Vec<&str> = plan.graph.waited_names().collect();
+        names.extend(claimed.exit_on.as_deref());
+        let heard = if names.is_empty() { Vec::new() } else { self.listen(claimed, &Value::from(names)).await? };
+        let mut found = HashSet::new();
+        for id in plan.graph.segment_ids() {
+            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
+                found.insert(id.to_owned());
+            }
+        }
+        Ok(View { sight, heard, segments: found, now })
+    }
+
+    /// What happened to the contact since the run began, under these names.
+    async fn listen(&self, claimed: &Claimed, names: &Value) -> Result<Vec<Heard>, DbError> {
+        let names = names.to_string();
+        let mut heard: Vec<Heard> = Vec::new();
+        loop {
+            let after = heard.last().map_or(claimed.since, |last| last.seq);
+            let rows = self.app.db.read(store::log(&claimed.contact_id, after, &names)).await?;
+            let page: Vec<Heard> = rows.iter().map(store::read_heard).collect::<Result<_, _>>()?;
+            let is_last = page.len() < store::LOG_PAGE as usize;
+            heard.extend(page);
+            if is_last {
+                return Ok(heard);
+            }
+        }
+    }
+
+    async fn commit(
+        &self,
+        claimed: &Claimed,
+        plan: &Plan,
+        view: &View,
+        run: &Run,
+        effects: Vec<Effect>,
+    ) -> Result<Outcome, DbError> {
+        let waiting_for = run.waiting_for(&plan.graph);
+        let is_armed = waiting_for.is_some() || (claimed.exit_on.is_some() && run.ending().is_none());
+        let mut batch = match statements(claimed, view, effects, is_armed) {
+            Ok(batch) => batch,
+            Err(reason) => return Ok(Outcome::Failed(reason)),
+        };
+        let last = batch.len();
+        batch.push(store::settle(claimed, run, waiting_for, view.now));
+        match self.app.db.commit(batch).await {
+            Ok(_) => {
+                self.app.wake_workers_if(run.due_at(view.now).is_some_and(|due| due <= view.now));
+                Ok(Outcome::Done)
+            }
+            // Another worker has the run, and brings it on.
+            Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
+            Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
+            Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A step failed for a reason that may pass: it is tried again, a bounded
+    /// number of times.
+    async fn stumble(&self, claimed: &Claimed, mut run: Run, reason: &str) -> Result<(), DbError> {
+        let now = self.app.clock.now();
+        tracing::warn!(run = claimed.id, reason, "a step failed");
+        run.stumble(now, reason);
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+    }
+
+    /// Ends a run of which there is no graph or no state to go on with.
+    async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
+        let now = self.app.clock.now();
+        let run = Run::lost(claimed.id.clone());
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+    }
+}
+
+impl View {
+    fn world<'a>(&'a self, claimed: &'a Claimed) -> World<'a> {
+        World {
+            now: self.now,
+            event: &self.sight.payload,
+            contact: self.sight.contact.as_ref().map(Contact::json),
+            heard: &self.heard,
+            exit_on: claimed.exit_on.as_deref(),
+            segments: &self.segments,
+        }
+    }
+}
+
+/// The run after its turn, and what has to happen. A step that panics fails its
+/// own run and no other.
+fn advance(
+    claimed: &Claimed,
+    plan: &Plan,
+    view: &View,
+    mut run: Run,
+    answer: Option<&Result<Value, String>>,
+) -> Result<(Run, Vec<Effect>), String> {
+    if !view.sight.automation_stands {
+        run.cancel(view.now);
+        return Ok((run, Vec::new()));
+    }
+    if claimed.attempt - claimed.settled > MOST_CLAIMS {
+        run.give_up(view.now, "every worker that took this step was lost; it was tried too often");
+        return Ok((run, Vec::new()));
+    }
+    let turn = AssertUnwindSafe(move || {
+        let mut world = view.world(claimed);
+        let effects = match answer {
+            Some(answer) => run.called(&plan.graph, &mut world, answer.clone()),
+            None => run.advance(&plan.graph, &mut world),
+        };
+        (run, effects)
+    });
+    catch_unwind(turn).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "the step panicked".into())
+    })
+}
+
+/// The statements of what a run does. A contact is written once, however many
+/// steps change it, and first: that locks it in the order that occurrences do.
+/// Where the run is to be woken by what happens to the contact (`is_armed`),
+/// nothing may have happened to it since the look into its log.
+fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_armed: bool) -> Result<Batch, String> {
+    let workspace_id = &claimed.workspace_id;
+    let mut contact = view.sight.contact.clone();
+    let (mut is_changed, mut is_deleted) = (false, false);
+    let mut rest = Batch::new();
+    for effect in effects {
+        match effect {
+            Effect::UpdateContact { changes } => {
+                contact = Some(changed(contact.as_ref().ok_or("the contact was deleted")?, changes)?);
+                is_changed = true;
+            }
+            Effect::DeleteContact => is_deleted = true,
+            Effect::AddToSegment { segment_id } => {
+                rest.push(segments::store::add(workspace_id, &segment_id, &claimed.contact_id, view.now));
+            }
+            Effect::SendEmail { id, step, message } => {
+                let recipient = message["to"].as_str().unwrap_or_default();
+                let mail = store::Mail { id: &id, step: &step, recipient, message: &message };
+                rest.push(store::insert_mail(claimed, &mail, view.now));
+            }
+        }
+    }
+    let mut batch = Batch::new();
+    match contact.as_ref().filter(|_| !is_deleted) {
+        Some(contact) if is_changed => batch.push(contacts::store::replace(workspace_id, contact, view.now)),
+        Some(contact) if is_armed => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
+        _ => {}
+    }
+    batch.append(rest);
+    if is_deleted {
+        batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
+    }
+    Ok(batch)
+}
+
+fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {
+    let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
+    let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
+    changes.apply(contact).map_err(|error| error.message().into_owned())
+}
+
+/// A run that another worker has taken over is his.
+fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
+    match committed {
+        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,106 @@
+//! Which automations an event starts, cached for each workspace. Whoever uses
+//! what is cached guards his commit with the revision it was read under.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use super::automation::ReEntry;
+use super::graph::Graph;
+use super::store;
+use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+
+statements! {
+    REVISION = Sql::both("SELECT automations_revision FROM workspaces WHERE id = $1");
+    REVISION_IS = Sql::both("SELECT 1 FROM workspaces WHERE id = $1 AND automations_revision = $2");
+}
+
+/// An automation that listens.
+pub struct Trigger {
+    pub automation_id: String,
+    pub version: i64,
+    pub graph: Graph,
+    pub re_entry: ReEntry,
+    pub exit_on: Option<String>,
+}
+
+/// The automations of a workspace that listen, by the event they listen to.
+pub struct Listeners {
+    workspace_id: String,
+    revision: i64,
+    by_event: HashMap<String, Vec<Trigger>>,
+}
+
+impl Listeners {
+    /// Those that an event starts.
+    pub fn to(&self, event_name: &str) -> &[Trigger] {
+        self.by_event.get(event_name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether an automation that listens would miss the event: it triggers one,
+    /// or may be waited for, or ends a run.
+    pub fn know(&self, event_name: &str) -> bool {
+        let hears = |trigger: &Trigger| {
+            trigger.exit_on.as_deref() == Some(event_name)
+                || trigger.graph.waited_names().any(|name| name == event_name)
+        };
+        self.by_event.contains_key(event_name) || self.by_event.values().flatten().any(hears)
+    }
+
+    /// Holds as long as no automation was changed since.
+    pub fn guard(&self) -> Stmt {
+        REVISION_IS.with([(&self.workspace_id).into(), self.revision.into()])
+    }
+}
+
+pub struct Triggers {
+    known: Cache<String, Arc<Listeners>>,
+}
+
+impl Default for Triggers {
+    fn default() -> Triggers {
+        Triggers { known: Cache::new(1_000) }
+    }
+}
+
+impl Triggers {
+    pub async fn of(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+        if let Some(known) = self.known.get(workspace_id) {
+            return Ok(known);
+        }
+        let listeners = Arc::new(load(db, workspace_id).await?);
+        self.known.insert(workspace_id.to_owned(), listeners.clone());
+        Ok(listeners)
+    }
+
+    /// What is known turned out to be old.
+    pub fn forget(&self, workspace_id: &str) {
+        self.known.remove(workspace_id);
+    }
+}
+
+async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
+    // The revision first: what changes between the two reads makes the guard fail.
+    let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
+        Some(row) => row.int(0)?,
+        None => 0,
+    };
+    let mut by_event: HashMap<String, Vec<Trigger>> = HashMap::new();
+    for row in db.read(store::enabled(workspace_id)).await? {
+        let trigger = read(&row)?;
+        by_event.entry(trigger.graph.event_name().to_owned()).or_default().push(trigger);
+    }
+    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision, by_event })
+}
+
+fn read(row: &Row) -> Result<Trigger, DbError> {
+    let broken = || DbError::Broken("an automation cannot be read".into());
+    Ok(Trigger {
+        automation_id: row.text(0)?,
+        version: row.int(1)?,
+        re_entry: ReEntry::named(&row.text(3)?).ok_or_else(broken)?,
+        exit_on: row.maybe(4, Row::text)?,
+        graph: Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?,
+    })
+}

@@ -1,0 +1,201 @@
+//! Occurrences: each time an event happens to a contact, and what that starts.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /events/send` | an event happens to a contact; its automations start |
+//! | `POST /events/send/batch` | up to 1,000 of them, all or none |
+//! | `GET /events/{id or name}/occurrences` | what happened, newest first |
+//! | `GET /occurrences/{id}` | one, with the runs that it started |
+//! | `POST /occurrences/{id}/replay` | let it happen once more |
+
+pub mod routes;
+mod send;
+mod shapes;
+pub mod store;
+
+use serde_json::Value;
+
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::automations::entry::{self, Cause, Moment, Whom};
+use crate::automations::triggers::Listeners;
+use crate::clock::Clock;
+use crate::contacts::arrival;
+use crate::contacts::contact::Email;
+use crate::db::{Batch, DbError, Effect};
+use crate::error::Error;
+
+/// How often what a commit was prepared under may change before the caller is
+/// told to come back later.
+const ATTEMPTS: usize = 8;
+
+/// What happens.
+pub struct Occurrence<'a> {
+    pub id: String,
+    pub name: &'a str,
+    pub payload: String,
+    /// The occurrence that this one repeats.
+    pub replay_of: Option<&'a str>,
+}
+
+/// Whom it happens to.
+pub enum Recipient {
+    /// A contact that must be there.
+    Known(String),
+    /// Whoever has the address; where nobody has it, a contact with this id.
+    Address { email: Email, new_id: String },
+}
+
+/// What a commit will hold: occurrences, the runs that they start with their
+/// first timers, and the waking of runs that waited for them.
+pub struct Happenings<'a> {
+    workspace_id: &'a str,
+    listeners: &'a Listeners,
+    clock: &'a Clock,
+    now: i64,
+    pub batch: Batch,
+    /// Which statements wake runs.
+    wakes: Vec<usize>,
+    /// Which statements must find the contact that was named.
+    lookups: Vec<usize>,
+    starts_now: bool,
+}
+
+impl<'a> Happenings<'a> {
+    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
+        let batch = Batch::new().when(listeners.guard());
+        Happenings {
+            workspace_id,
+            listeners,
+            clock,
+            now,
+            batch,
+            wakes: Vec::new(),
+            lookups: Vec::new(),
+            starts_now: false,
+        }
+    }
+
+    /// An event happens to somebody.
+    pub fn add(&mut self, occurrence: &Occurrence<'_>, recipient: &Recipient) {
+        match recipient {
+            Recipient::Known(id) => {
+                self.lookups.push(self.batch.len());
+                self.batch.push(arrival::touch(self.workspace_id, id));
+                self.record(occurrence, Whom::Id(id), Moment::NOW);
+            }
+            Recipient::Address { email, new_id } => {
+                self.batch.push(arrival::meet(self.workspace_id, email, new_id, self.now));
+                let key = email.key();
+                let birth = Occurrence {
+                    id: self.clock.ordered_id(),
+                    name: system::CONTACT_CREATED,
+                    payload: system::newborn(new_id, email, self.now).to_string(),
+                    replay_of: None,
+                };
+                self.record(&birth, Whom::EmailKey(&key), Moment::BIRTH);
+                self.record(occurrence, Whom::EmailKey(&key), Moment::NOW);
+            }
+        }
+    }
+
+    /// The product tells what it did to a contact, in the commit that does it.
+    pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
+        let id = self.clock.ordered_id();
+        let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
+        self.record(&occurrence, Whom::Id(contact_id), moment);
+    }
+
+    fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+        self.batch.push(store::insert(self.workspace_id, occurrence, whom, moment, self.now));
+        let cause =
+            Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, whom, moment, now: self.now };
+        for trigger in self.listeners.to(occurrence.name) {
+            let (stmt, at_once) = entry::enter(&cause, trigger, self.clock);
+            self.batch.push(stmt);
+            self.starts_now |= at_once;
+        }
+        // Nobody can have waited for a contact that was not there.
+        if moment.newest == Moment::NOW.newest {
+            self.wakes.push(self.batch.len());
+            self.batch.push(entry::wake(self.workspace_id, whom, occurrence.name, self.now));
+        }
+    }
+
+    /// What is to be done once the batch is committed.
+    pub fn aftermath(self) -> (Batch, Aftermath) {
+        (self.batch, Aftermath { wakes: self.wakes, lookups: self.lookups, starts_now: self.starts_now })
+    }
+}
+
+/// Commits what `fill` lets happen, under the automations that listen at that
+/// moment.
+pub async fn commit(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    fill: impl Fn(&mut Happenings<'_>),
+) -> Result<Result<Vec<Effect>, DbError>, Error> {
+    let mut revision = caller.revision();
+    for _ in 0..ATTEMPTS {
+        let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
+        let mut happenings = Happenings::new(caller.workspace_id(), &listeners, &app.clock, app.clock.now());
+        fill(&mut happenings);
+        let (batch, aftermath) = happenings.aftermath();
+        match caller.commit_under(&mut revision, batch).await? {
+            Ok(effects) => {
+                app.wake_workers_if(aftermath.is_urgent(&effects));
+                return Ok(Ok(effects));
+            }
+            Err(DbError::Stale) => app.triggers.forget(caller.workspace_id()),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+/// What a committed batch of happenings leads to.
+pub struct Aftermath {
+    wakes: Vec<usize>,
+    lookups: Vec<usize>,
+    starts_now: bool,
+}
+
+impl Aftermath {
+    /// Whether there is work for a worker at once.
+    pub fn is_urgent(&self, effects: &[Effect]) -> bool {
+        self.starts_now || self.wakes.iter().any(|at| effects.get(*at).is_some_and(|effect| effect.changed > 0))
+    }
+
+    /// Whether a statement that failed was one that looks for a contact.
+    pub fn is_lookup(&self, statement: usize) -> bool {
+        self.lookups.contains(&statement)
+    }
+}
+
+/// What the product itself lets happen.
+pub mod system {
+    use serde_json::{Value, json};
+
+    use crate::clock::rfc3339;
+    use crate::contacts::contact::Email;
+
+    pub const CONTACT_CREATED: &str = "svc:contact.created";
+    pub const CONTACT_UPDATED: &str = "svc:contact.updated";
+    pub const CONTACT_DELETED: &str = "svc:contact.deleted";
+
+    pub const ALL: [&str; 3] = [CONTACT_CREATED, CONTACT_UPDATED, CONTACT_DELETED];
+
+    /// A contact of which nothing is known but the address.
+    pub fn newborn(id: &str, email: &Email, now: i64) -> Value {
+        json!({
+            "id": id,
+            "email": email.as_str(),
+            "first_name": null,
+            "last_name": null,
+            "unsubscribed": false,
+            "properties": {},
+            "created_at": rfc3339(now),
+            "updated_at": null,
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! What happened, over HTTP.
+
+use axum::Json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::send;
+use super::shapes::{Item, StartedRun};
+use super::store::{self, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::db::{DbError, Row};
+use crate::error::Error;
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(send::send))
+        .routes(routes!(send::send_many))
+        .routes(routes!(read))
+        .routes(routes!(send::replay))
+}
+
+pub fn not_found() -> Error {
+    Error::not_found("Occurrence not found. Check the id that sending the event gave you.")
+}
+
+/// List an event's occurrences
+///
+/// Every time that an event of this name happened, newest first. System events are listed by their names, too.
+#[utoipa::path(
+    get, path = "/events/{identifier}/occurrences", tag = "Events", operation_id = "list_occurrences",
+    params(crate::events::routes::Identifier, PageParams),
+    responses(
+        (status = 200, description = "The occurrences.", body = List<Item>),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), name, page)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Item::new(Stored::read(row)?)).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read an occurrence
+///
+/// With the runs that it started.
+#[utoipa::path(
+    get, path = "/occurrences/{id}", tag = "Events", operation_id = "read_occurrence",
+    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid)),
+    responses(
+        (status = 200, description = "What happened.", body = Item),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    let stored = Stored::read(rows.first().ok_or_else(not_found)?)?;
+    let rows = caller.read(|| store::runs_of(caller.workspace_id(), &stored)).await?;
+    let run = |row: &Row| Ok(StartedRun { automation_id: row.text(0)?, id: row.text(1)?, status: row.text(2)? });
+    let runs: Result<Vec<StartedRun>, DbError> = rows.iter().map(run).collect();
+    Ok(Json(Item::new(stored)?.with_runs(runs?)))
+}

@@ -1,0 +1,267 @@
+//! An event happens: to one contact, to many, or once more.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::shapes::{Sent, SentMany};
+use super::store::{self, Stored};
+use super::{ATTEMPTS, Aftermath, Happenings, Occurrence, Recipient};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::automations::triggers::Listeners;
+use crate::contacts::contact::Email;
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::events::event::{EventName, RESERVED_PREFIX};
+use crate::events::in_force::InForce;
+use crate::events::payload;
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::{Id, Input, Many, kind, shown};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
+
+/// How many events one request may send.
+const MOST: usize = 1000;
+
+/// Send an event
+///
+/// The event happens to a contact, named by `contact_id` or by `email`; an address that nobody has makes a new
+/// contact. Every enabled automation that the event triggers starts a run. When the answer comes, the occurrence, the
+/// runs and their first timers are stored. With an `Idempotency-Key`, sending again changes nothing and gets the same
+/// answer for 24 hours.
+#[utoipa::path(
+    post, path = "/events/send", tag = "Events", operation_id = "send_event",
+    request_body = super::shapes::EventToSend,
+    responses(
+        (status = 202, description = "It happened.", body = Sent, links(
+            ("read" = (operation_id = "read_occurrence", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody, OfSend,
+    ),
+    params(super::shapes::KeyHeader),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub async fn send(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    key: Idempotency,
+    input: Input,
+) -> Result<Response, Error> {
+    let order = Order::parse(&app, &input)?;
+    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
+    let body = key.meaning(&input.0);
+    Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
+}
+
+/// Send many events
+///
+/// Up to 1,000 events in an array, each as in `POST /events/send`. All of them happen, in this order, or none: where
+/// one is refused, the message names its place.
+#[utoipa::path(
+    post, path = "/events/send/batch", tag = "Events", operation_id = "send_events",
+    request_body = Vec<super::shapes::EventToSend>,
+    responses(
+        (status = 202, description = "They happened.", body = SentMany),
+        OfCaller, OfBody, OfSend,
+    ),
+    params(super::shapes::KeyHeader),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub async fn send_many(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    key: Idempotency,
+    Many(items): Many,
+) -> Result<Response, Error> {
+    if items.is_empty() || items.len() > MOST {
+        return Err(Error::invalid(format!("Send 1 to {MOST} events at once, not {}.", items.len())));
+    }
+    let body = key.meaning(&items);
+    let parse = |(at, item): (usize, Value)| match item {
+        Value::Object(fields) => {
+            Order::parse(&app, &Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
+        }
+        other => Err(Error::invalid(format!("Event {at}: it must be an object, but is {}.", kind(&other)))),
+    };
+    let orders: Vec<Order> = items.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+    let answer = Answer::json(StatusCode::ACCEPTED, &SentMany::of(&orders))?;
+    Errand { caller: &caller, app: &app, orders: &orders, key: &key, body, answer }.run().await
+}
+
+/// Replay an occurrence
+///
+/// The same event happens to the same contact again, with the same payload, and starts the automations that are
+/// enabled now. The new occurrence names the one that it repeats.
+#[utoipa::path(
+    post, path = "/occurrences/{id}/replay", tag = "Events", operation_id = "replay_occurrence",
+    responses(
+        (status = 202, description = "It happened once more.", body = Sent),
+        OfCaller, OfPath, OfSend,
+    ),
+    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), super::shapes::KeyHeader),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub async fn replay(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    key: Idempotency,
+    Id(id): Id,
+) -> Result<Response, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
+    if stored.name.starts_with(RESERVED_PREFIX) {
+        return Err(Error::invalid(format!(
+            "`{}` is a system event, which only the product itself lets happen.",
+            shown(&stored.name)
+        )));
+    }
+    let payload = serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?;
+    let order = Order {
+        id: app.clock.ordered_id(),
+        name: stored.name,
+        payload: Some(payload),
+        recipient: Recipient::Known(stored.contact_id),
+        replay_of: Some(stored.id),
+    };
+    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
+    let body = key.meaning(&id);
+    Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
+}
+
+/// What somebody wants to happen.
+pub struct Order {
+    pub id: String,
+    pub name: String,
+    payload: Option<Value>,
+    recipient: Recipient,
+    pub replay_of: Option<String>,
+}
+
+impl Order {
+    fn parse(app: &App, input: &Input) -> Result<Order, Error> {
+        let name = input.required("event")?;
+        let name = EventName::sent(name)?;
+        let recipient = match (input.get("contact_id"), input.get("email")) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("Name the contact by `contact_id` or by `email`, not by both."));
+            }
+            (None, None) => {
+                return Err(Error::Missing {
+                    message: "Missing `contact_id` or `email` field: whom does it happen to?".into(),
+                });
+            }
+            (Some(id), None) => Recipient::Known(contact_id(id)?),
+            (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
+        };
+        let payload = input.get("payload").cloned();
+        Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
+    }
+
+    /// The occurrence that it becomes, if its payload fits what is in force.
+    fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
+        let payload = in_force.types.check(self.payload.as_ref())?.to_string();
+        if payload.len() > payload::LIMIT {
+            return Err(Error::TooLarge { limit: payload::LIMIT });
+        }
+        Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
+    }
+}
+
+fn contact_id(value: &Value) -> Result<String, Error> {
+    let id = value.as_str().and_then(|text| uuid::Uuid::try_parse(text).ok());
+    let id = id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))?;
+    Ok(id.as_hyphenated().to_string())
+}
+
+/// Orders on their way into one commit.
+struct Errand<'a> {
+    caller: &'a Caller<FullAccess>,
+    app: &'a App,
+    orders: &'a [Order],
+    key: &'a Idempotency,
+    /// What the key stands for.
+    body: Vec<u8>,
+    answer: Answer,
+}
+
+impl Errand<'_> {
+    /// Lets everything happen that was ordered. What it is prepared under (the
+    /// caller's right, the automations, the definitions) comes from caches and is
+    /// guarded in the commit; where it has changed, all is prepared again.
+    async fn run(self) -> Result<Response, Error> {
+        let Errand { caller, app, key, .. } = self;
+        let mut revision = caller.revision();
+        let mut looked = false;
+        for _ in 0..ATTEMPTS {
+            let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
+            let (batch, aftermath) = match self.prepare(&listeners).await {
+                Ok(prepared) => prepared,
+                // By what is cached; by what is true, too?
+                Err(_) if !looked => {
+                    looked = true;
+                    self.forget();
+                    continue;
+                }
+                Err(refusal) => return Err(refusal),
+            };
+            match caller.commit_under(&mut revision, batch).await? {
+                Ok(effects) => {
+                    app.wake_workers_if(aftermath.is_urgent(&effects));
+                    return Ok(self.answer.into_response());
+                }
+                Err(DbError::Stale) => self.forget(),
+                Err(error) if key.was_taken(&error) => return key.replay(caller, &self.body).await,
+                Err(DbError::Unexpected { statement }) if aftermath.is_lookup(statement) => {
+                    return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    async fn prepare(&self, listeners: &Listeners) -> Result<(Batch, Aftermath), Error> {
+        let Errand { caller, app, orders, key, .. } = self;
+        let (workspace_id, now) = (caller.workspace_id(), app.clock.now());
+        let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, now);
+        if let Some(stmt) = key.take(workspace_id, &self.body, &self.answer, now) {
+            happenings.batch.push(stmt);
+        }
+        let mut names: Vec<(&str, Arc<InForce>)> = Vec::new();
+        for (at, order) in orders.iter().enumerate() {
+            let known = names.iter().find(|(name, _)| *name == order.name).map(|(_, known)| known.clone());
+            let in_force = match known {
+                Some(known) => known,
+                None => {
+                    let found = app.definitions.of(&app.db, workspace_id, &order.name).await?;
+                    names.push((&order.name, found.clone()));
+                    happenings.batch.guard(found.guard());
+                    found
+                }
+            };
+            let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
+            if !in_force.is_defined && !listeners.know(&order.name) {
+                return Err(placed(unknown(&order.name)));
+            }
+            happenings.add(&order.occurrence(&in_force).map_err(placed)?, &order.recipient);
+        }
+        Ok(happenings.aftermath())
+    }
+
+    fn forget(&self) {
+        let workspace_id = self.caller.workspace_id();
+        self.app.triggers.forget(workspace_id);
+        self.orders.iter().for_each(|order| self.app.definitions.forget(workspace_id, &order.name));
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let message = format!(
+        "Event `{}` not found. Define it with `POST /events` first, or enable an automation that it triggers.",
+        shown(name)
+    );
+    Error::NotFound { message: message.into() }
+}

@@ -1,0 +1,134 @@
+//! What occurrences look like over HTTP.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::send::Order;
+use super::store::Stored;
+use crate::clock::rfc3339;
+use crate::error::Error;
+
+/// What happens, and to whom: exactly one of `contact_id` and `email`.
+#[derive(ToSchema)]
+#[schema(as = EventToSend, example = json!({"event": "user.created", "email": "ada@example.com", "payload": {"plan": "pro"}}))]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct EventToSend {
+    /// The name of the event.
+    #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
+    event: String,
+    /// The id of a contact.
+    #[schema(nullable = true, format = Uuid)]
+    contact_id: Option<String>,
+    /// The address of a contact, who is made where nobody has it.
+    #[schema(nullable = true, format = Email)]
+    email: Option<String>,
+    /// Anything; keys that the event's schema knows are brought into its types.
+    #[schema(nullable = true, value_type = Option<Object>)]
+    payload: Option<serde_json::Value>,
+}
+
+/// Makes a request repeatable.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes the header to readers of the API's description")]
+pub struct KeyHeader {
+    /// A key of your choice, of 1 to 256 characters. For 24 hours, the same request under the same key has no second
+    /// effect and gets the first one's answer.
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
+    key: Option<String>,
+}
+
+/// The answer to sending an event.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentEvent)]
+pub struct Sent {
+    #[schema(pattern = "^event$")]
+    object: &'static str,
+    /// The name of the event.
+    event: String,
+    /// The id of the occurrence.
+    #[schema(format = Uuid)]
+    id: String,
+    /// The occurrence that this one repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Uuid, nullable = false)]
+    replay_of: Option<String>,
+}
+
+impl Sent {
+    pub fn of(order: &Order) -> Sent {
+        Sent { object: "event", event: order.name.clone(), id: order.id.clone(), replay_of: order.replay_of.clone() }
+    }
+}
+
+/// The answer to sending many.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentEvents)]
+pub struct SentMany {
+    /// In the order in which they were sent.
+    data: Vec<Sent>,
+}
+
+impl SentMany {
+    pub fn of(orders: &[Order]) -> SentMany {
+        SentMany { data: orders.iter().map(Sent::of).collect() }
+    }
+}
+
+/// One time that an event happened.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Occurrence)]
+pub struct Item {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^occurrence$", nullable = false)]
+    object: Option<&'static str>,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "user.created")]
+    event: String,
+    #[schema(format = Uuid)]
+    contact_id: String,
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+    /// The occurrence that this one repeats.
+    #[schema(format = Uuid, required = true)]
+    replay_of: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// The runs that it started; only where one occurrence is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    runs: Option<Vec<StartedRun>>,
+}
+
+/// A run that an occurrence started.
+#[derive(Serialize, ToSchema)]
+pub struct StartedRun {
+    #[schema(format = Uuid)]
+    pub automation_id: String,
+    #[schema(format = Uuid)]
+    pub id: String,
+    #[schema(pattern = "^(running|completed|failed|cancelled)$")]
+    pub status: String,
+}
+
+impl Item {
+    pub fn new(stored: Stored) -> Result<Item, Error> {
+        Ok(Item {
+            object: None,
+            id: stored.id,
+            event: stored.name,
+            contact_id: stored.contact_id,
+            payload: RawValue::from_string(stored.payload).map_err(|_| Error::Internal)?,
+            replay_of: stored.replay_of,
+            created_at: rfc3339(stored.created_at),
+            runs: None,
+        })
+    }
+
+    /// The same, as it is shown alone.
+    pub fn with_runs(self, runs: Vec<StartedRun>) -> Item {
+        Item { object: Some("occurrence"), runs: Some(runs), ..self }
+    }
+}

@@ -1,0 +1,121 @@
+//! Occurrences in the store.
+
+use super::Occurrence;
+use crate::automations::entry::{Moment, Whom};
+use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+/// An occurrence for the contact that the condition finds, as it is at this moment.
+macro_rules! insert {
+    ($whom:literal) => {
+        concat!(
+            "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at)
+             SELECT c.workspace_id, $3, $4, c.id, c.version - $5, $6, $7, CAST($8 AS BIGINT)
+             FROM contacts c WHERE c.workspace_id = $1 AND c.",
+            $whom,
+            " = $2 AND c.version <= $9"
+        )
+    };
+}
+
+/// A page of what happened under a name.
+macro_rules! page {
+    ($hint:literal, $equal:literal, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences",
+            $hint,
+            " WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($4, 1, 128) AND name ",
+            $equal,
+            " AND id ",
+            $side,
+            " $2 ORDER BY id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+statements! {
+    INSERT_BY_ID = Sql::both(insert!("id"));
+    INSERT_BY_EMAIL = Sql::both(insert!("email_key"));
+    /// `BETWEEN` for the reason that events are looked up so.
+    OLDER = Sql::each(
+        page!(" INDEXED BY occurrences_by_name", "BETWEEN $4 AND $4", "<", " DESC"),
+        page!("", "= $4", "<", " DESC"));
+    NEWER = Sql::each(
+        page!(" INDEXED BY occurrences_by_name", "BETWEEN $4 AND $4", ">", ""),
+        page!("", "= $4", ">", ""));
+    BY_ID = Sql::both(
+        "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences
+         WHERE workspace_id = $1 AND id = $2");
+    ANY = Sql::each(
+        "SELECT 1 FROM occurrences INDEXED BY occurrences_by_name
+         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2 LIMIT 1",
+        "SELECT 1 FROM occurrences
+         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
+    RUNS_OF = Sql::both(
+        "SELECT r.automation_id, r.id, r.status FROM runs r
+         JOIN automations a ON a.workspace_id = $1 AND a.id = r.automation_id AND a.deleted_at IS NULL
+         WHERE r.contact_id = $2 AND r.occurrence_id = $3 ORDER BY r.automation_id, r.id");
+}
+
+pub fn insert(workspace_id: &str, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment, now: i64) -> Stmt {
+    let sql = match whom {
+        Whom::Id(_) => INSERT_BY_ID,
+        Whom::EmailKey(_) => INSERT_BY_EMAIL,
+    };
+    sql.with([
+        workspace_id.into(),
+        whom.key().into(),
+        (&occurrence.id).into(),
+        occurrence.name.into(),
+        moment.behind.into(),
+        (&occurrence.payload).into(),
+        occurrence.replay_of.into(),
+        now.into(),
+        moment.newest.into(),
+    ])
+}
+
+/// An occurrence as the store keeps it.
+pub struct Stored {
+    pub id: String,
+    pub name: String,
+    pub contact_id: String,
+    pub payload: String,
+    pub replay_of: Option<String>,
+    pub created_at: i64,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            id: row.text(0)?,
+            name: row.text(1)?,
+            contact_id: row.text(2)?,
+            payload: row.text(3)?,
+            replay_of: row.maybe(4, Row::text)?,
+            created_at: row.int(5)?,
+        })
+    }
+}
+
+pub fn page(workspace_id: &str, name: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into(), name.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// Finds a row if anything ever happened under the name.
+pub fn any(workspace_id: &str, name: &str) -> Stmt {
+    ANY.with([workspace_id.into(), name.into()])
+}
+
+/// The runs that an occurrence started: automation, run, status.
+pub fn runs_of(workspace_id: &str, stored: &Stored) -> Stmt {
+    RUNS_OF.with([workspace_id.into(), (&stored.contact_id).into(), (&stored.id).into()])
+}

@@ -28,13 +28,15 @@ CREATE TABLE segments (
     PRIMARY KEY (workspace_id, id)
 ) /* WITHOUT ROWID */;
 
+-- Both are of this workspace: whoever adds a member makes sure of it.
 CREATE TABLE segment_members (
+    workspace_id TEXT NOT NULL,
     segment_id TEXT NOT NULL,
     contact_id TEXT NOT NULL,
     added_at BIGINT NOT NULL,
-    PRIMARY KEY (segment_id, contact_id)
+    PRIMARY KEY (workspace_id, segment_id, contact_id)
 ) /* WITHOUT ROWID */;
-CREATE INDEX segment_members_by_contact ON segment_members (contact_id, segment_id);
+CREATE INDEX segment_members_by_contact ON segment_members (workspace_id, contact_id, segment_id);
 
 -- What properties contacts may have, as far as somebody said so.
 CREATE TABLE contact_properties (

@@ -19,7 +19,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, api_keys, auth, automations, events, mail, oauth};
+use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -162,6 +162,9 @@ impl App {
 fn api() -> (Router<App>, OpenApi) {
     OpenApiRouter::with_openapi(docs::description())
         .merge(api_keys::routes::router())
+        .merge(contacts::router())
+        .merge(segments::routes::router())
+        .merge(segments::audiences::router())
         .merge(events::routes::router())
         .merge(automations::routes::router())
         .merge(automations::runs::routes::router())
@@ -180,6 +183,7 @@ pub fn openapi(base: &str) -> OpenApi {
 fn pages() -> Router<App> {
     accounts::pages()
         .merge(api_keys::pages::router())
+        .merge(contacts::pages::router())
         .merge(events::pages::router())
         .merge(automations::pages::router())
         .merge(automations::runs::pages::router())
@@ -203,10 +207,13 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         auth::store::ALL,
         automations::runs::store::ALL,
         automations::store::ALL,
+        contacts::properties_store::ALL,
+        contacts::store::ALL,
         events::store::ALL,
         mail::store::ALL,
         oauth::grant::ALL,
         oauth::store::ALL,
+        segments::store::ALL,
         system::ALL,
     ]
     .into_iter()

@@ -8,6 +8,7 @@ pub mod automations;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod contacts;
 pub mod db;
 pub mod error;
 pub mod events;
@@ -15,6 +16,7 @@ pub mod log;
 pub mod mail;
 pub mod oauth;
 pub mod secret;
+pub mod segments;
 pub mod serve;
 #[cfg(test)]
 mod testing;

@@ -28,6 +28,11 @@ use crate::oauth::OAuthError;
             matched to events by name; the newest definition of a name is the one in force."),
         (name = "Automations", description = "What happens to a contact when an event occurs: steps, and connections \
             that lead from one to the next."),
+        (name = "Contacts", description = "People to write to. A contact is named by its id or its address."),
+        (name = "Segments", description = "Named sets of contacts."),
+        (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \
+            may have others, too."),
+        (name = "Audiences", description = "Segments under their older name, for programs that know them by it."),
         (name = "API keys", description = "Keys that programs show to act for the workspace."),
         (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
             without seeing a key or a password."),

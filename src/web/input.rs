@@ -53,9 +53,13 @@ impl FromRequestParts<App> for Id {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Id, Error> {
         let wrong = || Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
         let Path(given) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| wrong())?;
-        let id = uuid::Uuid::try_parse(&given).map_err(|_| wrong())?;
-        Ok(Id(id.as_hyphenated().to_string()))
+        uuid(&given).map(Id).ok_or_else(wrong)
     }
+}
+
+/// An id in the one spelling that the store knows.
+pub fn uuid(text: &str) -> Option<String> {
+    uuid::Uuid::try_parse(text).ok().map(|id| id.as_hyphenated().to_string())
 }
 
 /// Reads a whole body of at most `limit` bytes.

@@ -27,6 +27,9 @@ pub struct OfQuery;
 /// Of every route that a thing must be in a certain state for.
 pub struct OfState;
 
+/// Of every route that makes something of which there can be only one.
+pub struct OfDuplicate;
+
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 impl IntoResponses for OfCaller {
@@ -82,6 +85,13 @@ impl IntoResponses for OfState {
     fn responses() -> Responses {
         let message = "The run is completed. Only a run in flight can be cancelled.".into();
         described([("It is in a state that does not allow this.", vec![Error::Conflict { message }])])
+    }
+}
+
+impl IntoResponses for OfDuplicate {
+    fn responses() -> Responses {
+        let message = "A contact with this address exists already.".into();
+        described([("There is one like it already; the message says which.", vec![Error::Conflict { message }])])
     }
 }
 

@@ -42,6 +42,7 @@ pub fn places(current: &str) -> Vec<Place> {
     let place = |path, icon, label| Place { path, icon, label, current: path == current };
     vec![
         place("/", "home", "Overview"),
+        place("/contacts", "people", "Contacts"),
         place("/events", "event", "Events"),
         place("/automations", "branch", "Automations"),
         place("/keys", "key", "API keys"),

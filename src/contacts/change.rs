@@ -1,0 +1,122 @@
+//! What happens to contacts: each thing in one commit.
+
+use super::contact::{Changes, Contact, Email, email_key};
+use super::path::{Named, not_found};
+use super::properties::{Declared, Properties};
+use super::{properties_store, store};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::segments;
+
+/// How often a change is tried again that another one came before.
+const ATTEMPTS: usize = 20;
+
+/// The commit of a new contact, which belongs to these segments. Its first
+/// statement is the contact; the others are the segments in their order.
+fn created(workspace_id: &str, contact: &Contact, segment_ids: &[String]) -> Batch {
+    let add = |id: &String| segments::store::add(workspace_id, id, &contact.id, contact.created_at).expect(1);
+    std::iter::once(store::insert(workspace_id, contact)).chain(segment_ids.iter().map(add)).collect()
+}
+
+/// The commit of a changed contact, under the version that it was read with.
+fn updated(workspace_id: &str, contact: &Contact, now: i64) -> Batch {
+    store::replace(workspace_id, contact, now).into()
+}
+
+/// The commit of a deletion.
+fn deleted(workspace_id: &str, contact: &Contact) -> Batch {
+    store::delete(workspace_id, &contact.id)
+}
+
+/// What came of a wish for a new contact.
+pub enum Creation {
+    Made(Contact),
+    /// Somebody has the address; `None`: had it a moment ago.
+    Taken(Option<Contact>),
+}
+
+impl Creation {
+    pub fn made(self) -> Result<Contact, Error> {
+        match self {
+            Creation::Made(contact) => Ok(contact),
+            Creation::Taken(holder) => Err(taken(holder)),
+        }
+    }
+}
+
+/// Adds a contact to the workspace and to these segments.
+pub async fn create(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    email: &Email,
+    changes: &Changes,
+    segment_ids: &[String],
+) -> Result<Creation, Error> {
+    check_types(caller, &changes.properties).await?;
+    let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
+    match caller.try_commit(|| created(caller.workspace_id(), &contact, segment_ids)).await? {
+        Ok(_) => Ok(Creation::Made(contact)),
+        Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
+        Err(DbError::Unexpected { .. }) => Err(segments::not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Changes a contact. What others change at the same time is not undone: the
+/// change is applied to the contact as it then is.
+pub async fn update(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    named: &Named,
+    changes: &Changes,
+) -> Result<Contact, Error> {
+    check_types(caller, &changes.properties).await?;
+    for _ in 0..ATTEMPTS {
+        let before = named.find(caller).await?;
+        let after = changes.apply(&before)?;
+        if after == before {
+            return Ok(before);
+        }
+        match caller.try_commit(|| updated(caller.workspace_id(), &after, app.clock.now())).await? {
+            Ok(_) => return Ok(after),
+            Err(DbError::Unexpected { .. }) => {}
+            Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+pub async fn delete(caller: &Caller<FullAccess>, contact: &Contact) -> Result<(), Error> {
+    match caller.try_commit(|| deleted(caller.workspace_id(), contact)).await? {
+        Ok(_) => Ok(()),
+        Err(DbError::Unexpected { .. }) => Err(not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Holds given properties to the types that were declared for them.
+async fn check_types(caller: &Caller<FullAccess>, properties: &Properties) -> Result<(), Error> {
+    if properties.is_empty() {
+        return Ok(());
+    }
+    let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
+    let declared: Result<Vec<Declared>, DbError> = rows.iter().map(Declared::read).collect();
+    properties.check(&declared?)
+}
+
+/// Who has this address.
+async fn holder(caller: &Caller<FullAccess>, email: &str) -> Result<Option<Contact>, Error> {
+    let rows = caller.read(|| store::by_email_key(caller.workspace_id(), &email_key(email))).await?;
+    Ok(rows.first().map(Contact::read).transpose()?)
+}
+
+fn taken(holder: Option<Contact>) -> Error {
+    let message = match holder {
+        Some(Contact { id, .. }) => format!("A contact with this address exists already. Its id is `{id}`."),
+        None => "A contact with this address exists already.".into(),
+    };
+    Error::Conflict { message }
+}

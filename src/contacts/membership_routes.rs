@@ -1,0 +1,189 @@
+//! Who is in which segment.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::contact::Contact;
+use super::path::{Named, SegmentId, not_found};
+use super::shapes::{Identifier, Item};
+use super::{routes as contacts, store};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::segments;
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
+}
+
+/// Which segment.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct OfSegment {
+    /// The id of the segment.
+    #[param(format = Uuid)]
+    segment_id: String,
+}
+
+/// A contact that is in a segment now. `id` is the segment's, too.
+#[derive(Serialize, ToSchema)]
+pub struct Membership {
+    #[schema(pattern = "^contact_segment$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(format = Uuid)]
+    contact_id: String,
+    #[schema(format = Uuid)]
+    segment_id: String,
+}
+
+/// A contact that is no longer in a segment. `id` and `audienceId` are the segment's, too.
+#[derive(Serialize, ToSchema)]
+pub struct EndedMembership {
+    #[schema(pattern = "^contact_segment$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(format = Uuid)]
+    contact_id: String,
+    #[schema(format = Uuid)]
+    segment_id: String,
+    #[serde(rename = "audienceId")]
+    #[schema(format = Uuid)]
+    audience_id: String,
+    #[schema(example = true)]
+    deleted: bool,
+}
+
+/// List a contact's segments
+///
+/// The segments that the contact is in, newest first.
+#[utoipa::path(
+    get, path = "/contacts/{contact}/segments", tag = "Contacts", operation_id = "list_contact_segments",
+    params(Identifier, PageParams),
+    responses(
+        (status = 200, description = "The segments, newest first.", body = List<segments::Item>),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
+    let contact = named.find(&caller).await?;
+    let rows = caller.read(|| segments::store::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let items: Result<Vec<segments::Item>, Error> = rows.iter().map(segments::Item::read).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Put a contact into a segment
+///
+/// One that is in it already stays in it.
+#[utoipa::path(
+    post, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts", operation_id = "add_contact_segment",
+    params(Identifier, OfSegment),
+    responses(
+        (status = 200, description = "The contact is in the segment.", body = Membership),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn add(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    named: Named,
+    SegmentId(segment_id): SegmentId,
+) -> Result<Json<Membership>, Error> {
+    let contact = named.find(&caller).await?;
+    join(&caller, &app, &contact, &segment_id).await?;
+    Ok(Json(Membership { object: "contact_segment", id: segment_id.clone(), contact_id: contact.id, segment_id }))
+}
+
+/// Puts a contact into a segment, if both are still there.
+pub(super) async fn join(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    contact: &Contact,
+    segment_id: &str,
+) -> Result<(), Error> {
+    let (workspace, now) = (caller.workspace_id(), app.clock.now());
+    let batch = || {
+        Batch::new()
+            .and(store::by_id(workspace, &contact.id).expect(1))
+            .and(segments::store::exists(workspace, segment_id).expect(1))
+            .and(segments::store::add(workspace, segment_id, &contact.id, now))
+    };
+    match caller.try_commit(batch).await? {
+        Ok(_) => Ok(()),
+        Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
+        Err(DbError::Unexpected { .. }) => Err(segments::not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Take a contact out of a segment
+///
+/// The contact itself stays.
+#[utoipa::path(
+    delete, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts",
+    operation_id = "remove_contact_segment",
+    params(Identifier, OfSegment),
+    responses(
+        (status = 200, description = "The contact is not in the segment any more.", body = EndedMembership),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn remove(
+    caller: Caller<FullAccess>,
+    named: Named,
+    SegmentId(segment_id): SegmentId,
+) -> Result<Json<EndedMembership>, Error> {
+    let contact = named.find(&caller).await?;
+    leave(&caller, &contact, &segment_id).await?;
+    Ok(Json(EndedMembership {
+        object: "contact_segment",
+        id: segment_id.clone(),
+        contact_id: contact.id,
+        audience_id: segment_id.clone(),
+        segment_id,
+        deleted: true,
+    }))
+}
+
+pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<(), Error> {
+    let batch = || segments::store::remove(caller.workspace_id(), segment_id, &contact.id).into();
+    match caller.try_commit(batch).await? {
+        Ok(_) => Ok(()),
+        Err(DbError::Unexpected { .. }) => Err(not_a_member()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn not_a_member() -> Error {
+    Error::not_found("The contact is not in this segment. `GET /contacts/{contact}/segments` lists those it is in.")
+}
+
+/// List a segment's contacts
+///
+/// Who is in the segment, newest contact first.
+#[utoipa::path(
+    get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
+    params(segments::Identifier, PageParams),
+    responses(
+        (status = 200, description = "The contacts, newest first.", body = List<Item>),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn contacts_of(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json<List<Item>>, Error> {
+    contacts::list_of_segment(&caller, &id, &page).await
+}

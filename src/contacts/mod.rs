@@ -1,0 +1,41 @@
+//! Contacts: people to write to, with names and properties, in segments.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /contacts` | add a contact, perhaps into segments |
+//! | `GET /contacts` | list them, newest first; `segment_id` keeps to one segment |
+//! | `GET /contacts/{id or email}` | read one |
+//! | `PATCH /contacts/{id or email}` | change what is given, leave the rest |
+//! | `DELETE /contacts/{id or email}` | delete one |
+//! | `GET /contacts/{id or email}/segments` | the segments that it is in |
+//! | `POST`, `DELETE /contacts/{id or email}/segments/{segment_id}` | put it into one, take it out |
+//! | `GET /segments/{id}/contacts` | who is in a segment |
+//! | `/audiences/{id}/contacts`, `…/{id or email}` | the same as older programs ask for it |
+//! | `POST`, `GET /contact-properties` | declare a property with its type, list those declared |
+//! | `GET`, `PATCH`, `DELETE /contact-properties/{id}` | read one, change its fallback, delete it |
+
+mod audience_routes;
+pub mod change;
+pub mod contact;
+mod membership_routes;
+pub mod pages;
+mod path;
+pub mod properties;
+mod properties_routes;
+pub mod properties_store;
+mod routes;
+mod shapes;
+pub mod store;
+
+use utoipa_axum::router::OpenApiRouter;
+
+pub use contact::Contact;
+
+use crate::app::App;
+
+pub fn router() -> OpenApiRouter<App> {
+    routes::router()
+        .merge(membership_routes::router())
+        .merge(properties_routes::router())
+        .merge(audience_routes::router())
+}

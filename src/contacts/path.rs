@@ -1,0 +1,65 @@
+//! How a path names a contact (by its id or its address) and a segment.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+
+use super::contact::{Contact, Key};
+use super::store;
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::error::Error;
+use crate::web::input::uuid;
+
+/// The `{contact}` of a path. What can be no contact's name is not found, like
+/// any other that nobody has.
+pub struct Named(Option<Key>);
+
+/// The `{segment_id}` or `{audience_id}` of a path that names a contact, too.
+pub struct SegmentId(pub String);
+
+impl FromRequestParts<App> for Named {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Named, Error> {
+        Ok(Named(param(parts, app, &["contact"]).await.and_then(|text| Key::read(&text))))
+    }
+}
+
+impl FromRequestParts<App> for SegmentId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<SegmentId, Error> {
+        let given = param(parts, app, &["segment_id", "audience_id"]).await;
+        given.and_then(|text| uuid(&text)).map(SegmentId).ok_or_else(|| Error::InvalidParameter {
+            message: "The id of the segment in the path must be a UUID.".into(),
+        })
+    }
+}
+
+/// A parameter of the path, decoded; `None` where it is not text.
+async fn param(parts: &mut Parts, app: &App, names: &[&str]) -> Option<String> {
+    let params = RawPathParams::from_request_parts(parts, app).await.ok()?;
+    params.iter().find(|(name, _)| names.contains(name)).map(|(_, value)| value.to_owned())
+}
+
+impl From<&Contact> for Named {
+    fn from(contact: &Contact) -> Named {
+        Named(Some(Key::Id(contact.id.clone())))
+    }
+}
+
+impl Named {
+    pub async fn find(&self, caller: &Caller<FullAccess>) -> Result<Contact, Error> {
+        let workspace = caller.workspace_id();
+        let rows = match &self.0 {
+            None => Vec::new(),
+            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, id)).await?,
+            Some(Key::Email(key)) => caller.read(|| store::by_email_key(workspace, key)).await?,
+        };
+        Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)
+    }
+}
+
+pub fn not_found() -> Error {
+    Error::not_found("Contact not found. Check the id or the address.")
+}

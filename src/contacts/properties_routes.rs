@@ -1,0 +1,244 @@
+//! The HTTP face of declared properties.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::properties::{Declared, Kind, PropertyKey};
+use super::properties_store as store;
+use super::shapes::{Fallback, NewProperty};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::rfc3339;
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::input::{Id, Input};
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
+}
+
+/// What to change.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct ContactPropertyChange {
+    /// What stands in where a contact has no value, of the property's type; null removes it.
+    #[schema(nullable = true, required = true)]
+    fallback_value: Option<Fallback>,
+}
+
+/// A declared property.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactProperty)]
+pub struct Item {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^contact_property$", nullable = false)]
+    object: Option<&'static str>,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "company")]
+    key: String,
+    #[serde(rename = "type")]
+    #[schema(pattern = "^(string|number)$", example = "string")]
+    kind: &'static str,
+    #[schema(value_type = Option<Fallback>, required = true)]
+    fallback_value: Option<Value>,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+impl From<Declared> for Item {
+    fn from(property: Declared) -> Item {
+        Item {
+            object: None,
+            id: property.id,
+            key: property.key,
+            kind: property.kind.word(),
+            fallback_value: property.fallback,
+            created_at: rfc3339(property.created_at),
+        }
+    }
+}
+
+/// The answer to a change: which property it was.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactPropertyReference)]
+pub struct Reference {
+    #[schema(pattern = "^contact_property$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+}
+
+/// The answer to a deletion.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeletedContactProperty)]
+pub struct Deleted {
+    #[schema(pattern = "^contact_property$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = true)]
+    deleted: bool,
+}
+
+/// Which property.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct Identifier {
+    /// The id of the property.
+    #[param(format = Uuid)]
+    id: String,
+}
+
+/// Declare a contact property
+///
+/// From then on contacts can be given only values of this type under this key. Properties that were not declared are
+/// fine, too: they take any plain value.
+#[utoipa::path(
+    post, path = "/contact-properties", tag = "Contact properties", operation_id = "create_contact_property",
+    request_body = NewProperty,
+    responses(
+        (status = 201, description = "The property is declared.", body = Reference, links(
+            ("read" = (operation_id = "read_contact_property", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "update_contact_property", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_contact_property", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody, OfDuplicate,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let key = PropertyKey::parse(input.required("key")?)?;
+    let kind = Kind::parse(input.required("type")?)?;
+    let fallback = kind.fallback(input.get("fallback_value"))?;
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
+    match caller.try_commit(insert).await? {
+        Ok(_) => Ok((StatusCode::CREATED, Json(Reference { object: "contact_property", id }))),
+        Err(DbError::Duplicate(_)) => {
+            Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
+        }
+        Err(DbError::Unexpected { .. }) => Err(Error::invalid(format!(
+            "There are {} declared properties already, which is as many as there can be. Delete one first.",
+            store::MOST
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// List contact properties
+///
+/// The declared properties of the workspace, newest first.
+#[utoipa::path(
+    get, path = "/contact-properties", tag = "Contact properties", operation_id = "list_contact_properties",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The properties, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Declared::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read a contact property
+///
+/// Its key, its type, and what stands in where a contact has no value.
+#[utoipa::path(
+    get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The property.", body = Item),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
+    let item: Item = find(&caller, &id).await?.into();
+    Ok(Json(Item { object: Some("contact_property"), ..item }))
+}
+
+/// Change a contact property's fallback
+///
+/// Key and type cannot be changed: declare another property instead.
+#[utoipa::path(
+    patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
+    params(Identifier),
+    request_body = ContactPropertyChange,
+    responses(
+        (status = 200, description = "The fallback is changed.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+    let property = find(&caller, &id).await?;
+    let fallback = change(&property, &input)?;
+    let set = || store::set_fallback(caller.workspace_id(), &id, fallback.as_ref()).into();
+    found(caller.try_commit(set).await?)?;
+    Ok(Json(Reference { object: "contact_property", id }))
+}
+
+/// The new fallback. A wish for another key or type is refused: leaving it aside
+/// would look as if it were granted.
+fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
+    for (field, own) in [("key", property.key.as_str()), ("type", property.kind.word())] {
+        if input.get(field).is_some_and(|value| value != own) {
+            return Err(Error::invalid(format!("The `{field}` field of a property cannot be changed.")));
+        }
+    }
+    // Here null is not absence: it removes the fallback.
+    match input.0.get("fallback_value") {
+        None => Err(input.required("fallback_value").err().unwrap_or(Error::Internal)),
+        given => property.kind.fallback(given),
+    }
+}
+
+/// Delete a contact property
+///
+/// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
+#[utoipa::path(
+    delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The property is not declared any more.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
+    Ok(Json(Deleted { object: "contact_property", id, deleted: true }))
+}
+
+fn not_found() -> Error {
+    Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
+}
+
+async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Declared, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
+}
+
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => not_found(),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,88 @@
+//! Declared properties in the store.
+
+use super::properties::{Declared, Kind, PropertyKey};
+use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+/// How many properties a workspace may declare: all are read whenever a contact
+/// is given some.
+pub const MOST: i64 = 500;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO contact_properties (workspace_id, id, key, type, fallback_value, created_at)
+         SELECT w.id, $2, $3, $4, $5, $6 FROM workspaces w
+         WHERE w.id = $1 AND (SELECT COUNT(*) FROM contact_properties WHERE workspace_id = $1) < $7");
+    ALL_OF_WORKSPACE = Sql::both(
+        "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1");
+    OLDER = Sql::both(
+        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
+         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
+         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
+         WHERE workspace_id = $1 AND id = $2");
+    SET_FALLBACK = Sql::both(
+        "UPDATE contact_properties SET fallback_value = $3 WHERE workspace_id = $1 AND id = $2");
+    DELETE = Sql::both("DELETE FROM contact_properties WHERE workspace_id = $1 AND id = $2");
+}
+
+impl Declared {
+    pub fn read(row: &Row) -> Result<Declared, DbError> {
+        let broken = |what: &str| DbError::Broken(format!("{what} of a contact property"));
+        let fallback = row.maybe(3, Row::text)?.map(|text| serde_json::from_str(&text));
+        Ok(Declared {
+            id: row.text(0)?,
+            key: row.text(1)?,
+            kind: Kind::read(&row.text(2)?).ok_or_else(|| broken("type"))?,
+            fallback: fallback.transpose().map_err(|_| broken("fallback"))?,
+            created_at: row.int(4)?,
+        })
+    }
+}
+
+/// Declares a property, unless there are too many.
+pub fn insert(
+    workspace_id: &str,
+    id: &str,
+    key: &PropertyKey,
+    kind: Kind,
+    fallback: Option<&serde_json::Value>,
+    now: i64,
+) -> Stmt {
+    let insert = INSERT.with([
+        workspace_id.into(),
+        id.into(),
+        key.as_str().into(),
+        kind.word().into(),
+        fallback.map(ToString::to_string).into(),
+        now.into(),
+        MOST.into(),
+    ]);
+    insert.expect(1)
+}
+
+/// Every declared property of a workspace.
+pub fn all(workspace_id: &str) -> Stmt {
+    ALL_OF_WORKSPACE.with([workspace_id.into()])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+pub fn set_fallback(workspace_id: &str, id: &str, fallback: Option<&serde_json::Value>) -> Stmt {
+    SET_FALLBACK.with([workspace_id.into(), id.into(), fallback.map(ToString::to_string).into()]).expect(1)
+}
+
+pub fn delete(workspace_id: &str, id: &str) -> Stmt {
+    DELETE.with([workspace_id.into(), id.into()]).expect(1)
+}

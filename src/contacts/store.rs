@@ -1,0 +1,125 @@
+//! Contacts in the store.
+
+use serde_json::{Map, Value};
+
+use super::contact::{Contact, email_key};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
+             version, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+    BY_ID = Sql::both(
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1 AND id = $2");
+    BY_EMAIL = Sql::both(
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1 AND email_key = $2");
+    OLDER = Sql::both(
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    OLDER_IN_SEGMENT = Sql::both(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                c.updated_at
+         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+         WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id < $2
+         ORDER BY m.contact_id DESC LIMIT $3");
+    NEWER_IN_SEGMENT = Sql::both(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                c.updated_at
+         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+         WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2
+         ORDER BY m.contact_id LIMIT $3");
+    REPLACE = Sql::both(
+        "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
+             properties = $9, version = version + 1, updated_at = $10
+         WHERE workspace_id = $1 AND id = $2 AND version = $3");
+    DELETE = Sql::both("DELETE FROM contacts WHERE workspace_id = $1 AND id = $2");
+    DELETE_MEMBERSHIPS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND contact_id = $2");
+}
+
+impl Contact {
+    pub fn read(row: &Row) -> Result<Contact, DbError> {
+        Ok(Contact {
+            id: row.text(0)?,
+            email: row.text(1)?,
+            first_name: row.maybe(2, Row::text)?,
+            last_name: row.maybe(3, Row::text)?,
+            unsubscribed: row.bool(4)?,
+            properties: properties(&row.text(5)?)?,
+            version: row.int(6)?,
+            created_at: row.int(7)?,
+            updated_at: row.maybe(8, Row::int)?,
+        })
+    }
+}
+
+fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
+    serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
+}
+
+pub fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
+    INSERT.with([
+        workspace_id.into(),
+        (&contact.id).into(),
+        (&contact.email).into(),
+        email_key(&contact.email).into(),
+        contact.first_name.as_deref().into(),
+        contact.last_name.as_deref().into(),
+        contact.unsubscribed.into(),
+        Value::Object(contact.properties.clone()).to_string().into(),
+        contact.version.into(),
+        contact.created_at.into(),
+    ])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// `key` is the address in lower case.
+pub fn by_email_key(workspace_id: &str, key: &str) -> Stmt {
+    BY_EMAIL.with([workspace_id.into(), key.into()])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+pub fn page_in_segment(workspace_id: &str, segment_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_IN_SEGMENT } else { OLDER_IN_SEGMENT };
+    sql.with([workspace_id.into(), from.into(), rows.into(), segment_id.into()])
+}
+
+/// Writes the whole contact over the one it was read from, unless that has
+/// changed since.
+pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
+    let replace = REPLACE.with([
+        workspace_id.into(),
+        (&contact.id).into(),
+        contact.version.into(),
+        (&contact.email).into(),
+        email_key(&contact.email).into(),
+        contact.first_name.as_deref().into(),
+        contact.last_name.as_deref().into(),
+        contact.unsubscribed.into(),
+        Value::Object(contact.properties.clone()).to_string().into(),
+        now.into(),
+    ]);
+    replace.expect(1)
+}
+
+/// Deletes a contact and takes it out of its segments. The contact goes first:
+/// whoever is adding it to a segment has either finished by then, or finds it gone.
+pub fn delete(workspace_id: &str, id: &str) -> Batch {
+    let of = || [workspace_id.into(), id.into()];
+    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_MEMBERSHIPS.with(of()))
+}

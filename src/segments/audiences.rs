@@ -1,0 +1,133 @@
+//! Segments under their older name, for programs that still call them audiences.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::routes::{self as segments, Identifier, Item, Wish};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::error::Error;
+use crate::web::input::{Id, Input};
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))
+}
+
+/// A new audience.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreatedAudience)]
+pub struct Created {
+    #[schema(pattern = "^audience$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "Newsletter")]
+    name: String,
+}
+
+/// A segment under its older name.
+#[derive(Serialize, ToSchema)]
+pub struct Audience {
+    #[schema(pattern = "^audience$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = "Newsletter")]
+    name: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// The answer to a deletion.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeletedAudience)]
+pub struct Deleted {
+    #[schema(pattern = "^audience$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = true)]
+    deleted: bool,
+}
+
+/// Create an audience
+///
+/// The same as `POST /segments`, under its older name.
+#[utoipa::path(
+    post, path = "/audiences", tag = "Audiences", operation_id = "create_audience",
+    request_body = Wish,
+    responses(
+        (status = 201, description = "The audience is made.", body = Created, links(
+            ("read" = (operation_id = "read_audience", parameters(("id" = "$response.body#/id")))),
+            ("contacts" = (operation_id = "list_audience_contacts", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_audience", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Created>), Error> {
+    let segments::Created { id, name, .. } = segments::make(&caller, &app, &input).await?;
+    Ok((StatusCode::CREATED, Json(Created { object: "audience", id, name })))
+}
+
+/// List audiences
+///
+/// The same as `GET /segments`, under its older name.
+#[utoipa::path(
+    get, path = "/audiences", tag = "Audiences", operation_id = "list_audiences",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The audiences, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    segments::list(caller, page).await
+}
+
+/// Read an audience
+///
+/// The same as `GET /segments/{id}`, under its older name.
+#[utoipa::path(
+    get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The audience.", body = Audience),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, Error> {
+    let Item { id, name, created_at, .. } = segments::find(&caller, &id).await?;
+    Ok(Json(Audience { object: "audience", id, name, created_at }))
+}
+
+/// Delete an audience
+///
+/// The same as `DELETE /segments/{id}`, under its older name.
+#[utoipa::path(
+    delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The audience is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    segments::remove(&caller, &id).await?;
+    Ok(Json(Deleted { object: "audience", id, deleted: true }))
+}

@@ -1,0 +1,249 @@
+//! The HTTP face of segments.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::segment::SegmentName;
+use super::store::{self, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::rfc3339;
+use crate::db::{DbError, Row};
+use crate::error::Error;
+use crate::web::input::{Id, Input};
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, rename, delete))
+}
+
+/// What to make or to change.
+#[derive(ToSchema)]
+#[schema(as = SegmentWish)]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct Wish {
+    /// One line, and not only spaces.
+    #[schema(
+        min_length = 1,
+        max_length = 255,
+        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
+    )]
+    #[schema(example = "Newsletter")]
+    name: String,
+}
+
+/// A new segment.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreatedSegment)]
+pub struct Created {
+    #[schema(pattern = "^segment$")]
+    pub(super) object: &'static str,
+    #[schema(format = Uuid)]
+    pub(super) id: String,
+    #[schema(example = "Newsletter")]
+    pub(super) name: String,
+}
+
+/// The answer to a change: which segment it was.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SegmentReference)]
+pub struct Reference {
+    #[schema(pattern = "^segment$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+}
+
+/// The answer to a deletion.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeletedSegment)]
+pub struct Deleted {
+    #[schema(pattern = "^segment$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(example = true)]
+    deleted: bool,
+}
+
+/// A named set of contacts.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Segment)]
+pub struct Item {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^segment$", nullable = false)]
+    pub(super) object: Option<&'static str>,
+    #[schema(format = Uuid)]
+    pub(super) id: String,
+    #[schema(example = "Newsletter")]
+    pub(super) name: String,
+    #[schema(format = DateTime)]
+    pub(super) created_at: String,
+}
+
+impl Item {
+    pub fn read(row: &Row) -> Result<Item, Error> {
+        let Stored { id, name, created_at } = Stored::read(row)?;
+        Ok(Item { object: None, id, name, created_at: rfc3339(created_at) })
+    }
+}
+
+/// Which segment.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct Identifier {
+    /// The id of the segment.
+    #[param(format = Uuid)]
+    id: String,
+}
+
+/// Create a segment
+///
+/// Makes a set that contacts can be put into. Names need not be unique.
+#[utoipa::path(
+    post, path = "/segments", tag = "Segments", operation_id = "create_segment",
+    request_body = Wish,
+    responses(
+        (status = 201, description = "The segment is made.", body = Created, links(
+            ("read" = (operation_id = "read_segment", parameters(("id" = "$response.body#/id")))),
+            ("contacts" = (operation_id = "list_segment_contacts", parameters(("id" = "$response.body#/id")))),
+            ("rename" = (operation_id = "rename_segment", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_segment", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Created>), Error> {
+    Ok((StatusCode::CREATED, Json(make(&caller, &app, &input).await?)))
+}
+
+pub(super) async fn make(caller: &Caller<FullAccess>, app: &App, input: &Input) -> Result<Created, Error> {
+    let name = SegmentName::parse(input.required("name")?)?;
+    refuse_filter(input)?;
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    caller.commit(|| store::insert(caller.workspace_id(), &id, &name, now).into()).await?;
+    Ok(Created { object: "segment", id, name: name.as_str().to_owned() })
+}
+
+/// A segment that fills itself cannot be made. Leaving the wish aside would give
+/// one that stays empty.
+fn refuse_filter(input: &Input) -> Result<(), Error> {
+    match input.get("filter") {
+        None => Ok(()),
+        Some(Value::Object(conditions)) if conditions.is_empty() => Ok(()),
+        Some(_) => Err(Error::invalid(
+            "The `filter` field is not supported: contacts are put into a segment one by one. Leave it out.",
+        )),
+    }
+}
+
+/// List segments
+///
+/// The segments of the workspace, newest first.
+#[utoipa::path(
+    get, path = "/segments", tag = "Segments", operation_id = "list_segments",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The segments, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(Item::read).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read a segment
+///
+/// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
+#[utoipa::path(
+    get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The segment.", body = Item),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
+    Ok(Json(Item { object: Some("segment"), ..find(&caller, &id).await? }))
+}
+
+pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Item::read(rows.first().ok_or_else(not_found)?)
+}
+
+/// Rename a segment
+///
+/// Changes its name; who is in it stays.
+#[utoipa::path(
+    patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
+    params(Identifier),
+    request_body = Wish,
+    responses(
+        (status = 200, description = "The segment has its new name.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+    let name = SegmentName::parse(input.required("name")?)?;
+    refuse_filter(&input)?;
+    found(caller.try_commit(|| store::rename(caller.workspace_id(), &id, &name).into()).await?)?;
+    Ok(Json(Reference { object: "segment", id }))
+}
+
+/// Delete a segment
+///
+/// The contacts in it stay, and stay in their other segments.
+#[utoipa::path(
+    delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The segment is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    remove(&caller, &id).await?;
+    Ok(Json(Deleted { object: "segment", id, deleted: true }))
+}
+
+pub(super) async fn remove(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
+    Ok(())
+}
+
+/// Refuses a segment that the caller's workspace does not have.
+pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+    let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
+    rows.first().map(|_| ()).ok_or_else(not_found)
+}
+
+pub fn not_found() -> Error {
+    Error::not_found("Segment not found. `GET /segments` lists those there are.")
+}
+
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => not_found(),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,122 @@
+//! Segments and who is in them, in the store.
+
+use super::segment::SegmentName;
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+statements! {
+    INSERT = Sql::both("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ($1, $2, $3, $4)");
+    OLDER = Sql::both(
+        "SELECT id, name, created_at FROM segments
+         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, name, created_at FROM segments
+         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    BY_ID = Sql::both("SELECT id, name, created_at FROM segments WHERE workspace_id = $1 AND id = $2");
+    EXISTS = Sql::both("SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2");
+    RENAME = Sql::both("UPDATE segments SET name = $3 WHERE workspace_id = $1 AND id = $2");
+    DELETE = Sql::both("DELETE FROM segments WHERE workspace_id = $1 AND id = $2");
+    DELETE_MEMBERS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2");
+    /// PostgreSQL is told to hold on to both rows until the member is in: one that is deleted meanwhile
+    /// would leave its membership behind.
+    ADD = Sql::each(
+        "INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at)
+         SELECT s.workspace_id, s.id, c.id, $4 FROM segments s JOIN contacts c ON c.workspace_id = s.workspace_id
+         WHERE s.workspace_id = $1 AND s.id = $2 AND c.id = $3
+         ON CONFLICT DO NOTHING",
+        "INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at)
+         SELECT s.workspace_id, s.id, c.id, $4 FROM segments s JOIN contacts c ON c.workspace_id = s.workspace_id
+         WHERE s.workspace_id = $1 AND s.id = $2 AND c.id = $3
+         FOR KEY SHARE OF s, c
+         ON CONFLICT DO NOTHING");
+    REMOVE = Sql::both(
+        "DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 AND contact_id = $3");
+    IS_MEMBER = Sql::both(
+        "SELECT 1 FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 AND contact_id = $3");
+    OLDER_OF_CONTACT = Sql::both(
+        "SELECT s.id, s.name, s.created_at
+         FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
+         WHERE m.workspace_id = $1 AND m.contact_id = $4 AND m.segment_id < $2
+         ORDER BY m.segment_id DESC LIMIT $3");
+    NEWER_OF_CONTACT = Sql::both(
+        "SELECT s.id, s.name, s.created_at
+         FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
+         WHERE m.workspace_id = $1 AND m.contact_id = $4 AND m.segment_id > $2
+         ORDER BY m.segment_id LIMIT $3");
+    NAMES_BETWEEN = Sql::both(
+        "SELECT m.contact_id, s.name
+         FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
+         WHERE m.workspace_id = $1 AND m.contact_id BETWEEN $2 AND $3
+         ORDER BY m.contact_id, m.segment_id");
+}
+
+/// A segment as the store keeps it.
+pub struct Stored {
+    pub id: String,
+    pub name: String,
+    pub created_at: i64,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored { id: row.text(0)?, name: row.text(1)?, created_at: row.int(2)? })
+    }
+}
+
+pub fn insert(workspace_id: &str, id: &str, name: &SegmentName, now: i64) -> Stmt {
+    INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), now.into()])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+/// The segments that a contact is in.
+pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_OF_CONTACT } else { OLDER_OF_CONTACT };
+    sql.with([workspace_id.into(), from.into(), rows.into(), contact_id.into()])
+}
+
+/// The names of the segments of all contacts from one id to another, each
+/// behind the contact's id.
+pub fn names_between(workspace_id: &str, first: &str, last: &str) -> Stmt {
+    NAMES_BETWEEN.with([workspace_id.into(), first.into(), last.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// Finds a row if there is such a segment.
+pub fn exists(workspace_id: &str, segment_id: &str) -> Stmt {
+    EXISTS.with([workspace_id.into(), segment_id.into()])
+}
+
+/// Finds a row if the contact is in the segment.
+pub fn is_member(workspace_id: &str, segment_id: &str, contact_id: &str) -> Stmt {
+    IS_MEMBER.with([workspace_id.into(), segment_id.into(), contact_id.into()])
+}
+
+pub fn rename(workspace_id: &str, id: &str, name: &SegmentName) -> Stmt {
+    RENAME.with([workspace_id.into(), id.into(), name.as_str().into()]).expect(1)
+}
+
+/// Deletes a segment; its contacts stay. The segment goes first: whoever is
+/// adding a contact to it has either finished by then, or finds it gone.
+pub fn delete(workspace_id: &str, id: &str) -> Batch {
+    let of = || [workspace_id.into(), id.into()];
+    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_MEMBERS.with(of()))
+}
+
+/// Puts a contact into a segment, where both are of this workspace. One that is
+/// in it already stays in it.
+pub fn add(workspace_id: &str, segment_id: &str, contact_id: &str, now: i64) -> Stmt {
+    ADD.with([workspace_id.into(), segment_id.into(), contact_id.into(), now.into()])
+}
+
+pub fn remove(workspace_id: &str, segment_id: &str, contact_id: &str) -> Stmt {
+    REMOVE.with([workspace_id.into(), segment_id.into(), contact_id.into()]).expect(1)
+}

@@ -44,6 +44,7 @@ pub fn router() -> OpenApiRouter<App> {
             ("read" = (operation_id = "read_automation", parameters(("id" = "$response.body#/id")))),
             ("update" = (operation_id = "update_automation", parameters(("id" = "$response.body#/id")))),
             ("duplicate" = (operation_id = "duplicate_automation", parameters(("id" = "$response.body#/id")))),
+            ("runs" = (operation_id = "list_automation_runs", parameters(("id" = "$response.body#/id")))),
             ("stop" = (operation_id = "stop_automation", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_automation", parameters(("id" = "$response.body#/id")))),
         )),
@@ -90,8 +91,9 @@ async fn create(
 )]
 async fn validate(caller: Caller<FullAccess>, input: Input) -> Result<Json<Check>, Error> {
     caller.confirm().await?;
-    let part = |name: &str| input.get(name).unwrap_or(&Value::Null);
-    let findings = Graph::parse(part("steps"), part("connections")).err().unwrap_or_default();
+    // Whatever is sent is judged, null included; only what is not sent cannot be.
+    let part = |name: &'static str| input.0.get(name).map_or_else(|| input.required(name), Ok);
+    let findings = Graph::parse(part("steps")?, part("connections")?).err().unwrap_or_default();
     Ok(Json(Check::new(findings)))
 }
 

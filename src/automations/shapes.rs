@@ -11,7 +11,15 @@ use crate::error::Error;
 
 /// What to make.
 #[derive(ToSchema)]
-#[schema(as = NewAutomation)]
+#[schema(as = NewAutomation, example = json!({
+    "name": "Welcome",
+    "status": "enabled",
+    "steps": [
+        {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
+        {"key": "wait", "type": "delay", "config": {"duration": "1 day"}},
+    ],
+    "connections": [{"from": "start", "to": "wait", "type": "default"}],
+}))]
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
     /// One line, and not only spaces.
@@ -73,11 +81,13 @@ pub struct Change {
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Draft {
     /// An array of steps, as for a new automation.
-    #[schema(value_type = Option<Value>)]
-    steps: Option<serde_json::Value>,
+    #[schema(value_type = Value, example = json!([
+        {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
+    ]))]
+    steps: serde_json::Value,
     /// An array of connections, as for a new automation.
-    #[schema(value_type = Option<Value>)]
-    connections: Option<serde_json::Value>,
+    #[schema(value_type = Value, example = json!([]))]
+    connections: serde_json::Value,
 }
 
 /// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;

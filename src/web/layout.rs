@@ -69,6 +69,12 @@ impl Stamp {
         Stamp { iso: crate::clock::rfc3339(micros), text: time.strftime("%-d %B %Y, %H:%M UTC").to_string() }
     }
 
+    /// The moment to the second, for what follows closely on each other.
+    pub fn exact(micros: i64) -> Stamp {
+        let time = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
+        Stamp { iso: crate::clock::rfc3339(micros), text: time.strftime("%-d %b %Y, %H:%M:%S").to_string() }
+    }
+
     /// The moment, told by how long ago it was.
     pub fn ago(micros: i64, now: i64) -> Stamp {
         let count = |number: i64, unit: &str| match number {

@@ -105,9 +105,12 @@ on_both! {
         let answer = app.post("/automations/validate").key(&key).json(fine).send().await;
         let expected = json!({"object": "automation_check", "valid": true, "findings": []});
         assert_eq!((answer.status, answer.json()), (200, expected));
-        let empty = app.post("/automations/validate").key(&key).send().await;
+        let nulls = json!({"steps": null, "connections": null});
+        let empty = app.post("/automations/validate").key(&key).json(nulls).send().await;
         assert_eq!((empty.status, &empty.json()["valid"]), (200, &json!(false)));
         assert_eq!(empty.json()["findings"][0]["step"], Value::Null);
+        let missing = app.post("/automations/validate").key(&key).send().await;
+        assert!(missing.refused(422, "missing_required_field").contains("`steps`"));
         assert_eq!(app.count("automations").await, 0);
         let other = app.key(posthorn::auth::key::Permission::FullAccess).await;
         app.post("/automations/validate").key(&other.secret).send().await;

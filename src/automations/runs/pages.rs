@@ -113,8 +113,8 @@ impl StepRow {
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
-            started: step.started_at.map(Stamp::new),
-            ended: step.completed_at.map(Stamp::new),
+            started: step.started_at.map(Stamp::exact),
+            ended: step.completed_at.map(Stamp::exact),
             output: step.output.as_ref().map(told),
             error: step.error.map(|error| match error.get("message").and_then(Value::as_str) {
                 Some(message) => message.to_owned(),

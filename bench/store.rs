@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use posthorn::clock::Clock;
+use posthorn::oauth::refresh::Token;
 
 use crate::server::posthorn;
 use crate::workload::Names;
@@ -58,17 +59,24 @@ impl Store {
         connection.execute_batch("BEGIN")?;
         let mut tokens = Vec::with_capacity(count);
         for _ in 0..count {
-            let (grant, token) = (clock.ordered_id(), posthorn::secret::token());
+            let (grant, now) = (clock.ordered_id(), clock.now());
+            let token = Token::first(&grant).context("a token")?;
             connection.execute(
-                "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at)
-                 VALUES (?1, ?2, ?3, ?4, 'full_access', ?5)",
-                (&grant, &workspace, crate::workload::CLIENT_ID, &user, clock.now()),
+                "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at,
+                                           family_hash, refresh_hash, refresh_expires_at)
+                 VALUES (?1, ?2, ?3, ?4, 'full_access', ?5, ?6, ?7, ?8)",
+                (
+                    &grant,
+                    &workspace,
+                    crate::workload::CLIENT_ID,
+                    &user,
+                    now,
+                    token.family_hash(),
+                    posthorn::secret::hash(&token.text()),
+                    now + 86_400_000_000,
+                ),
             )?;
-            connection.execute(
-                "INSERT INTO refresh_tokens (hash, grant_id, expires_at) VALUES (?1, ?2, ?3)",
-                (posthorn::secret::hash(&token), &grant, clock.now() + 86_400_000_000),
-            )?;
-            tokens.push(token);
+            tokens.push(token.text());
         }
         connection.execute_batch("COMMIT")?;
         Ok(tokens)

@@ -19,7 +19,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, system};
-use crate::{accounts, api_keys, auth, contacts, events, mail, oauth, segments};
+use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -166,6 +166,8 @@ fn api() -> (Router<App>, OpenApi) {
         .merge(segments::routes::router())
         .merge(segments::audiences::router())
         .merge(events::routes::router())
+        .merge(automations::routes::router())
+        .merge(automations::runs::routes::router())
         .merge(oauth::routes())
         .merge(system::routes())
         .split_for_parts()
@@ -183,6 +185,8 @@ fn pages() -> Router<App> {
         .merge(api_keys::pages::router())
         .merge(contacts::pages::router())
         .merge(events::pages::router())
+        .merge(automations::pages::router())
+        .merge(automations::runs::pages::router())
         .merge(mail::pages::router())
         .merge(oauth::pages())
         .merge(assets::router())
@@ -201,6 +205,8 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::runs::store::ALL,
+        automations::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
         events::store::ALL,

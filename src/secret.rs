@@ -24,7 +24,11 @@ pub fn token() -> String {
 }
 
 pub fn hash(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
+    hash_bytes(secret.as_bytes())
+}
+
+pub fn hash_bytes(secret: &[u8]) -> [u8; 32] {
+    Sha256::digest(secret).into()
 }
 
 /// Compares in a time that tells nothing about where two hashes differ.

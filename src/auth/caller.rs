@@ -102,6 +102,12 @@ impl<N: Need> Caller<N> {
         Err(Error::Unavailable)
     }
 
+    /// Refuses a credential that no longer stands, for a route that neither
+    /// reads nor writes.
+    pub async fn confirm(&self) -> Result<(), Error> {
+        self.read(|| store::access_is(self.known.revision)).await.map(drop)
+    }
+
     /// Reads the credential from the store, and tells the revision it now
     /// stands under.
     async fn look_up_anew(&self) -> Result<i64, Error> {

@@ -31,11 +31,11 @@ const RELOAD: i64 = SECOND;
 /// token names one that is not among them.
 #[derive(Default)]
 pub struct Signing {
-    ring: RwLock<Ring>,
+    ring: RwLock<Arc<Ring>>,
     seal: Seal,
 }
 
-#[derive(Default, Clone)]
+#[derive(Default)]
 struct Ring {
     /// Newest first.
     keys: Vec<Arc<Held>>,
@@ -114,11 +114,11 @@ impl Signing {
         Ok(json!({ "keys": keys }))
     }
 
-    fn snapshot(&self) -> Ring {
+    fn snapshot(&self) -> Arc<Ring> {
         self.ring.read().map(|ring| ring.clone()).unwrap_or_default()
     }
 
-    async fn load(&self, db: &Db, now: i64) -> Result<Ring, DbError> {
+    async fn load(&self, db: &Db, now: i64) -> Result<Arc<Ring>, DbError> {
         let mut keys = Vec::new();
         for row in store::signing_keys(db, now - BELIEVED_AFTER).await? {
             let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
@@ -129,7 +129,7 @@ impl Signing {
             };
             keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));
         }
-        let ring = Ring { keys, loaded_at: now };
+        let ring = Arc::new(Ring { keys, loaded_at: now });
         if let Ok(mut held) = self.ring.write() {
             *held = ring.clone();
         }

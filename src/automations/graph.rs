@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::step::{Action, Exit, Step};
 use crate::web::input::{kind, shown};
 
-const MOST_STEPS: usize = 150;
-const LONGEST_KEY: usize = 100;
+pub(super) const MOST_STEPS: usize = 150;
+pub(super) const LONGEST_KEY: usize = 100;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -232,7 +232,11 @@ fn parse_connection(
     let exits = source.action.exits();
     let names = || exits.iter().map(|exit| format!("`{}`", exit.as_str())).collect::<Vec<_>>().join(" or ");
     let wrong = |message: String| Some(Finding::at(&source.key, message));
-    let named = given.get("type").and_then(Value::as_str).unwrap_or(Exit::Default.as_str());
+    let named = match given.get("type") {
+        None | Some(Value::Null) => Exit::Default.as_str(),
+        Some(Value::String(named)) => named,
+        Some(other) => return Err(wrong(format!("has a connection whose `type` is {}, not a string", kind(other)))),
+    };
     match Exit::parse(named) {
         _ if exits.is_empty() => Err(wrong(format!(
             "ends the run, being of the type `{}`; nothing may follow it",

@@ -1,8 +1,26 @@
 //! Automations: what happens to a contact when an event occurs.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /automations` | make one of steps and connections |
+//! | `POST /automations/validate` | everything that is wrong with a graph, at once |
+//! | `GET /automations` | list them, newest first |
+//! | `GET /automations/{id}` | read one with the graph in force |
+//! | `PATCH /automations/{id}` | change it; a new graph is a new version, for new runs |
+//! | `DELETE /automations/{id}` | delete it |
+//! | `POST /automations/{id}/duplicate` | copy it, disabled |
+//! | `POST /automations/{id}/stop` | start no more runs; those in flight finish |
 
+pub mod automation;
 pub mod duration;
 pub mod graph;
+pub mod pages;
+pub mod picture;
+pub mod routes;
 pub mod rule;
 pub mod run;
+pub mod runs;
+mod shapes;
 pub mod step;
+pub mod store;
 pub mod values;

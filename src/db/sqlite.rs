@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::Context;
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use smallvec::SmallVec;
@@ -58,6 +59,9 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
     let mut connection = Connection::open(path).with_context(|| format!("the SQLite file {shown} cannot be opened"))?;
     let mut configure = || -> rusqlite::Result<()> {
         connection.busy_handler(Some(wait_for_lock))?;
+        // Or else SQLite would plan a statement anew whenever a parameter has
+        // another value than before.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // The page size only takes effect on a new file. Larger pages were
         // measured slower: every commit logs whole pages.
         connection.pragma_update(None, "journal_mode", "WAL")?;

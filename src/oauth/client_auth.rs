@@ -14,6 +14,8 @@ use super::client::AuthMethod;
 use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use crate::app::App;
+use crate::auth::store::access_is;
+use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
 use crate::web::input;
@@ -24,6 +26,9 @@ const UNPROVED: &str = "The client is unknown or could not be authenticated";
 
 /// What clients send is small.
 const LIMIT: usize = 16 << 10;
+
+/// How often a client is looked at anew before it is told to come back later.
+const MOST_VIEWS: usize = 4;
 
 /// What is read. One of another type than a string is refused: a `scope` that
 /// was not understood must not become all scopes.
@@ -62,8 +67,8 @@ impl From<Error> for Denied {
     }
 }
 
-impl From<crate::db::DbError> for Denied {
-    fn from(error: crate::db::DbError) -> Denied {
+impl From<DbError> for Denied {
+    fn from(error: DbError) -> Denied {
         Denied::Failed(error.into())
     }
 }
@@ -132,41 +137,90 @@ fn is_form(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
-/// Finds the client that sends a request and proves that it is the one.
-pub async fn prove(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Arc<Known>, Denied> {
-    let now = app.clock.now();
-    let address = app.limits.counts(sender).then(|| sender.to_string());
-    if let Some(address) = &address {
-        app.limits.token_address.check(address, now)?;
-    }
-    let proved = prove_shown(app, headers, fields).await;
-    if let (Err(Denied::Unproved { .. }), Some(address)) = (&proved, &address) {
-        app.limits.token_address.failed(address, now);
-    }
-    proved
+/// A request at the counter where clients prove themselves.
+///
+/// The client may come from a cache: whatever is given to it must be committed
+/// under the revision it was read under, or checked by [`insist`]. What is
+/// refused under an old view of it is tried again under today's.
+pub struct Visit {
+    shown: Shown,
+    /// The address whose failures count.
+    address: Option<String>,
+    views: usize,
 }
 
-async fn prove_shown(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<Arc<Known>, Denied> {
-    let basic = basic(headers)?;
-    let with_basic = basic.is_some();
-    let unproved = || Denied::Unproved { with_basic };
-    if with_basic && fields.get("client_secret").is_some() {
-        return Err(Refusal::invalid_request("Credentials were sent in two ways; send them in one").into());
+impl Visit {
+    pub fn begin(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Visit, Denied> {
+        let address = app.limits.counts(sender).then(|| sender.to_string());
+        if let Some(address) = &address {
+            app.limits.token_address.check(address, app.clock.now())?;
+        }
+        Ok(Visit { shown: Shown::read(headers, fields)?, address, views: 1 })
     }
-    let (id, secret) = match &basic {
-        Some((id, _)) if fields.get("client_id").is_some_and(|other| other != id) => return Err(unproved()),
-        Some((id, secret)) => (id.as_str(), Some(secret.as_str()).filter(|secret| !secret.is_empty())),
-        None => (fields.get("client_id").ok_or_else(unproved)?, fields.get("client_secret")),
-    };
-    // Ids are printable; anything else cannot be in the store.
-    if !id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-        return Err(unproved());
+
+    /// The client, proved to be the one.
+    pub async fn client(&self, app: &App) -> Result<Arc<Known>, Denied> {
+        self.shown.prove(app).await
     }
-    let known = app.clients.current(&app.db, id).await?.ok_or_else(unproved)?;
-    if known.client.disabled || !is_proved(&known, with_basic, secret) {
-        return Err(unproved());
+
+    /// Whether a refusal may come from an old view of the client, which is now
+    /// forgotten. If not, the refusal stands, and a failed proof is counted.
+    pub async fn looked_too_early(&mut self, app: &App, denied: &Denied) -> Result<bool, Denied> {
+        if self.views < MOST_VIEWS && app.clients.forget_if_old(&app.db, &self.shown.id).await? {
+            self.views += 1;
+            return Ok(true);
+        }
+        if let (Denied::Unproved { .. }, Some(address)) = (denied, &self.address) {
+            app.limits.token_address.failed(address, app.clock.now());
+        }
+        Ok(false)
     }
-    Ok(known)
+}
+
+/// Refuses to go on with a client that may have changed since it was read.
+pub async fn insist(app: &App, client: &Known) -> Result<(), Denied> {
+    let current = !app.db.read(access_is(client.revision)).await?.is_empty();
+    if current { Ok(()) } else { Err(DbError::Stale.into()) }
+}
+
+/// What a client shows of itself.
+struct Shown {
+    id: String,
+    secret: Option<String>,
+    with_basic: bool,
+}
+
+impl Shown {
+    fn read(headers: &HeaderMap, fields: &Fields) -> Result<Shown, Denied> {
+        let basic = basic(headers)?;
+        let with_basic = basic.is_some();
+        let unproved = || Denied::Unproved { with_basic };
+        if with_basic && fields.get("client_secret").is_some() {
+            return Err(Refusal::invalid_request("Credentials were sent in two ways; send them in one").into());
+        }
+        let (id, secret) = match basic {
+            Some((id, _)) if fields.get("client_id").is_some_and(|other| other != id) => return Err(unproved()),
+            Some((id, secret)) => (id, Some(secret).filter(|secret| !secret.is_empty())),
+            None => {
+                let id = fields.get("client_id").ok_or_else(unproved)?;
+                (id.to_owned(), fields.get("client_secret").map(str::to_owned))
+            }
+        };
+        // Ids are printable; anything else cannot be in the store.
+        if !id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            return Err(unproved());
+        }
+        Ok(Shown { id, secret, with_basic })
+    }
+
+    async fn prove(&self, app: &App) -> Result<Arc<Known>, Denied> {
+        let unproved = || Denied::Unproved { with_basic: self.with_basic };
+        let known = app.clients.find(&app.db, &self.id).await?.ok_or_else(unproved)?;
+        if known.client.disabled || !is_proved(&known, self.with_basic, self.secret.as_deref()) {
+            return Err(unproved());
+        }
+        Ok(known)
+    }
 }
 
 fn is_proved(known: &Known, with_basic: bool, secret: Option<&str>) -> bool {

@@ -34,15 +34,15 @@ impl Clients {
         }
     }
 
-    /// The client as it is now, for those who act on it without a commit that
-    /// would notice a change.
-    pub async fn current(&self, db: &Db, id: &str) -> Result<Option<Arc<Known>>, DbError> {
-        if let Some(known) = self.known.get(id)
-            && !db.read(access_is(known.revision)).await?.is_empty()
-        {
-            return Ok(Some(known));
+    /// Forgets a client that was read before something was taken away from
+    /// somebody. `false` when what is known of it is as good as new.
+    pub async fn forget_if_old(&self, db: &Db, id: &str) -> Result<bool, DbError> {
+        let Some(known) = self.known.get(id) else { return Ok(false) };
+        let old = db.read(access_is(known.revision)).await?.is_empty();
+        if old {
+            self.known.remove(id);
         }
-        self.load(db, id).await
+        Ok(old)
     }
 
     /// Reads a client from the store, whatever the cache says.

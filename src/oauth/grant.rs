@@ -2,10 +2,12 @@
 //! and refresh tokens that lead to one, as the store keeps them.
 
 use super::destination::Destination;
+use super::refresh::Token;
 use super::scope::ScopeSet;
 use crate::auth::store::raise_access;
 use crate::clock::{HOUR, SECOND};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::secret;
 use crate::web::pagination::Page;
 
 /// How long a code can be redeemed.
@@ -29,26 +31,31 @@ statements! {
     USE_CODE = Sql::both(
         "UPDATE authorization_codes SET used_at = $2, grant_id = $3 WHERE hash = $1 AND used_at IS NULL");
     INSERT_GRANT = Sql::both(
-        "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)");
-    INSERT_REFRESH = Sql::both("INSERT INTO refresh_tokens (hash, grant_id, expires_at) VALUES ($1, $2, $3)");
-    /// The token, its grant, whether the one who granted it still may, and
-    /// whether the successor has been used.
-    FIND_REFRESH = Sql::both(
-        "SELECT t.grant_id, t.expires_at, t.rotated_at, t.successor_sealed,
-                CASE WHEN s.rotated_at IS NULL THEN 0 ELSE 1 END,
-                g.workspace_id, g.client_id, g.user_id, g.scopes, g.created_at, g.revoked_at,
-                CASE WHEN u.id IS NULL OR m.user_id IS NULL THEN 0 ELSE 1 END
-         FROM refresh_tokens t
-         JOIN oauth_grants g ON g.id = t.grant_id
-         LEFT JOIN refresh_tokens s ON s.hash = t.successor_hash
+        "INSERT INTO oauth_grants
+             (id, workspace_id, client_id, user_id, scopes, created_at, family_hash, refresh_hash, refresh_expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+    /// The family, its grant, and whether the one who granted it still may.
+    FIND_FAMILY = Sql::both(
+        "SELECT g.id, g.workspace_id, g.client_id, g.user_id, g.scopes, g.created_at, g.revoked_at,
+                CASE WHEN u.id IS NULL OR m.user_id IS NULL THEN 0 ELSE 1 END,
+                g.family_hash, g.refresh_hash, g.refresh_expires_at,
+                g.previous_hash, g.rotated_at, g.successor_sealed
+         FROM oauth_grants g
          LEFT JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
          LEFT JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
-         WHERE t.hash = $1");
+         WHERE g.id = $1 AND g.refresh_hash IS NOT NULL");
+    /// Whose a token is that does not say so itself.
+    GRANT_OF = Sql::both("SELECT grant_id FROM refresh_tokens WHERE hash = $1");
+    /// Rotates the newest token of a family that lives, and tells whose it is.
     ROTATE = Sql::both(
-        "UPDATE refresh_tokens SET rotated_at = $2, successor_hash = $3, successor_sealed = $4
-         WHERE hash = $1 AND rotated_at IS NULL");
-    USE_GRANT = Sql::both("UPDATE oauth_grants SET last_used_at = $2 WHERE id = $1 AND revoked_at IS NULL");
+        "UPDATE oauth_grants SET refresh_hash = $3, refresh_expires_at = $4, family_hash = $5,
+                previous_hash = $2, rotated_at = $6, successor_sealed = $7, last_used_at = $6
+         WHERE id = $1 AND refresh_hash = $2 AND revoked_at IS NULL AND refresh_expires_at > $6
+           AND client_id = $8 AND created_at > $9
+           AND EXISTS (SELECT 1 FROM users u WHERE u.id = oauth_grants.user_id AND u.disabled_at IS NULL)
+           AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = oauth_grants.user_id
+                           AND m.workspace_id = oauth_grants.workspace_id)
+         RETURNING user_id, scopes");
     REVOKE = Sql::both(
         "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL");
     REVOKE_IN = Sql::both(
@@ -171,8 +178,8 @@ pub fn burn_code(hash: &[u8; 32], now: i64) -> Stmt {
 pub struct NewGrant<'a> {
     pub id: &'a str,
     pub code: &'a Code,
-    /// Hash and expiry of the first refresh token, for a client that may have one.
-    pub refresh: Option<([u8; 32], i64)>,
+    /// The first refresh token and its expiry, for a client that may have one.
+    pub refresh: Option<(&'a Token, i64)>,
     pub now: i64,
 }
 
@@ -180,34 +187,26 @@ pub struct NewGrant<'a> {
 /// exists; all or nothing.
 pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
     let code = new.code;
-    let mut batch = Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(
-        INSERT_GRANT.with([
+    let refresh = new.refresh.as_ref();
+    Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(INSERT_GRANT.with(
+        [
             new.id.into(),
             (&code.workspace_id).into(),
             (&code.client_id).into(),
             (&code.user_id).into(),
             code.scopes.to_string().into(),
             new.now.into(),
-        ]),
-    );
-    if let Some((hash, expires_at)) = &new.refresh {
-        batch.push(insert_refresh(hash, new.id, *expires_at));
-    }
-    batch
+            refresh.map(|(token, _)| token.family_hash().to_vec()).into(),
+            refresh.map(|(token, _)| secret::hash(&token.text()).to_vec()).into(),
+            refresh.map(|(_, expires_at)| *expires_at).into(),
+        ],
+    ))
 }
 
-fn insert_refresh(hash: &[u8; 32], grant_id: &str, expires_at: i64) -> Stmt {
-    INSERT_REFRESH.with([hash.into(), grant_id.into(), expires_at.into()])
-}
-
-/// A refresh token with its grant.
+/// The refresh family of a grant, and what is known of the grant.
 #[derive(Debug, Clone)]
-pub struct StoredRefresh {
+pub struct Family {
     pub grant_id: String,
-    pub expires_at: i64,
-    pub rotated_at: Option<i64>,
-    pub successor_sealed: Option<Vec<u8>>,
-    pub successor_used: bool,
     pub workspace_id: String,
     pub client_id: String,
     pub user_id: String,
@@ -216,34 +215,106 @@ pub struct StoredRefresh {
     pub revoked: bool,
     /// The one who granted it can log in and is a member of the workspace.
     pub granter_stands: bool,
+    /// The hash of the mark that its tokens carry, once one has been handed out
+    /// that carries a mark.
+    pub mark: Option<Vec<u8>>,
+    pub newest: Vec<u8>,
+    pub expires_at: i64,
+    pub previous: Option<Previous>,
 }
 
-pub async fn find_refresh(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredRefresh>, DbError> {
-    let rows = db.read(FIND_REFRESH.with([hash.into()])).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(StoredRefresh {
-        grant_id: row.text(0)?,
-        expires_at: row.int(1)?,
-        rotated_at: row.maybe(2, Row::int)?,
-        successor_sealed: row.maybe(3, Row::bytes)?,
-        successor_used: row.bool(4)?,
-        workspace_id: row.text(5)?,
-        client_id: row.text(6)?,
-        user_id: row.text(7)?,
-        scopes: scopes(row, 8)?,
-        granted_at: row.int(9)?,
-        revoked: row.maybe(10, Row::int)?.is_some(),
-        granter_stands: row.bool(11)?,
-    }))
+/// The token before the newest.
+#[derive(Debug, Clone)]
+pub struct Previous {
+    pub hash: Vec<u8>,
+    pub rotated_at: i64,
+    /// The newest token, for who shows this one.
+    pub sealed: Vec<u8>,
 }
 
-/// Rotates a refresh token into its successor, if neither it nor the grant was
-/// touched meanwhile.
-pub fn rotate(old: &[u8; 32], successor: &[u8; 32], sealed: &[u8], grant_id: &str, expires_at: i64, now: i64) -> Batch {
-    Batch::new()
-        .and(ROTATE.with([old.into(), now.into(), successor.into(), sealed.into()]).expect(1))
-        .and(insert_refresh(successor, grant_id, expires_at))
-        .and(USE_GRANT.with([grant_id.into(), now.into()]).expect(1))
+impl Family {
+    fn read(row: &Row) -> Result<Family, DbError> {
+        let previous = match row.maybe(11, Row::bytes)? {
+            Some(hash) => Some(Previous { hash, rotated_at: row.int(12)?, sealed: row.bytes(13)? }),
+            None => None,
+        };
+        Ok(Family {
+            grant_id: row.text(0)?,
+            workspace_id: row.text(1)?,
+            client_id: row.text(2)?,
+            user_id: row.text(3)?,
+            scopes: scopes(row, 4)?,
+            granted_at: row.int(5)?,
+            revoked: row.maybe(6, Row::int)?.is_some(),
+            granter_stands: row.bool(7)?,
+            mark: row.maybe(8, Row::bytes)?,
+            newest: row.bytes(9)?,
+            expires_at: row.int(10)?,
+            previous,
+        })
+    }
+}
+
+/// The family that a shown token belongs to, be it the newest of it or an old
+/// one; none for what was never handed out.
+pub async fn find_family(db: &Db, shown: &str) -> Result<Option<Family>, DbError> {
+    let token = Token::parse(shown);
+    let grant_id = match &token {
+        Some(token) => token.grant_id(),
+        None => match db.read(GRANT_OF.with([(&secret::hash(shown)).into()])).await?.first() {
+            Some(row) => row.text(0)?,
+            None => return Ok(None),
+        },
+    };
+    let rows = db.read(FIND_FAMILY.with([grant_id.into()])).await?;
+    let family = rows.first().map(Family::read).transpose()?;
+    let carries = |family: &Family| match &token {
+        Some(token) => family.mark.as_ref().is_some_and(|mark| secret::equal(mark, &token.family_hash())),
+        None => true,
+    };
+    Ok(family.filter(carries))
+}
+
+/// A token on its way into its successor's place.
+pub struct Rotation<'a> {
+    pub grant_id: &'a str,
+    pub client_id: &'a str,
+    pub old: &'a [u8; 32],
+    pub successor: &'a Token,
+    pub sealed: Vec<u8>,
+    pub expires_at: i64,
+    /// Families that began no later than this have reached their age.
+    pub begun_after: i64,
+    pub now: i64,
+}
+
+/// Rotates a refresh token into its successor, if it is the newest of a family
+/// that lives; one row is returned then, for [`Rotated::read`].
+pub fn rotate(rotation: Rotation<'_>) -> Stmt {
+    let stmt = ROTATE.with([
+        rotation.grant_id.into(),
+        rotation.old.into(),
+        (&secret::hash(&rotation.successor.text())).into(),
+        rotation.expires_at.into(),
+        (&rotation.successor.family_hash()).into(),
+        rotation.now.into(),
+        rotation.sealed.into(),
+        rotation.client_id.into(),
+        rotation.begun_after.into(),
+    ]);
+    stmt.expect(1)
+}
+
+/// Whose token was rotated.
+pub struct Rotated {
+    pub user_id: String,
+    pub scopes: ScopeSet,
+}
+
+impl Rotated {
+    pub fn read(row: &Row) -> Result<Rotated, DbError> {
+        Ok(Rotated { user_id: row.text(0)?, scopes: scopes(row, 1)? })
+    }
 }
 
 /// Ends a grant everywhere at once, and the keys that were made through it. An

@@ -1,7 +1,11 @@
-//! The rules of a refresh family, apart from time and store: what to do with a
-//! token that somebody shows.
+//! The rules of a refresh family, apart from time and store: what a token is,
+//! and what to do with one that somebody shows.
 
-use super::grant::StoredRefresh;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+use super::grant::Family;
 use crate::clock::{HOUR, SECOND};
 use crate::secret;
 
@@ -11,6 +15,52 @@ pub const LIFETIME: i64 = 60 * 24 * HOUR;
 /// How long an old token still gives its successor, for answers that got lost
 /// and for clients that race with themselves.
 pub const GRACE: i64 = 60 * SECOND;
+
+/// A token as it is handed out: it names its grant, carries the mark that all
+/// tokens of the family carry, and is itself by 256 random bits. Who has only
+/// seen the grant's id cannot pass for the holder of an old token.
+#[derive(Clone)]
+pub struct Token {
+    grant: Uuid,
+    mark: [u8; 16],
+    own: [u8; 32],
+}
+
+impl Token {
+    /// The first of a new family.
+    pub fn first(grant_id: &str) -> Option<Token> {
+        let grant = Uuid::try_parse(grant_id).ok()?;
+        Some(Token { grant, mark: secret::random(), own: secret::random() })
+    }
+
+    pub fn parse(text: &str) -> Option<Token> {
+        let bytes: [u8; 64] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
+        let grant = Uuid::from_bytes(std::array::from_fn(|at| bytes[at]));
+        Some(Token {
+            grant,
+            mark: std::array::from_fn(|at| bytes[16 + at]),
+            own: std::array::from_fn(|at| bytes[32 + at]),
+        })
+    }
+
+    /// The one that takes its place.
+    pub fn next(&self) -> Token {
+        Token { own: secret::random(), ..self.clone() }
+    }
+
+    pub fn text(&self) -> String {
+        URL_SAFE_NO_PAD.encode([self.grant.as_bytes(), &self.mark[..], &self.own[..]].concat())
+    }
+
+    pub fn grant_id(&self) -> String {
+        self.grant.as_hyphenated().to_string()
+    }
+
+    /// What the store knows the family by.
+    pub fn family_hash(&self) -> [u8; 32] {
+        secret::hash_bytes(&self.mark)
+    }
+}
 
 /// What to do with a token that belongs to the client who shows it.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,77 +76,130 @@ pub enum Verdict {
     Dead,
 }
 
-pub fn judge(token: &StoredRefresh, now: i64) -> Verdict {
-    if token.revoked || !token.granter_stands || token.expires_at <= now {
+/// Judges a token of the family by its hash. Which token came before the newest
+/// is kept, and none further back: once a successor is used, its predecessor is
+/// just old.
+pub fn judge(family: &Family, shown: &[u8; 32], now: i64) -> Verdict {
+    if family.revoked || !family.granter_stands || family.expires_at <= now {
         return Verdict::Dead;
     }
-    match token.rotated_at {
-        None => Verdict::Rotate,
+    if secret::equal(&family.newest, shown) {
+        return Verdict::Rotate;
+    }
+    let previous = family.previous.as_ref().filter(|previous| secret::equal(&previous.hash, shown));
+    match previous {
         // A clock that was set back makes the rotation lie ahead: still a moment ago.
-        Some(rotated) if now - rotated <= GRACE && !token.successor_used => Verdict::Repeat,
-        Some(_) => Verdict::Reuse,
+        Some(previous) if now - previous.rotated_at <= GRACE => Verdict::Repeat,
+        _ => Verdict::Reuse,
     }
 }
 
 /// Hides a token so that only who shows its predecessor can read it: the
-/// predecessor is 256 random bits, and its hash under this label is used for
-/// nothing else.
-pub fn seal(predecessor: &str, token: &[u8; 32]) -> [u8; 32] {
-    let pad = secret::hash(&format!("successor {predecessor}"));
-    std::array::from_fn(|index| token[index] ^ pad[index])
+/// predecessor holds 256 random bits, and its hash under this label is used for
+/// nothing else. What the two have in common is left out.
+pub fn seal(predecessor: &str, token: &Token) -> Vec<u8> {
+    match Token::parse(predecessor) {
+        Some(_) => masked(predecessor, &token.own),
+        None => masked(predecessor, &[&token.mark[..], &token.own[..]].concat()),
+    }
 }
 
 /// Undoes [`seal`].
-pub fn unseal(predecessor: &str, sealed: &[u8]) -> Option<[u8; 32]> {
-    Some(seal(predecessor, sealed.try_into().ok()?))
+pub fn unseal(predecessor: &str, grant_id: &str, sealed: &[u8]) -> Option<String> {
+    let bytes = masked(predecessor, sealed);
+    let own = |bytes: &[u8]| bytes.try_into().ok();
+    match (Token::parse(predecessor), bytes.len()) {
+        (Some(before), 32) => Some(Token { own: own(&bytes)?, ..before }.text()),
+        // Two from a time when tokens were 256 bits and no more.
+        (None, 32) => Some(URL_SAFE_NO_PAD.encode(bytes)),
+        (None, 48) => {
+            let grant = Uuid::try_parse(grant_id).ok()?;
+            Some(Token { grant, mark: bytes[..16].try_into().ok()?, own: own(&bytes[16..])? }.text())
+        }
+        _ => None,
+    }
+}
+
+fn masked(predecessor: &str, bytes: &[u8]) -> Vec<u8> {
+    let pad = |block: usize| match block {
+        0 => secret::hash(&format!("successor {predecessor}")),
+        _ => secret::hash(&format!("successor {block} {predecessor}")),
+    };
+    let blocks = bytes.chunks(32).enumerate();
+    blocks.flat_map(|(block, bytes)| bytes.iter().zip(pad(block)).map(|(byte, pad)| byte ^ pad)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::grant::Previous;
     use super::super::scope::ScopeSet;
     use super::*;
 
-    fn token() -> StoredRefresh {
-        StoredRefresh {
+    const NEWEST: [u8; 32] = [1; 32];
+    const BEFORE: [u8; 32] = [2; 32];
+
+    fn family() -> Family {
+        Family {
             grant_id: "g".into(),
-            expires_at: LIFETIME,
-            rotated_at: None,
-            successor_sealed: None,
-            successor_used: false,
             workspace_id: "w".into(),
             client_id: "c".into(),
             user_id: "u".into(),
-            scopes: ScopeSet::all(),
+            scopes: ScopeSet::EMPTY,
             granted_at: 0,
             revoked: false,
             granter_stands: true,
+            mark: None,
+            newest: NEWEST.into(),
+            expires_at: LIFETIME,
+            previous: Some(Previous { hash: BEFORE.into(), rotated_at: 0, sealed: Vec::new() }),
         }
     }
 
     #[test]
-    fn decisions_4_a_rotated_token_repeats_for_60_seconds_until_its_successor_is_used() {
-        let rotated = |at, used| StoredRefresh { rotated_at: Some(at), successor_used: used, ..token() };
-        assert_eq!(judge(&token(), 1), Verdict::Rotate);
-        assert_eq!(judge(&rotated(0, false), GRACE), Verdict::Repeat);
-        assert_eq!(judge(&rotated(0, false), GRACE + 1), Verdict::Reuse);
-        assert_eq!(judge(&rotated(0, true), 1), Verdict::Reuse);
-        assert_eq!(judge(&rotated(10 * SECOND, false), 0), Verdict::Repeat);
+    fn decisions_4_the_newest_rotates_and_the_one_before_repeats_for_60_seconds() {
+        assert_eq!(judge(&family(), &NEWEST, 1), Verdict::Rotate);
+        assert_eq!(judge(&family(), &BEFORE, GRACE), Verdict::Repeat);
+        assert_eq!(judge(&family(), &BEFORE, GRACE + 1), Verdict::Reuse);
+        assert_eq!(judge(&family(), &BEFORE, -10 * SECOND), Verdict::Repeat);
+        assert_eq!(judge(&family(), &[3; 32], 1), Verdict::Reuse);
+        assert_eq!(judge(&Family { previous: None, ..family() }, &BEFORE, 1), Verdict::Reuse);
     }
 
     #[test]
     fn what_is_expired_or_ended_stays_dead() {
-        assert_eq!(judge(&token(), LIFETIME), Verdict::Dead);
-        assert_eq!(judge(&StoredRefresh { revoked: true, rotated_at: Some(0), ..token() }, 1), Verdict::Dead);
-        assert_eq!(judge(&StoredRefresh { granter_stands: false, ..token() }, 1), Verdict::Dead);
+        for shown in [NEWEST, BEFORE, [3; 32]] {
+            assert_eq!(judge(&family(), &shown, LIFETIME), Verdict::Dead);
+            assert_eq!(judge(&Family { revoked: true, ..family() }, &shown, 1), Verdict::Dead);
+            assert_eq!(judge(&Family { granter_stands: false, ..family() }, &shown, 1), Verdict::Dead);
+        }
+    }
+
+    #[test]
+    fn a_token_says_what_it_belongs_to() {
+        let id = "0190f5fe-7c00-7a00-8000-000000000001";
+        let first = Token::first(id).expect("a token");
+        let read = Token::parse(&first.text()).expect("the same token");
+        assert_eq!((read.grant_id().as_str(), read.text()), (id, first.text()));
+        assert_eq!((first.text().len(), first.next().family_hash()), (86, first.family_hash()));
+        assert_ne!(first.next().text(), first.text());
+        for odd in ["", "x", &secret::token(), &format!("{}A", first.text()), &first.text()[1..]] {
+            assert!(Token::parse(odd).is_none(), "{odd}");
+        }
     }
 
     #[test]
     fn a_successor_is_read_with_its_predecessor_only() {
-        let next = [7; 32];
-        let sealed = seal("old", &next);
-        assert_ne!(sealed, next);
-        assert_eq!(unseal("old", &sealed), Some(next));
-        assert_ne!(unseal("other", &sealed), Some(next));
-        assert_eq!(unseal("old", &[1, 2, 3]), None);
+        let id = "0190f5fe-7c00-7a00-8000-000000000001";
+        let first = Token::first(id).expect("a token");
+        let next = first.next();
+        // A token before, and one from before tokens named their grant.
+        for before in [first.text(), secret::token()] {
+            let sealed = seal(&before, &next);
+            assert_eq!(unseal(&before, id, &sealed), Some(next.text()));
+            assert_ne!(unseal(&first.next().text(), id, &sealed), Some(next.text()));
+        }
+        let short = masked("old", &[7; 32]);
+        assert_eq!(unseal("old", id, &short), Some(URL_SAFE_NO_PAD.encode([7; 32])));
+        assert_eq!(unseal("old", id, &[1, 2, 3]), None);
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answer::{self, OAuthError};
-use super::client_auth::{self, Denied, Fields};
+use super::client_auth::{self, Denied, Fields, Visit};
 use super::clients::Known;
 use super::grant::{self, DELETED_CLIENT, Listed, Reason};
 use crate::app::App;
@@ -17,7 +17,6 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::{SECOND, rfc3339};
 use crate::db::DbError;
 use crate::error::{Envelope, Error};
-use crate::secret;
 use crate::web::gate::Sender;
 use crate::web::input::Id;
 use crate::web::pagination::{List, Page, PageParams};
@@ -62,8 +61,13 @@ pub async fn revoke(
     let revoked = async {
         let (headers, fields) = Fields::read(request).await?;
         let token = fields.required("token")?;
-        let client = client_auth::prove(&app, sender, &headers, &fields).await?;
-        end(&app, &client, token).await
+        let mut visit = Visit::begin(&app, sender, &headers, &fields)?;
+        loop {
+            match async { end(&app, &*visit.client(&app).await?, token).await }.await {
+                Err(denied) if visit.looked_too_early(&app, &denied).await? => {}
+                settled => return settled,
+            }
+        }
     };
     let response = match revoked.await {
         Ok(()) => {
@@ -78,9 +82,10 @@ pub async fn revoke(
 
 /// Ends whatever the token is, whatever the client thinks it is.
 async fn end(app: &App, client: &Known, token: &str) -> Result<(), Denied> {
-    let batch = match grant::find_refresh(&app.db, &secret::hash(token)).await? {
-        Some(stored) if stored.client_id != client.client.id => return Ok(()),
-        Some(stored) => grant::revoke(&stored.grant_id, Reason::Client, app.clock.now()),
+    client_auth::insist(app, client).await?;
+    let batch = match grant::find_family(&app.db, token).await? {
+        Some(family) if family.client_id != client.client.id => return Ok(()),
+        Some(family) => grant::revoke(&family.grant_id, Reason::Client, app.clock.now()),
         None => match app.credentials.signing.verify(&app.db, &app.clock, token).await {
             Ok(claims) if claims.client_id == client.client.id => {
                 grant::revoke_token(&claims.jti, claims.exp.saturating_mul(SECOND))

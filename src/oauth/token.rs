@@ -11,16 +11,17 @@ use utoipa::ToSchema;
 
 use super::answer::{self, OAuthError};
 use super::client::Grant;
-use super::client_auth::{self, Denied, Fields};
+use super::client_auth::{self, Denied, Fields, Visit};
 use super::clients::Known;
-use super::grant::{self, Code, NewGrant, Reason, StoredRefresh};
-use super::refresh::{self, Verdict};
+use super::grant::{self, Code, Family, NewGrant, Reason, Rotated, Rotation};
+use super::refresh::{self, Token, Verdict};
 use super::refusal::{ErrorCode, Refusal};
 use super::scope::ScopeSet;
 use crate::app::App;
+use crate::auth::store::access_is;
 use crate::auth::{Claims, TOKEN_LIFETIME};
 use crate::clock::SECOND;
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::secret;
 use crate::web::gate::Sender;
@@ -98,8 +99,13 @@ pub async fn token(State(app): State<App>, Extension(Sender(sender)): Extension<
     let granted = async {
         let (headers, fields) = Fields::read(request).await?;
         let asked = Asked::read(&fields)?;
-        let client = client_auth::prove(&app, sender, &headers, &fields).await?;
-        asked.grant(&app, &client).await
+        let mut visit = Visit::begin(&app, sender, &headers, &fields)?;
+        loop {
+            match async { asked.grant(&app, &*visit.client(&app).await?).await }.await {
+                Err(denied) if visit.looked_too_early(&app, &denied).await? => {}
+                settled => return settled,
+            }
+        }
     };
     let response = match granted.await {
         Ok(tokens) => {
@@ -193,8 +199,8 @@ async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verif
 /// Begins the grant that a code stands for.
 async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> Result<Tokens, Denied> {
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let first = client.client.grants.contains(Grant::RefreshToken).then(secret::token);
-    let refresh = first.as_deref().map(|token| (secret::hash(token), now + refresh::LIFETIME));
+    let first = client.client.grants.contains(Grant::RefreshToken).then(|| Token::first(&id)).flatten();
+    let refresh = first.as_ref().map(|token| (token, now + refresh::LIFETIME));
     let text = format!(
         "{} was given access to your workspace ({}).\n\nIf nobody meant to, end it under Connected apps:\n{}/apps\n",
         client.client.introduced(),
@@ -206,7 +212,7 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
     notice.into_iter().for_each(|stmt| batch.push(stmt));
     // Whoever approved must still be allowed to.
     let batch = batch.when(accounts::store::may_grant(&code.workspace_id, &code.user_id));
-    match app.db.commit(batch).await {
+    match app.db.commit(batch.when(access_is(client.revision))).await {
         Ok(_) => {}
         Err(DbError::Stale) => return Err(invalid_grant()),
         Err(DbError::Unexpected { .. }) => {
@@ -217,7 +223,7 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
         Err(error) => return Err(error.into()),
     }
     let subject = Subject { grant_id: &id, user_id: &code.user_id, client_id: &code.client_id };
-    tokens(app, &subject, code.scopes, first).await
+    tokens(app, &subject, code.scopes, first.map(|token| token.text())).await
 }
 
 /// A code was used a second time by its own client: what came of the first use
@@ -249,43 +255,57 @@ async fn end(app: &App, grant_id: &str, workspace_id: &str, reason: Reason) -> R
 }
 
 async fn refresh(app: &App, client: &Known, shown: &str, scope: Option<&str>) -> Result<Tokens, Denied> {
-    let hash = secret::hash(shown);
+    // Most tokens are the newest of their family, and of most nothing special is
+    // asked: those are rotated without a look before.
+    if let (Some(token), None) = (Token::parse(shown), scope)
+        && let Some(tokens) = rotate(app, client, shown, &token.grant_id(), &token.next(), None).await?
+    {
+        return Ok(tokens);
+    }
     for _ in 0..ATTEMPTS {
-        let stored = grant::find_refresh(&app.db, &hash).await?.ok_or_else(invalid_grant)?;
-        if stored.client_id != client.client.id {
+        let family = grant::find_family(&app.db, shown).await?.ok_or_else(invalid_grant)?;
+        if family.client_id != client.client.id {
             return Err(invalid_grant());
         }
         let now = app.clock.now();
-        let verdict = refresh::judge(&stored, now);
-        if matches!(verdict, Verdict::Dead) || too_old(app, &stored, now) {
+        let verdict = refresh::judge(&family, &secret::hash(shown), now);
+        if matches!(verdict, Verdict::Dead) || family.granted_at <= begun_after(app, now) {
             return Err(invalid_grant());
         }
         if verdict == Verdict::Reuse {
-            end(app, &stored.grant_id, &stored.workspace_id, Reason::RefreshReuse).await?;
+            end(app, &family.grant_id, &family.workspace_id, Reason::RefreshReuse).await?;
             return Err(invalid_grant());
         }
-        let scopes = narrowed(&stored, client, scope)?;
-        let next = match verdict {
-            Verdict::Repeat => successor(shown, &stored),
-            _ => rotate(app, shown, &hash, &stored, now).await?,
+        let scopes = narrowed(family.scopes, client, scope)?;
+        if verdict == Verdict::Repeat {
+            return repeat(app, client, shown, &family, scopes).await;
+        }
+        let next = match Token::parse(shown) {
+            Some(token) => token.next(),
+            // It is from the time before tokens named their grant: its successor does.
+            None => Token::first(&family.grant_id).ok_or(Error::Internal)?,
         };
         // Nothing rotated: another request was faster. Look again.
-        let Some(next) = next else { continue };
-        let subject = Subject { grant_id: &stored.grant_id, user_id: &stored.user_id, client_id: &stored.client_id };
-        return tokens(app, &subject, scopes, Some(next)).await;
+        let rotated = rotate(app, client, shown, &family.grant_id, &next, Some(scopes)).await?;
+        if let Some(tokens) = rotated {
+            return Ok(tokens);
+        }
     }
     Err(Error::Unavailable.into())
 }
 
-/// Whether a family has reached the age that the settings allow.
-fn too_old(app: &App, stored: &StoredRefresh, now: i64) -> bool {
-    let days = app.config.refresh_max_days;
-    days > 0 && now - stored.granted_at >= i64::from(days) * 24 * 3600 * SECOND
+/// When a family must have begun after, not to have reached the age that the
+/// settings allow.
+fn begun_after(app: &App, now: i64) -> i64 {
+    match app.config.refresh_max_days {
+        0 => i64::MIN,
+        days => now - i64::from(days) * 24 * 3600 * SECOND,
+    }
 }
 
 /// The scopes that were asked for, if the grant and the client have them.
-fn narrowed(stored: &StoredRefresh, client: &Known, asked: Option<&str>) -> Result<ScopeSet, Refusal> {
-    let allowed = stored.scopes.intersection(client.client.scopes);
+fn narrowed(granted: ScopeSet, client: &Known, asked: Option<&str>) -> Result<ScopeSet, Refusal> {
+    let allowed = granted.intersection(client.client.scopes);
     let asked = match asked.map(ScopeSet::parse) {
         None => allowed,
         Some(Ok(asked)) if asked.is_empty() => allowed,
@@ -298,28 +318,51 @@ fn narrowed(stored: &StoredRefresh, client: &Known, asked: Option<&str>) -> Resu
     Ok(asked)
 }
 
-/// The successor that a token was rotated into, read with the token itself.
-fn successor(shown: &str, stored: &StoredRefresh) -> Option<String> {
-    let bytes = refresh::unseal(shown, stored.successor_sealed.as_deref()?)?;
-    Some(URL_SAFE_NO_PAD.encode(bytes))
+/// Gives the successor that a token was rotated into a moment ago once more.
+async fn repeat(app: &App, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
+    client_auth::insist(app, client).await?;
+    let sealed = family.previous.as_ref().map(|previous| previous.sealed.as_slice()).unwrap_or_default();
+    let next = refresh::unseal(shown, &family.grant_id, sealed).ok_or(Error::Internal)?;
+    let subject = Subject { grant_id: &family.grant_id, user_id: &family.user_id, client_id: &family.client_id };
+    tokens(app, &subject, scopes, Some(next)).await
 }
 
+/// Rotates the newest token of a family, and makes an access token for `scopes`
+/// or else for all that was granted. `None`: it is not the newest, or the
+/// family lives no more.
 async fn rotate(
     app: &App,
+    client: &Known,
     shown: &str,
-    hash: &[u8; 32],
-    stored: &StoredRefresh,
-    now: i64,
-) -> Result<Option<String>, Denied> {
-    let bytes = secret::random::<32>();
-    let next = URL_SAFE_NO_PAD.encode(bytes);
-    let sealed = refresh::seal(shown, &bytes);
-    let batch = grant::rotate(hash, &secret::hash(&next), &sealed, &stored.grant_id, now + refresh::LIFETIME, now);
-    match app.db.commit(batch).await {
-        Ok(_) => Ok(Some(next)),
-        Err(DbError::Unexpected { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    grant_id: &str,
+    next: &Token,
+    scopes: Option<ScopeSet>,
+) -> Result<Option<Tokens>, Denied> {
+    let now = app.clock.now();
+    let rotation = Rotation {
+        grant_id,
+        client_id: &client.client.id,
+        old: &secret::hash(shown),
+        successor: next,
+        sealed: refresh::seal(shown, next),
+        expires_at: now + refresh::LIFETIME,
+        begun_after: begun_after(app, now),
+        now,
+    };
+    let batch = Batch::from(grant::rotate(rotation)).when(access_is(client.revision));
+    let effects = match app.db.commit(batch).await {
+        Ok(effects) => effects,
+        Err(DbError::Unexpected { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let row = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
+    let rotated = Rotated::read(row)?;
+    let scopes = match scopes {
+        Some(scopes) => scopes,
+        None => narrowed(rotated.scopes, client, None)?,
+    };
+    let subject = Subject { grant_id, user_id: &rotated.user_id, client_id: &client.client.id };
+    Ok(Some(tokens(app, &subject, scopes, Some(next.text())).await?))
 }
 
 /// Whom a token speaks for.

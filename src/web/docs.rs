@@ -26,6 +26,8 @@ use crate::oauth::OAuthError;
     tags(
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),
+        (name = "Automations", description = "What happens to a contact when an event occurs: steps, and connections \
+            that lead from one to the next."),
         (name = "Contacts", description = "People to write to. A contact is named by its id or its address."),
         (name = "Segments", description = "Named sets of contacts."),
         (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \

@@ -138,7 +138,7 @@ impl Page {
 
 /// A parameter that is there, even if it is empty: `limit=` is a mistake, not a
 /// wish for the default.
-fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
+pub fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
     let text = match params.sent(name) {
         Sent::Absent => return Ok(None),
         Sent::Once(value) => value.text(),

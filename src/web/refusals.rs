@@ -24,6 +24,9 @@ pub struct OfPath;
 /// Of every route with parameters in its query.
 pub struct OfQuery;
 
+/// Of every route that a thing must be in a certain state for.
+pub struct OfState;
+
 /// Of every route that makes something of which there can be only one.
 pub struct OfDuplicate;
 
@@ -75,6 +78,13 @@ impl IntoResponses for OfQuery {
     fn responses() -> Responses {
         let message = "The `limit` parameter must be a whole number from 1 to 100.".into();
         described([("A parameter breaks a rule; the message names it.", vec![Error::InvalidParameter { message }])])
+    }
+}
+
+impl IntoResponses for OfState {
+    fn responses() -> Responses {
+        let message = "The run is completed. Only a run in flight can be cancelled.".into();
+        described([("It is in a state that does not allow this.", vec![Error::Conflict { message }])])
     }
 }
 

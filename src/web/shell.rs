@@ -44,6 +44,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/", "home", "Overview"),
         place("/contacts", "people", "Contacts"),
         place("/events", "event", "Events"),
+        place("/automations", "branch", "Automations"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
         place("/messages", "mail", "Messages"),

@@ -5,12 +5,15 @@
 
 mod asking;
 mod binary;
+mod graphs;
 mod harness;
 mod store;
 
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automation_pages;
+mod automations;
 mod cli;
 mod consent;
 mod contacts;
@@ -26,6 +29,7 @@ mod isolation;
 mod limits;
 mod migrations;
 mod register;
+mod runs;
 mod segments;
 mod setup;
 mod tokens;

@@ -106,6 +106,11 @@ impl Store {
         }
     }
 
+    /// Bytes as the engine writes them, from hexadecimal digits.
+    pub fn bytes(&self, hex: &str) -> String {
+        if self.is_sqlite() { format!("x'{hex}'") } else { format!("'\\x{hex}'::bytea") }
+    }
+
     /// Runs statements in which both engines agree.
     pub async fn run(&self, sql: &str) {
         self.run_either(sql, sql).await;

@@ -3,10 +3,12 @@
 use posthorn::accounts;
 use posthorn::auth::{self, Claims, SigningKey};
 use posthorn::clock::{HOUR, MINUTE, SECOND};
+use posthorn::oauth::refresh::Token;
+use posthorn::secret;
 use serde_json::{Value, json};
 
 use crate::flow::{REDIRECT, VERIFIER, app_named, text};
-use crate::harness::{BASE, TestApp, on_both};
+use crate::harness::{BASE, NOW, TestApp, on_both};
 
 /// Several requests at once, their statuses sorted.
 async fn at_once(app: &TestApp, form: &str, count: usize) -> Vec<crate::harness::Answer> {
@@ -16,10 +18,7 @@ async fn at_once(app: &TestApp, form: &str, count: usize) -> Vec<crate::harness:
 async fn live_tokens(app: &TestApp) -> i64 {
     let rows = app
         .store
-        .rows(
-            "SELECT CAST(COUNT(*) AS TEXT) FROM refresh_tokens t JOIN oauth_grants g ON g.id = t.grant_id
-             WHERE t.rotated_at IS NULL AND g.revoked_at IS NULL",
-        )
+        .rows("SELECT CAST(COUNT(*) AS TEXT) FROM oauth_grants WHERE refresh_hash IS NOT NULL AND revoked_at IS NULL")
         .await;
     rows[0][0].as_deref().expect("a count").parse().expect("a number")
 }
@@ -106,6 +105,37 @@ on_both! {
         assert_eq!(app.refresh(&client, text(&second, "refresh_token")).await.status, 200);
         app.refresh(&client, text(&first, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         assert_eq!((app.works(&second).await, live_tokens(&app).await), (401, 0));
+    }
+
+    async fn a_grants_id_alone_does_not_make_an_old_token(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let tokens = app.tokens(&client, &owner).await;
+        let grants = app.get("/oauth/grants").key(text(&tokens, "access_token")).send().await.json();
+        let forged = Token::first(text(&grants["data"][0], "id")).expect("a token").text();
+        app.refresh(&client, &forged).await.oauth_refused(400, "invalid_grant");
+        assert_eq!((app.works(&tokens).await, live_tokens(&app).await), (200, 1), "nobody proved to hold two");
+        assert_eq!(app.refresh(&client, text(&tokens, "refresh_token")).await.status, 200);
+    }
+
+    /// Before tokens named their grant they were 256 bits and no more.
+    async fn tokens_from_before_families_were_rows_go_on(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        app.tokens(&client, &owner).await;
+        let (older, old) = (secret::token(), secret::token());
+        let hex = |token: &str| secret::hash(token).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        for token in [&older, &old] {
+            app.store.run(&format!(
+                "INSERT INTO refresh_tokens (hash, grant_id, expires_at) SELECT {}, id, {} FROM oauth_grants",
+                app.store.bytes(&hex(token)), NOW + 24 * HOUR)).await;
+        }
+        let set = format!("UPDATE oauth_grants SET family_hash = NULL, refresh_hash = {}", app.store.bytes(&hex(&old)));
+        app.store.run(&set).await;
+        let first = app.refresh(&client, &old).await.json();
+        let again = app.refresh(&client, &old).await.json();
+        assert_eq!(text(&first, "refresh_token"), text(&again, "refresh_token"), "the same successor");
+        assert_eq!(app.refresh(&client, text(&first, "refresh_token")).await.status, 200);
+        app.refresh(&client, &older).await.oauth_refused(400, "invalid_grant");
+        assert_eq!((app.works(&first).await, live_tokens(&app).await), (401, 0), "an old one still ends the grant");
     }
 
     async fn rfc_6749_6_scopes_can_be_narrowed_and_not_widened(app: TestApp) {

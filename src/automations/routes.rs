@@ -1,0 +1,289 @@
+//! The HTTP face of automations.
+
+use axum::Json;
+use axum::extract::State;
+use http::{StatusCode, Uri};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
+use super::graph::Graph;
+use super::shapes::{Change, Check, Deleted, Draft, Identifier, Item, Reference, StatusParam, Stopped, Whole, Wish};
+use super::store::{self, GraphText, Listed, NewAutomation, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::input::{Id, Input};
+use crate::web::pagination::{self, List, Page, PageParams};
+use crate::web::query::Params;
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+
+/// How often a change is tried that another one got ahead of.
+const ATTEMPTS: usize = 8;
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(validate))
+        .routes(routes!(read, update, delete))
+        .routes(routes!(duplicate))
+        .routes(routes!(stop))
+}
+
+/// Create an automation
+///
+/// Makes an automation of a graph: exactly one trigger, every step in reach of it, and no way back. It starts runs as
+/// soon as it is enabled.
+#[utoipa::path(
+    post, path = "/automations", tag = "Automations", operation_id = "create_automation",
+    request_body = Wish,
+    responses(
+        (status = 201, description = "The automation is made.", body = Reference, links(
+            ("read" = (operation_id = "read_automation", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "update_automation", parameters(("id" = "$response.body#/id")))),
+            ("duplicate" = (operation_id = "duplicate_automation", parameters(("id" = "$response.body#/id")))),
+            ("stop" = (operation_id = "stop_automation", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_automation", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let name = AutomationName::parse(input.required("name")?)?;
+    let status = input.get("status").map(Status::parse).transpose()?;
+    let re_entry = input.get("re_entry").map(ReEntry::parse).transpose()?;
+    let exit_on = input.get("exit_on").map(ExitEvent::parse).transpose()?;
+    let graph = automation::graph(input.required("steps")?, input.required("connections")?)?;
+    let new = NewAutomation {
+        workspace_id: caller.workspace_id(),
+        id: app.clock.ordered_id(),
+        name,
+        status: status.unwrap_or(Status::Disabled),
+        re_entry: re_entry.unwrap_or(ReEntry::Always).as_str().to_owned(),
+        exit_on: exit_on.map(|event| event.as_str().to_owned()),
+        signing_secret: automation::signing_secret(),
+        graph: GraphText::from(&graph),
+        now: app.clock.now(),
+    };
+    caller.commit(|| store::insert(&new)).await?;
+    Ok((StatusCode::CREATED, Json(Reference::new(new.id))))
+}
+
+/// Check a graph
+///
+/// Tells everything that is wrong with a graph at once, and makes nothing of it.
+#[utoipa::path(
+    post, path = "/automations/validate", tag = "Automations", operation_id = "validate_automation",
+    request_body = Draft,
+    responses(
+        (status = 200, description = "What was found.", body = Check),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn validate(caller: Caller<FullAccess>, input: Input) -> Result<Json<Check>, Error> {
+    caller.confirm().await?;
+    let part = |name: &str| input.get(name).unwrap_or(&Value::Null);
+    let findings = Graph::parse(part("steps"), part("connections")).err().unwrap_or_default();
+    Ok(Json(Check::new(findings)))
+}
+
+/// List automations
+///
+/// Newest first, without their graphs.
+#[utoipa::path(
+    get, path = "/automations", tag = "Automations", operation_id = "list_automations",
+    params(PageParams, StatusParam),
+    responses(
+        (status = 200, description = "The automations, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+    let status = status(uri.query().unwrap_or_default())?;
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+fn status(query: &str) -> Result<Option<Status>, Error> {
+    let wrong =
+        || Error::InvalidParameter { message: "The `status` parameter must be `enabled` or `disabled`.".into() };
+    let given = pagination::text(&Params::parse(query), "status")?;
+    given.map(|given| Status::named(&given).ok_or_else(wrong)).transpose()
+}
+
+/// Read an automation
+///
+/// With the graph that new runs start with. Every connection names its type.
+#[utoipa::path(
+    get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The automation.", body = Whole),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Error> {
+    Ok(Json(Whole::new(find(&caller, &id).await?)?))
+}
+
+/// Change an automation
+///
+/// A new graph is published as the next version, also while the automation is enabled: new runs take it, those in
+/// flight keep the one they started with.
+#[utoipa::path(
+    patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
+    params(Identifier),
+    request_body = Change,
+    responses(
+        (status = 200, description = "The automation is changed.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn update(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    Id(id): Id,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
+    let change = wanted(&input)?;
+    let now = app.clock.now();
+    for _ in 0..ATTEMPTS {
+        let rows = caller.read(|| store::version_number(caller.workspace_id(), &id)).await?;
+        let seen = rows.first().ok_or_else(not_found)?.int(0)?;
+        match caller.try_commit(|| store::change(caller.workspace_id(), &id, seen, &change, now)).await? {
+            // Somebody published, or deleted it, in between: look again.
+            Err(DbError::Unexpected { .. }) => continue,
+            settled => settled?,
+        };
+        return Ok(Json(Reference::new(id)));
+    }
+    Err(Error::Unavailable)
+}
+
+/// What a body wants changed: at least one thing.
+fn wanted(input: &Input) -> Result<store::Change, Error> {
+    // Here null is not absence: it removes the event.
+    let exit_on = match input.0.get("exit_on") {
+        None => None,
+        Some(Value::Null) => Some(None),
+        Some(value) => Some(Some(ExitEvent::parse(value)?)),
+    };
+    let change = store::Change {
+        name: input.get("name").map(AutomationName::parse).transpose()?,
+        status: input.get("status").map(Status::parse).transpose()?,
+        re_entry: input.get("re_entry").map(ReEntry::parse).transpose()?,
+        exit_on,
+        graph: graph_wanted(input)?,
+    };
+    if change.is_nothing() {
+        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
+                       `steps` together with `connections`.";
+        return Err(Error::Missing { message: message.into() });
+    }
+    Ok(change)
+}
+
+fn graph_wanted(input: &Input) -> Result<Option<GraphText>, Error> {
+    let alone = |sent: &str, missing: &str| {
+        Error::invalid(format!(
+            "The `{sent}` field was sent without `{missing}`. A graph is changed as a whole: send both."
+        ))
+    };
+    match (input.get("steps"), input.get("connections")) {
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(alone("steps", "connections")),
+        (None, Some(_)) => Err(alone("connections", "steps")),
+        (Some(steps), Some(connections)) => Ok(Some(GraphText::from(&automation::graph(steps, connections)?))),
+    }
+}
+
+/// Delete an automation
+///
+/// It starts no more runs, and it and its runs are not to be seen any more.
+#[utoipa::path(
+    delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The automation is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    let now = app.clock.now();
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id, now)).await?)?;
+    Ok(Json(Deleted::new(id)))
+}
+
+/// Copy an automation
+///
+/// The copy has the graph in force, a name that says so, and is disabled.
+#[utoipa::path(
+    post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
+    params(Identifier),
+    responses(
+        (status = 201, description = "The copy is made.", body = Reference),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn duplicate(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    Id(id): Id,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let original = find(&caller, &id).await?;
+    let secret = automation::signing_secret();
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now);
+    caller.commit(|| store::insert(&new)).await?;
+    Ok((StatusCode::CREATED, Json(Reference::new(new.id))))
+}
+
+/// Stop an automation
+///
+/// Disables it: events start no more runs. Those in flight finish.
+#[utoipa::path(
+    post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The automation is disabled.", body = Stopped),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn stop(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Stopped>, Error> {
+    let now = app.clock.now();
+    let disable = || store::set_status(caller.workspace_id(), &id, Status::Disabled, now);
+    found(caller.try_commit(disable).await?)?;
+    Ok(Json(Stopped::new(id)))
+}
+
+pub(super) fn not_found() -> Error {
+    Error::not_found("Automation not found. `GET /automations` lists those there are.")
+}
+
+async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+}
+
+/// A row that was there a moment ago and is gone now is not found.
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => not_found(),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,208 @@
+//! Runs in the dashboard.
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::record::{Record, StepRecord};
+use super::routes::RunId;
+use super::store::{self, Listed, Stored};
+use crate::accounts::desk::{Desk, Duty, Look, Manage};
+use crate::app::App;
+use crate::automations::pages::Act;
+use crate::automations::picture::Picture;
+use crate::db::{DbError, Stmt};
+use crate::error::Error;
+use crate::web::form::Form;
+use crate::web::layout::{self, Layout, Stamp};
+use crate::web::pagination::Leaf;
+use crate::web::shell::Shell;
+
+pub fn router() -> Router<App> {
+    Router::new()
+        .route("/automations/{id}/runs/{run_id}", get(read))
+        .route("/automations/{id}/runs/{run_id}/cancel", post(cancel))
+        .route("/automations/{id}/runs/{run_id}/retry", post(retry))
+}
+
+/// What became of something, in a word and a colour.
+pub struct Badge {
+    pub word: &'static str,
+    pub look: &'static str,
+}
+
+impl Badge {
+    fn of(status: &str) -> Badge {
+        let (word, look) = match status {
+            "running" => ("Running", "busy"),
+            "waiting" => ("Waiting", "busy"),
+            "completed" => ("Completed", "good"),
+            "failed" => ("Failed", "bad"),
+            "cancelled" => ("Cancelled", "off"),
+            "skipped" => ("Skipped", "off"),
+            _ => ("Pending", "off"),
+        };
+        Badge { word, look }
+    }
+}
+
+/// A run in the list on the page of its automation.
+pub struct RunRow {
+    pub href: String,
+    pub id: String,
+    pub status: Badge,
+    pub started: Stamp,
+    pub ended: Option<Stamp>,
+}
+
+/// The part of an automation's runs that was asked for.
+pub async fn run_rows<D: Duty>(desk: &Desk<D>, automation_id: &str) -> Result<Leaf<RunRow>, Error> {
+    let page = desk.page()?;
+    let rows = desk.read(store::page(automation_id, &page, &[])).await?;
+    let now = desk.app.clock.now();
+    let row = |run: Listed| RunRow {
+        href: desk.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
+        id: run.id,
+        status: Badge::of(&run.status),
+        started: Stamp::ago(run.created_at, now),
+        ended: run.completed_at.map(|at| Stamp::ago(at, now)),
+    };
+    let runs: Result<Vec<RunRow>, Error> = rows.iter().map(|one| Ok(row(Listed::read(one)?))).collect();
+    Ok(page.leaf(runs?, &desk.address(&format!("/automations/{automation_id}")), |run| &run.id))
+}
+
+#[derive(Template)]
+#[template(path = "automations/run.html")]
+struct RunPage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    back: String,
+    id: String,
+    status: Badge,
+    started: Stamp,
+    ended: Option<Stamp>,
+    contact_id: String,
+    version: i64,
+    event_name: String,
+    payload: Option<String>,
+    picture: Picture,
+    steps: Vec<StepRow>,
+    /// Cancels a run in flight.
+    cancel: Option<Act>,
+    /// Lets a failed run go on.
+    retry: Option<Act>,
+}
+
+struct StepRow {
+    key: String,
+    kind: &'static str,
+    status: Badge,
+    started: Option<Stamp>,
+    ended: Option<Stamp>,
+    output: Option<String>,
+    error: Option<String>,
+}
+
+impl StepRow {
+    fn new(step: StepRecord) -> StepRow {
+        StepRow {
+            status: Badge::of(step.status),
+            key: step.key,
+            kind: step.kind,
+            started: step.started_at.map(Stamp::new),
+            ended: step.completed_at.map(Stamp::new),
+            output: step.output.as_ref().map(told),
+            error: step.error.map(|error| match error.get("message").and_then(Value::as_str) {
+                Some(message) => message.to_owned(),
+                None => told(&error),
+            }),
+        }
+    }
+}
+
+/// JSON as people read it.
+fn told(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such run here. It may have been deleted with its automation.")
+}
+
+async fn find<D: Duty>(desk: &Desk<D>, id: &RunId) -> Result<Record, Error> {
+    let rows = desk.read(store::by_id(desk.workspace_id(), &id.automation, &id.run)).await?;
+    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?)
+}
+
+async fn read(desk: Desk<Look>, id: Result<RunId, Error>) -> Response {
+    desk.answer(try_read(&desk, id)).await
+}
+
+async fn try_read(desk: &Desk<Look>, id: Result<RunId, Error>) -> Result<Response, Error> {
+    let id = id.map_err(|_| gone())?;
+    let record = find(desk, &id).await?;
+    let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
+    let act = |act: &str| Act {
+        action: desk.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
+        hidden: desk.hidden(&purpose(act, &id)),
+    };
+    let status = record.listed.status.as_str();
+    let content = RunPage {
+        layout: desk.layout(),
+        shell: desk.shell("/automations"),
+        notice: desk
+            .notice("cancelled", "The run is cancelled.")
+            .or(desk.notice("retried", "The run goes on from the step that failed.")),
+        back: desk.address(&format!("/automations/{}", id.automation)),
+        cancel: (desk.may_manage() && status == "running").then(|| act("cancel")),
+        retry: (desk.may_manage() && status == "failed").then(|| act("retry")),
+        picture: Picture::draw(&record.graph, look),
+        status: Badge::of(status),
+        started: Stamp::new(record.listed.created_at),
+        ended: record.listed.completed_at.map(Stamp::new),
+        id: record.listed.id,
+        contact_id: record.contact_id,
+        version: record.version,
+        event_name: record.event_name,
+        payload: record.payload.as_ref().map(told),
+        steps: record.steps.into_iter().map(StepRow::new).collect(),
+    };
+    Ok(layout::page(StatusCode::OK, &content))
+}
+
+fn purpose(act: &str, id: &RunId) -> String {
+    format!("{act} run {} of automation {}", id.run, id.automation)
+}
+
+async fn cancel(desk: Desk<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+    desk.answer(change(&desk, id, &form, ("cancel", "cancelled"), Record::cancel)).await
+}
+
+async fn retry(desk: Desk<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+    desk.answer(change(&desk, id, &form, ("retry", "retried"), Record::retry)).await
+}
+
+async fn change(
+    desk: &Desk<Manage>,
+    id: Result<RunId, Error>,
+    form: &Form,
+    (act, done): (&str, &str),
+    decide: impl Fn(&mut Record, &str, i64) -> Result<Stmt, Error>,
+) -> Result<Response, Error> {
+    let id = id.map_err(|_| gone())?;
+    let accepted = desk.accept(&purpose(act, &id), form)?;
+    for _ in 0..super::routes::ATTEMPTS {
+        let stmt = decide(&mut find(desk, &id).await?, &id.automation, desk.app.clock.now())?;
+        match accepted.commit(stmt.into()).await? {
+            // A worker has brought it on meanwhile: decide again.
+            Err(DbError::Unexpected { .. }) => continue,
+            settled => settled?,
+        };
+        return Ok(desk.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
+    }
+    Err(Error::Unavailable)
+}

@@ -1,0 +1,125 @@
+//! A run as it is told: what started it, and what became of every step.
+
+use serde_json::Value;
+
+use super::store::{self, Listed, Stored};
+use crate::automations::graph::Graph;
+use crate::automations::run::{Run, Status, Trace};
+use crate::automations::step::Step;
+use crate::db::Stmt;
+use crate::error::Error;
+
+/// A run with all that is known of it.
+pub struct Record {
+    pub listed: Listed,
+    pub contact_id: String,
+    pub occurrence_id: String,
+    pub version: i64,
+    pub event_name: String,
+    /// `None` where the occurrence is gone.
+    pub payload: Option<Value>,
+    /// In the order a reader follows them.
+    pub steps: Vec<StepRecord>,
+    pub graph: Graph,
+    pub run: Run,
+    /// The fence: who changes the run must name it.
+    pub attempt: i64,
+}
+
+/// A step and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRecord {
+    pub key: String,
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub started_at: Option<i64>,
+    pub completed_at: Option<i64>,
+    pub output: Option<Value>,
+    pub error: Option<Value>,
+    pub created_at: i64,
+}
+
+impl Record {
+    pub fn new(stored: Stored) -> Result<Record, Error> {
+        let run: Run = parsed(&stored.state)?;
+        let graph = Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
+            tracing::error!(?findings, "a graph that was accepted once is not any more");
+            Error::Internal
+        })?;
+        Ok(Record {
+            steps: steps(&run, &graph, stored.listed.created_at),
+            listed: stored.listed,
+            contact_id: stored.contact_id,
+            occurrence_id: stored.occurrence_id,
+            version: stored.version,
+            event_name: stored.event_name,
+            payload: stored.payload.as_deref().map(parsed).transpose()?,
+            graph,
+            run,
+            attempt: stored.attempt,
+        })
+    }
+
+    /// The statement that ends the run, or why it cannot be cancelled.
+    pub fn cancel(&mut self, automation_id: &str, now: i64) -> Result<Stmt, Error> {
+        if self.listed.status != "running" {
+            return Err(self.conflict("Only a run in flight can be cancelled."));
+        }
+        self.run.cancel(now);
+        Ok(store::cancel(automation_id, &self.listed.id, self.attempt, &self.state()?, now))
+    }
+
+    /// The statement that lets a failed run go on where it failed, or why it
+    /// cannot.
+    pub fn retry(&mut self, automation_id: &str, now: i64) -> Result<Stmt, Error> {
+        if self.listed.status != "failed" || !self.run.retry() {
+            return Err(self.conflict("Only a failed run can be tried again."));
+        }
+        Ok(store::retry(automation_id, &self.listed.id, self.attempt, &self.state()?, now))
+    }
+
+    fn conflict(&self, sentence: &str) -> Error {
+        Error::Conflict { message: format!("The run is {}. {sentence}", self.listed.status) }
+    }
+
+    fn state(&self) -> Result<String, Error> {
+        serde_json::to_string(&self.run).map_err(|_| Error::Internal)
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| {
+        tracing::error!(%error, "what the store keeps of a run cannot be read");
+        Error::Internal
+    })
+}
+
+/// What became of every step. One that was not reached is pending while the run
+/// can still come to it, and skipped when it cannot.
+fn steps(run: &Run, graph: &Graph, created_at: i64) -> Vec<StepRecord> {
+    let record = |(step, trace, ahead): (&Step, Option<&Trace>, bool)| StepRecord {
+        key: step.key.clone(),
+        kind: step.action.type_name(),
+        status: match trace {
+            Some(trace) => word(trace.status),
+            None if ahead => "pending",
+            None => "skipped",
+        },
+        started_at: trace.map(|trace| trace.started_at),
+        completed_at: trace.and_then(|trace| trace.completed_at),
+        output: trace.and_then(|trace| trace.output.clone()),
+        error: trace.and_then(|trace| trace.error.clone()),
+        created_at: trace.map_or(created_at, |trace| trace.started_at),
+    };
+    run.history(graph).map(record).collect()
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Running => "running",
+        Status::Waiting => "waiting",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+        Status::Skipped => "skipped",
+    }
+}

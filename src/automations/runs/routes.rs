@@ -1,0 +1,176 @@
+//! The HTTP face of runs.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use http::Uri;
+use http::request::Parts;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::STATUSES;
+use super::record::Record;
+use super::shapes::{Changed, Identifier, Item, StatusParam, Whole};
+use super::store::{self, Listed, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::automations::routes::not_found;
+use crate::automations::shapes::Identifier as OfAutomation;
+use crate::automations::store::version_number;
+use crate::db::{DbError, Stmt};
+use crate::error::Error;
+use crate::web::input::{Id, shown};
+use crate::web::pagination::{self, List, Page, PageParams};
+use crate::web::query::Params;
+use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
+
+/// How often a change is tried that a worker got ahead of.
+pub(super) const ATTEMPTS: usize = 8;
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(read)).routes(routes!(cancel)).routes(routes!(retry))
+}
+
+/// The ids in the path of a run.
+pub struct RunId {
+    pub automation: String,
+    pub run: String,
+}
+
+impl FromRequestParts<App> for RunId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RunId, Error> {
+        let wrong = || Error::InvalidParameter { message: "The ids in the path must be UUIDs.".into() };
+        let ids = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let Path((automation, run)) = ids.map_err(|_| wrong())?;
+        let id = |given: &str| uuid::Uuid::try_parse(given).map(|id| id.as_hyphenated().to_string());
+        Ok(RunId { automation: id(&automation).map_err(|_| wrong())?, run: id(&run).map_err(|_| wrong())? })
+    }
+}
+
+/// List the runs of an automation
+///
+/// Newest first, whatever version of the automation they keep to.
+#[utoipa::path(
+    get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
+    params(OfAutomation, PageParams, StatusParam),
+    responses(
+        (status = 200, description = "The runs, newest first.", body = List<Item>),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+    let wanted = statuses(uri.query().unwrap_or_default())?;
+    let found = caller.read(|| version_number(caller.workspace_id(), &id)).await?;
+    found.first().ok_or_else(not_found)?;
+    let rows = caller.read(|| store::page(&id, &page, &wanted)).await?;
+    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// The statuses that a query asks for.
+fn statuses(query: &str) -> Result<Vec<&'static str>, Error> {
+    let Some(given) = pagination::text(&Params::parse(query), "status")? else { return Ok(Vec::new()) };
+    let known = |word: &str| STATUSES.into_iter().find(|status| *status == word);
+    let wrong = |word: &str| Error::InvalidParameter {
+        message: format!(
+            "The `status` parameter has the unknown value `{}`. Allowed are {}, separated by commas.",
+            shown(word),
+            STATUSES.map(|status| format!("`{status}`")).join(", ")
+        ),
+    };
+    given.split(',').map(|word| known(word).ok_or_else(|| wrong(word))).collect()
+}
+
+/// Read a run
+///
+/// With what became of every step: those that the run can still come to are pending, those that it passed by are
+/// skipped.
+#[utoipa::path(
+    get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The run.", body = Whole),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, id: RunId) -> Result<Json<Whole>, Error> {
+    Ok(Json(find(&caller, &id).await?.into()))
+}
+
+/// Cancel a run
+///
+/// Ends a run that is in flight, wherever it is. What its steps have done stays done.
+#[utoipa::path(
+    post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations",
+    operation_id = "cancel_automation_run",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The run is cancelled.", body = Changed),
+        OfCaller, OfPath, OfQuery, OfState,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
+    let now = app.clock.now();
+    change(&caller, &id, |record| record.cancel(&id.automation, now)).await?;
+    Ok(Json(Changed::new(id.run, "cancelled")))
+}
+
+/// Retry a run
+///
+/// Puts a failed run back before the step that failed, and lets it go on from there at once.
+#[utoipa::path(
+    post, path = "/automations/{id}/runs/{run_id}/retry", tag = "Automations", operation_id = "retry_automation_run",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The run goes on.", body = Changed),
+        OfCaller, OfPath, OfQuery, OfState,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
+    let now = app.clock.now();
+    change(&caller, &id, |record| record.retry(&id.automation, now)).await?;
+    Ok(Json(Changed::new(id.run, "running")))
+}
+
+/// Changes a run as `decide` says. Where a worker has brought it on meanwhile,
+/// the decision is made again over what it is now.
+async fn change(
+    caller: &Caller<FullAccess>,
+    id: &RunId,
+    decide: impl Fn(&mut Record) -> Result<Stmt, Error>,
+) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS {
+        let stmt = decide(&mut find(caller, id).await?)?;
+        match caller.try_commit(|| stmt.clone().into()).await? {
+            Err(DbError::Unexpected { .. }) => {}
+            settled => return Ok(settled.map(drop)?),
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+async fn find(caller: &Caller<FullAccess>, id: &RunId) -> Result<Record, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id.automation, &id.run)).await?;
+    let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
+    Record::new(Stored::read(rows.first().ok_or_else(missing)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_8_statuses_are_a_list_with_commas() {
+        assert_eq!(statuses("").expect("valid"), Vec::<&str>::new());
+        assert_eq!(statuses("status=failed").expect("valid"), ["failed"]);
+        assert_eq!(statuses("status=running%2Cfailed").expect("valid"), ["running", "failed"]);
+        for query in ["status=", "status=x", "status=failed,", "status=failed, running", "status=a&status=b"] {
+            assert!(matches!(statuses(query), Err(Error::InvalidParameter { .. })), "{query}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What runs look like over HTTP.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::record::{Record, StepRecord};
+use super::store::Listed;
+use crate::clock::rfc3339;
+
+/// Which run of which automation.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
+pub struct Identifier {
+    /// The id of the automation.
+    #[param(format = Uuid)]
+    id: String,
+    /// The id of the run.
+    #[param(format = Uuid)]
+    run_id: String,
+}
+
+/// Which runs.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct StatusParam {
+    /// Only those with one of these statuses, separated by commas.
+    #[param(
+        pattern = "^(running|completed|failed|cancelled)(,(running|completed|failed|cancelled))*$",
+        example = "running,failed"
+    )]
+    status: Option<String>,
+}
+
+/// A run as lists show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AutomationRunItem)]
+pub struct Item {
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(pattern = "^(running|completed|failed|cancelled)$")]
+    status: String,
+    #[schema(format = DateTime, required = true)]
+    started_at: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    completed_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// A run and what became of each step.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AutomationRun)]
+pub struct Whole {
+    #[schema(pattern = "^automation_run$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(pattern = "^(running|completed|failed|cancelled)$")]
+    status: String,
+    #[schema(format = DateTime, required = true)]
+    started_at: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    completed_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// Whose way it is.
+    contact_id: String,
+    /// The occurrence of the event that started it.
+    occurrence_id: String,
+    /// The version of the automation that it keeps to.
+    #[schema(minimum = 1)]
+    version: i64,
+    trigger: Trigger,
+    /// Every step of that version, in the order a reader follows them.
+    steps: Vec<StepShape>,
+}
+
+/// What started a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AutomationRunTrigger)]
+pub struct Trigger {
+    event_name: String,
+    /// The event's payload; null where the occurrence has been deleted.
+    #[schema(value_type = Option<Object>, required = true)]
+    payload: Option<Value>,
+}
+
+/// A step of a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AutomationRunStep)]
+pub struct StepShape {
+    key: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Steps that the run can still come to are pending; those that it passed by are skipped.
+    #[schema(pattern = "^(pending|running|waiting|completed|failed|skipped)$")]
+    status: &'static str,
+    #[schema(format = DateTime, required = true)]
+    started_at: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    completed_at: Option<String>,
+    /// What came of it, depending on the type.
+    #[schema(value_type = Option<Object>, required = true)]
+    output: Option<Value>,
+    /// What went wrong: `message`, and perhaps more.
+    #[schema(value_type = Option<Object>, required = true)]
+    error: Option<Value>,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// A run whose state was changed.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ChangedAutomationRun)]
+pub struct Changed {
+    #[schema(pattern = "^automation_run$")]
+    object: &'static str,
+    #[schema(format = Uuid)]
+    id: String,
+    #[schema(pattern = "^(running|cancelled)$")]
+    status: &'static str,
+}
+
+impl Changed {
+    pub fn new(id: String, status: &'static str) -> Changed {
+        Changed { object: "automation_run", id, status }
+    }
+}
+
+impl From<Listed> for Item {
+    fn from(listed: Listed) -> Item {
+        let created_at = rfc3339(listed.created_at);
+        Item {
+            id: listed.id,
+            status: listed.status,
+            // A run starts in the commit that makes it.
+            started_at: Some(created_at.clone()),
+            completed_at: listed.completed_at.map(rfc3339),
+            created_at,
+        }
+    }
+}
+
+impl From<Record> for Whole {
+    fn from(record: Record) -> Whole {
+        let Item { id, status, started_at, completed_at, created_at } = record.listed.into();
+        Whole {
+            object: "automation_run",
+            id,
+            status,
+            started_at,
+            completed_at,
+            created_at,
+            contact_id: record.contact_id,
+            occurrence_id: record.occurrence_id,
+            version: record.version,
+            trigger: Trigger { event_name: record.event_name, payload: record.payload },
+            steps: record.steps.into_iter().map(StepShape::from).collect(),
+        }
+    }
+}
+
+impl From<StepRecord> for StepShape {
+    fn from(step: StepRecord) -> StepShape {
+        StepShape {
+            key: step.key,
+            kind: step.kind,
+            status: step.status,
+            started_at: step.started_at.map(rfc3339),
+            completed_at: step.completed_at.map(rfc3339),
+            output: step.output,
+            error: step.error,
+            created_at: rfc3339(step.created_at),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Runs in the store, as far as people and programs look at them.
+
+use super::STATUSES;
+use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+statements! {
+    /// Four statuses; who wants fewer names some of them twice.
+    OLDER = Sql::both(
+        "SELECT id, status, created_at, completed_at FROM runs
+         WHERE automation_id = $1 AND id < $2 AND status IN ($4, $5, $6, $7) ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, status, created_at, completed_at FROM runs
+         WHERE automation_id = $1 AND id > $2 AND status IN ($4, $5, $6, $7) ORDER BY id LIMIT $3");
+    ONE = Sql::both(
+        "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
+                r.attempt, v.event_name, v.steps, v.connections, o.payload
+         FROM automations a
+         JOIN runs r ON r.automation_id = a.id
+         JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
+         LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
+         WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
+    /// Raising the attempt takes the run from a worker who has claimed it.
+    CANCEL = Sql::both(
+        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5,
+                attempt = attempt + 1, settled = attempt + 1
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3");
+    RETRY = Sql::both(
+        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
+                attempt = attempt + 1, settled = attempt + 1
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3");
+}
+
+/// A run as lists show it.
+pub struct Listed {
+    pub id: String,
+    pub status: String,
+    pub created_at: i64,
+    pub completed_at: Option<i64>,
+}
+
+impl Listed {
+    pub fn read(row: &Row) -> Result<Listed, DbError> {
+        Ok(Listed {
+            id: row.text(0)?,
+            status: row.text(1)?,
+            created_at: row.int(2)?,
+            completed_at: row.maybe(3, Row::int)?,
+        })
+    }
+}
+
+/// A run with the version it is pinned to and the occurrence that started it.
+pub struct Stored {
+    pub listed: Listed,
+    pub contact_id: String,
+    pub occurrence_id: String,
+    pub version: i64,
+    pub state: String,
+    pub attempt: i64,
+    pub event_name: String,
+    pub steps: String,
+    pub connections: String,
+    /// `None` where the occurrence is gone.
+    pub payload: Option<String>,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            listed: Listed::read(row)?,
+            contact_id: row.text(4)?,
+            occurrence_id: row.text(5)?,
+            version: row.int(6)?,
+            state: row.text(7)?,
+            attempt: row.int(8)?,
+            event_name: row.text(9)?,
+            steps: row.text(10)?,
+            connections: row.text(11)?,
+            payload: row.maybe(12, Row::text)?,
+        })
+    }
+}
+
+/// The runs of an automation with one of the statuses; all, where none is named.
+pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    let wanted = if wanted.is_empty() { &STATUSES } else { wanted };
+    let [one, two, three, four] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
+    sql.with([automation_id.into(), from.into(), rows.into(), one, two, three, four])
+}
+
+pub fn by_id(workspace_id: &str, automation_id: &str, id: &str) -> Stmt {
+    ONE.with([workspace_id.into(), automation_id.into(), id.into()])
+}
+
+/// Ends a run, if nobody has brought it on since its attempt was `seen`.
+pub fn cancel(automation_id: &str, id: &str, seen: i64, state: &str, now: i64) -> Stmt {
+    CANCEL.with([automation_id.into(), id.into(), seen.into(), state.into(), now.into()]).expect(1)
+}
+
+/// Makes a run due again, if nobody has brought it on since its attempt was `seen`.
+pub fn retry(automation_id: &str, id: &str, seen: i64, state: &str, now: i64) -> Stmt {
+    RETRY.with([automation_id.into(), id.into(), seen.into(), state.into(), now.into()]).expect(1)
+}

@@ -1,0 +1,313 @@
+//! Automations and their versions in the store.
+
+use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
+use super::graph::Graph;
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+/// A page of automations. Its last two parameters are both statuses, or one of
+/// them twice.
+macro_rules! listed {
+    ($more:literal, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at),
+                    v.event_name",
+            $more,
+            " FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.id ",
+            $side,
+            " $2 AND a.deleted_at IS NULL AND a.status IN ($4, $5) ORDER BY a.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO automations
+             (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
+         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8)");
+    INSERT_VERSION = Sql::both(
+        "INSERT INTO automation_versions (automation_id, version, event_name, steps, connections, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)");
+    OLDER = Sql::both(listed!("", "<", " DESC"));
+    NEWER = Sql::both(listed!("", ">", ""));
+    OLDER_COUNTED = Sql::both(listed!(
+        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
+        "<", " DESC"));
+    NEWER_COUNTED = Sql::both(listed!(
+        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
+        ">", ""));
+    BY_ID = Sql::both(
+        "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
+                a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
+         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+         WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
+    VERSION_NUMBER = Sql::both(
+        "SELECT version FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_NAME = Sql::both(
+        "UPDATE automations SET name = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_STATUS = Sql::both(
+        "UPDATE automations SET status = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_RE_ENTRY = Sql::both(
+        "UPDATE automations SET re_entry = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_EXIT_ON = Sql::both(
+        "UPDATE automations SET exit_on = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    /// Only whoever has seen the newest version publishes the next.
+    SET_VERSION = Sql::both(
+        "UPDATE automations SET version = $4, updated_at = $5
+         WHERE workspace_id = $1 AND id = $2 AND version = $3 AND deleted_at IS NULL");
+    DELETE = Sql::both(
+        "UPDATE automations SET deleted_at = $3, status = 'disabled', updated_at = $3
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    RAISE_REVISION = Sql::both(
+        "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1");
+    ENABLED = Sql::both(
+        "SELECT a.id, a.version, v.event_name, a.re_entry, a.exit_on, v.steps, v.connections
+         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+         WHERE a.workspace_id = $1 AND a.status = 'enabled' AND a.deleted_at IS NULL
+         ORDER BY a.id");
+    /// An automation is found by its workspace, which any of its runs knows.
+    VERSION = Sql::both(
+        "SELECT v.steps, v.connections, a.signing_secret, CASE WHEN a.deleted_at IS NULL THEN 0 ELSE 1 END
+         FROM automation_versions v
+         JOIN automations a ON a.id = v.automation_id
+          AND a.workspace_id = (SELECT r.workspace_id FROM runs r WHERE r.automation_id = $1 LIMIT 1)
+         WHERE v.automation_id = $1 AND v.version = $2");
+}
+
+/// An automation as lists show it.
+pub struct Listed {
+    pub id: String,
+    pub name: String,
+    pub status: String,
+    pub version: i64,
+    pub created_at: i64,
+    pub updated_at: i64,
+    /// The event that triggers it.
+    pub event_name: String,
+}
+
+impl Listed {
+    pub fn read(row: &Row) -> Result<Listed, DbError> {
+        Ok(Listed {
+            id: row.text(0)?,
+            name: row.text(1)?,
+            status: row.text(2)?,
+            version: row.int(3)?,
+            created_at: row.int(4)?,
+            updated_at: row.int(5)?,
+            event_name: row.text(6)?,
+        })
+    }
+}
+
+/// An automation with the version that is in force.
+pub struct Stored {
+    pub listed: Listed,
+    pub re_entry: String,
+    pub exit_on: Option<String>,
+    pub signing_secret: String,
+    pub steps: String,
+    pub connections: String,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            listed: Listed::read(row)?,
+            re_entry: row.text(7)?,
+            exit_on: row.maybe(8, Row::text)?,
+            signing_secret: row.text(9)?,
+            steps: row.text(10)?,
+            connections: row.text(11)?,
+        })
+    }
+}
+
+/// A graph as the store keeps it.
+pub struct GraphText {
+    pub event_name: String,
+    pub steps: String,
+    pub connections: String,
+}
+
+impl From<&Graph> for GraphText {
+    fn from(graph: &Graph) -> GraphText {
+        GraphText {
+            event_name: graph.event_name().to_owned(),
+            steps: graph.steps_json().to_string(),
+            connections: graph.connections_json().to_string(),
+        }
+    }
+}
+
+/// Everything that the store keeps of an automation when it is made.
+pub struct NewAutomation<'a> {
+    pub workspace_id: &'a str,
+    pub id: String,
+    pub name: AutomationName,
+    pub status: Status,
+    pub re_entry: String,
+    pub exit_on: Option<String>,
+    pub signing_secret: String,
+    pub graph: GraphText,
+    pub now: i64,
+}
+
+impl<'a> NewAutomation<'a> {
+    /// A copy of what is in force of another one. It never listens at once: two
+    /// that do the same would do it twice.
+    pub fn copy(workspace_id: &'a str, id: String, original: Stored, signing_secret: String, now: i64) -> Self {
+        NewAutomation {
+            workspace_id,
+            id,
+            name: AutomationName::of_copy(&original.listed.name),
+            status: Status::Disabled,
+            re_entry: original.re_entry,
+            exit_on: original.exit_on,
+            signing_secret,
+            graph: GraphText {
+                event_name: original.listed.event_name,
+                steps: original.steps,
+                connections: original.connections,
+            },
+            now,
+        }
+    }
+}
+
+pub fn insert(new: &NewAutomation<'_>) -> Batch {
+    let row = INSERT.with([
+        new.workspace_id.into(),
+        (&new.id).into(),
+        new.name.as_str().into(),
+        new.status.as_str().into(),
+        (&new.re_entry).into(),
+        new.exit_on.as_ref().into(),
+        (&new.signing_secret).into(),
+        new.now.into(),
+    ]);
+    let version = insert_version(&new.id, 1, &new.graph, new.now);
+    Batch::new().and(row).and(version).and(raise_revision(new.workspace_id))
+}
+
+fn insert_version(id: &str, version: i64, graph: &GraphText, now: i64) -> Stmt {
+    INSERT_VERSION.with([
+        id.into(),
+        version.into(),
+        (&graph.event_name).into(),
+        (&graph.steps).into(),
+        (&graph.connections).into(),
+        now.into(),
+    ])
+}
+
+/// Those with the status, or all.
+pub fn page(workspace_id: &str, page: &Page, status: Option<Status>) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    let [one, other] = status.map_or(Status::ALL, |status| [status, status]).map(Status::as_str);
+    sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
+}
+
+/// As [`page`] of all, each row followed by how many runs it has had, counted
+/// to a bound.
+pub fn page_counted(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_COUNTED } else { OLDER_COUNTED };
+    let [one, other] = Status::ALL.map(Status::as_str);
+    sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// The number of the version in force.
+pub fn version_number(workspace_id: &str, id: &str) -> Stmt {
+    VERSION_NUMBER.with([workspace_id.into(), id.into()])
+}
+
+/// What to change; whatever is `None` stays as it is.
+#[derive(Default)]
+pub struct Change {
+    pub name: Option<AutomationName>,
+    pub status: Option<Status>,
+    pub re_entry: Option<ReEntry>,
+    /// `Some(None)` removes it.
+    pub exit_on: Option<Option<ExitEvent>>,
+    pub graph: Option<GraphText>,
+}
+
+impl Change {
+    pub fn is_nothing(&self) -> bool {
+        self.name.is_none()
+            && self.status.is_none()
+            && self.re_entry.is_none()
+            && self.exit_on.is_none()
+            && self.graph.is_none()
+    }
+}
+
+/// Changes an automation. `seen` is the version that the caller has seen: a new
+/// graph becomes the one after it, or nothing is changed at all.
+pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64) -> Batch {
+    let set =
+        |sql: Sql, value: Option<&str>| sql.with([workspace_id.into(), id.into(), value.into(), now.into()]).expect(1);
+    let mut batch = Batch::new();
+    if let Some(graph) = &change.graph {
+        let next = seen + 1;
+        let params = [workspace_id.into(), id.into(), seen.into(), next.into(), now.into()];
+        batch.push(SET_VERSION.with(params).expect(1));
+        batch.push(insert_version(id, next, graph, now));
+    }
+    if let Some(name) = &change.name {
+        batch.push(set(SET_NAME, Some(name.as_str())));
+    }
+    if let Some(status) = change.status {
+        batch.push(set(SET_STATUS, Some(status.as_str())));
+    }
+    if let Some(re_entry) = change.re_entry {
+        batch.push(set(SET_RE_ENTRY, Some(re_entry.as_str())));
+    }
+    if let Some(exit_on) = &change.exit_on {
+        batch.push(set(SET_EXIT_ON, exit_on.as_ref().map(ExitEvent::as_str)));
+    }
+    batch.and(raise_revision(workspace_id))
+}
+
+pub fn set_status(workspace_id: &str, id: &str, status: Status, now: i64) -> Batch {
+    let params = [workspace_id.into(), id.into(), status.as_str().into(), now.into()];
+    Batch::new().and(SET_STATUS.with(params).expect(1)).and(raise_revision(workspace_id))
+}
+
+/// Deletes an automation for everybody to see.
+pub fn delete(workspace_id: &str, id: &str, now: i64) -> Batch {
+    let params = [workspace_id.into(), id.into(), now.into()];
+    Batch::new().and(DELETE.with(params).expect(1)).and(raise_revision(workspace_id))
+}
+
+/// Belongs into every commit that changes what a trigger would do: whoever
+/// prepared something under the automations of before has to prepare it again.
+pub fn raise_revision(workspace_id: &str) -> Stmt {
+    RAISE_REVISION.with([workspace_id.into()])
+}
+
+/// Every automation that listens, with the version that new runs start with: id,
+/// version, event name, re-entry, exit event, steps, connections.
+pub fn enabled(workspace_id: &str) -> Stmt {
+    ENABLED.with([workspace_id.into()])
+}
+
+/// What a run needs to know of the version it is pinned to: steps, connections,
+/// signing secret, and whether the automation is deleted. Only an automation
+/// that has a run is found.
+pub fn version(automation_id: &str, version: i64) -> Stmt {
+    VERSION.with([automation_id.into(), version.into()])
+}

@@ -1,0 +1,161 @@
+//! Automations in the dashboard, as a person sees and changes them.
+
+use posthorn::accounts::setup;
+use serde_json::json;
+
+use crate::graphs::{automation, body, link, trigger};
+use crate::harness::{Answer, TestApp, on_both};
+use crate::runs::{Scene, branching, failing};
+
+/// Makes the owner and tells the cookie of his session.
+async fn owner(app: &TestApp) -> String {
+    let token = setup::new_link(&app.app.db, &app.clock).await.expect("a store").expect("nobody is there yet");
+    let form = "workspace=Acme&email=owner%40example.com&password=correct+horse&password_again=correct+horse";
+    let path = format!("/dashboard/setup/{token}");
+    let answer = app.post(path).body("application/x-www-form-urlencoded", form).send().await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    answer.header("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_owned()
+}
+
+async fn page(app: &TestApp, cookie: &str, path: &str) -> String {
+    let answer = app.get(format!("/dashboard{path}")).header("cookie", cookie).send().await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    assert!(!answer.text().contains("style=\""), "the policy forbids styles in attributes");
+    answer.text()
+}
+
+/// Sends the form on a page whose action ends so, with its hidden fields.
+async fn press(app: &TestApp, cookie: &str, page: &str, action: &str) -> Answer {
+    let forms: Vec<&str> = page.split("<form ").filter(|form| form.contains(&format!("{action}\""))).collect();
+    let form = forms.first().unwrap_or_else(|| panic!("no form for {action}: {page}"));
+    let form = form.split("</form>").next().expect("a form");
+    let quoted =
+        |text: &str, before: &str| text.split(before).nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    let target = quoted(form, "action=\"").expect("an action");
+    let fields: Vec<String> = form
+        .split("<input ")
+        .skip(1)
+        .map(|input| {
+            let (name, value) =
+                (quoted(input, "name=\"").expect("a name"), quoted(input, "value=\"").expect("a value"));
+            format!("{name}={}", crate::asking::encoded(&value))
+        })
+        .collect();
+    let request = app.post(target).header("cookie", cookie);
+    request.body("application/x-www-form-urlencoded", fields.join("&")).send().await
+}
+
+fn leads_to(answer: &Answer) -> String {
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    answer.location().strip_prefix("/dashboard").expect("a page of the dashboard").to_owned()
+}
+
+on_both! {
+    async fn the_list_tells_what_there_is(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let empty = page(&app, &cookie, "/automations").await;
+        assert!(empty.contains("No automations here") && empty.contains("/automations \\"));
+        let scene = Scene::new(app, branching()).await;
+        scene.run(json!({"plan": "pro"})).await;
+        scene.run(json!({"plan": "pro"})).await;
+        automation(&scene.app, &key, body("<b>Bold</b>")).await;
+        let list = page(&scene.app, &cookie, "/automations").await;
+        assert!(list.contains("user.created") && list.contains("Disabled") && !list.contains("<b>Bold"));
+        assert!(list.contains("data-label=\"Runs\">2<") && list.contains("data-label=\"Runs\">0<"));
+        assert!(list.contains("aria-current=\"page\"") && list.contains(&format!("/dashboard/automations/{}", scene.automation)));
+    }
+
+    async fn the_page_of_one_draws_its_graph_and_lists_its_runs(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        let run = scene.run(json!({"plan": "pro"})).await;
+        let cookie = owner(&scene.app).await;
+        let one = page(&scene.app, &cookie, &format!("/automations/{}", scene.automation)).await;
+        for word in ["<svg", "event.plan = pro", ">met<", ">not met<", ">received<", "Wait for event", "marker-end", run.as_str()] {
+            assert!(one.contains(word), "{word}: {one}");
+        }
+    }
+
+    async fn a_person_enables_stops_copies_and_deletes(app: TestApp) {
+        let key = app.full_key().await;
+        let id = automation(&app, &key, body("Welcome")).await;
+        let cookie = owner(&app).await;
+        let path = format!("/automations/{id}");
+        let status = async || app.get(&path).key(&key).send().await.json()["status"].clone();
+        let next = leads_to(&press(&app, &cookie, &page(&app, &cookie, &path).await, "/enable").await);
+        assert_eq!((status().await, next.as_str()), (json!("enabled"), format!("{path}?enabled").as_str()));
+        let shown = page(&app, &cookie, &next).await;
+        assert!(shown.contains("is enabled: from now on"));
+        leads_to(&press(&app, &cookie, &shown, "/stop").await);
+        assert_eq!(status().await, "disabled");
+
+        let shown = page(&app, &cookie, &path).await;
+        let copy = leads_to(&press(&app, &cookie, &shown, "/duplicate").await);
+        assert_eq!(leads_to(&press(&app, &cookie, &shown, "/duplicate").await), copy, "sent twice, it makes one copy");
+        assert_eq!(app.count("automations").await, 2);
+        assert!(page(&app, &cookie, &copy).await.contains("Welcome (copy)"));
+
+        let question = page(&app, &cookie, &format!("{path}/delete")).await;
+        assert_eq!(leads_to(&press(&app, &cookie, &question, "/delete").await), "/automations?deleted");
+        app.get(&path).key(&key).send().await.refused(404, "not_found");
+        assert_eq!(app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await.status, 404);
+        assert_eq!(press(&app, &cookie, &question, "/delete").await.status, 404);
+    }
+
+    async fn a_form_that_is_not_ours_changes_nothing(app: TestApp) {
+        let key = app.full_key().await;
+        let id = automation(&app, &key, body("Welcome")).await;
+        let cookie = owner(&app).await;
+        for act in ["enable", "stop", "duplicate", "delete"] {
+            let request = app.post(format!("/dashboard/automations/{id}/{act}")).header("cookie", &cookie);
+            let answer = request.body("application/x-www-form-urlencoded", "token=guessed&copy=x").send().await;
+            assert!((400..500).contains(&answer.status), "{act}: {}", answer.status);
+        }
+        assert_eq!(app.count("automations").await, 1);
+        assert_eq!(app.get(format!("/automations/{id}")).key(&key).send().await.json()["status"], "disabled");
+    }
+
+    async fn the_page_of_a_run_shows_its_way_and_ends_it(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        let run = scene.run(json!({"plan": "pro", "note": "<i>"})).await;
+        let cookie = owner(&scene.app).await;
+        let path = format!("/automations/{}/runs/{run}", scene.automation);
+        let shown = page(&scene.app, &cookie, &path).await;
+        for word in ["step completed", "step waiting", "step pending", "step skipped", "Cancel the run", "2 January 2026"] {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+        assert!(!shown.contains("<i>") && !shown.contains("Try again"));
+        let next = leads_to(&press(&scene.app, &cookie, &shown, "/cancel").await);
+        assert_eq!(scene.read(&run).await["status"], "cancelled");
+        assert!(page(&scene.app, &cookie, &next).await.contains("The run is cancelled."));
+        assert_eq!(press(&scene.app, &cookie, &shown, "/cancel").await.status, 409, "it has ended");
+    }
+
+    async fn a_failed_run_is_tried_again(app: TestApp) {
+        let scene = Scene::new(app, failing()).await;
+        let run = scene.run(json!({})).await;
+        let cookie = owner(&scene.app).await;
+        let shown = page(&scene.app, &cookie, &format!("/automations/{}/runs/{run}", scene.automation)).await;
+        assert!(shown.contains("the segment does not exist") && shown.contains("step failed"));
+        leads_to(&press(&scene.app, &cookie, &shown, "/retry").await);
+        assert_eq!(scene.read(&run).await["status"], "running");
+    }
+
+    async fn what_is_not_there_is_a_page_that_says_so(app: TestApp) {
+        let key = app.full_key().await;
+        let id = automation(&app, &key, json!({"name": "a", "steps": [trigger()], "connections": []})).await;
+        let theirs = app.second_workspace_key().await;
+        let foreign = automation(&app, &theirs, json!({"name": "b", "steps": [trigger(), {"key": "x", "type": "exit"}],
+            "connections": [link("start", "x")]})).await;
+        let cookie = owner(&app).await;
+        let nobody = "01890000-0000-7000-8000-000000000000";
+        for path in [
+            "/automations/x".to_owned(), format!("/automations/{nobody}"), format!("/automations/{foreign}"),
+            format!("/automations/{foreign}/delete"), format!("/automations/{id}/runs/{nobody}"),
+            format!("/automations/{id}/runs/x"),
+        ] {
+            let answer = app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await;
+            assert_eq!((answer.status, answer.header("content-type")), (404, Some("text/html; charset=utf-8")), "{path}");
+        }
+    }
+}

@@ -124,7 +124,7 @@ async fn read(
     patch, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "update_audience_contact",
     params(OfAudience, Identifier),
-    request_body = ContactChange,
+    request_body = Option<ContactChange>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,

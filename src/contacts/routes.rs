@@ -148,7 +148,7 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Whole>, E
 #[utoipa::path(
     patch, path = "/contacts/{contact}", tag = "Contacts", operation_id = "update_contact",
     params(Identifier),
-    request_body = ContactChange,
+    request_body = Option<ContactChange>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,

@@ -32,8 +32,8 @@ pub struct NewContact {
     #[schema(nullable = true)]
     segments: Option<SegmentList>,
     /// An older way to name one segment.
-    #[schema(nullable = true, format = Uuid)]
-    audience_id: Option<String>,
+    #[schema(nullable = true)]
+    audience_id: Option<SegmentId>,
 }
 
 /// Whom to add to an audience.
@@ -292,15 +292,20 @@ schema!(
 );
 
 schema!(
+    /// A segment by its id.
+    SegmentId as "SegmentId" = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("The id of a segment."))
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
+);
+
+schema!(
     /// Segments by id, each alone or in an object.
     SegmentList as "SegmentList" = {
-        let id = || {
-            ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
-        };
-        let object = ObjectBuilder::new().property("id", id()).required("id");
+        let object = ObjectBuilder::new().property("id", SegmentId::schema()).required("id");
         ArrayBuilder::new()
             .description(Some("Segments by id, each alone or in an object."))
-            .items(OneOfBuilder::new().item(object).item(id()))
+            .items(OneOfBuilder::new().item(object).item(SegmentId::schema()))
             .max_items(Some(segments::MOST_NAMED))
     }
 );

@@ -4,10 +4,10 @@
 use utoipa::OpenApi as _;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::Server;
-use utoipa::openapi::{OpenApi, Ref, RefOr};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Schema};
 
 use crate::error::Envelope;
 use crate::oauth::OAuthError;
@@ -62,12 +62,20 @@ pub fn description() -> OpenApi {
 }
 
 /// The description as it is published by the server at `base`: a parameter that
-/// may hold slashes is written as any other, and every answer names its request.
+/// may hold slashes is written as any other, a body that may be left out is not
+/// null where it is there, and every answer names its request.
 pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
     description.servers = Some(vec![Server::new(base)]);
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
+        if let Some(RefOr::T(body)) = &mut operation.request_body {
+            for content in body.content.values_mut() {
+                if let RefOr::T(content) = content {
+                    content.schema = content.schema.take().map(without_null);
+                }
+            }
+        }
         for response in operation.responses.responses.values_mut() {
             if let RefOr::T(response) = response {
                 let named = Ref::new(format!("#/components/headers/{REQUEST_ID}"));
@@ -76,6 +84,20 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
         }
     }
     description
+}
+
+/// The one schema that is a choice between it and null.
+fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    match schema {
+        RefOr::T(Schema::OneOf(mut choice)) if choice.items.len() == 2 => {
+            let is_null = |item: &RefOr<Schema>| matches!(item, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null));
+            match choice.items.iter().position(is_null) {
+                Some(null) => choice.items.swap_remove(1 - null),
+                None => RefOr::T(Schema::OneOf(choice)),
+            }
+        }
+        other => other,
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -139,6 +161,14 @@ mod tests {
                 _ => {}
             }
         }
+    }
+
+    #[test]
+    fn a_body_that_may_be_left_out_is_an_object_where_it_is_there() {
+        let body = &document()["paths"]["/contacts/{contact}"]["patch"]["requestBody"];
+        assert_ne!(body["required"], true);
+        let schema = &body["content"]["application/json"]["schema"];
+        assert_eq!(schema, &serde_json::json!({"$ref": "#/components/schemas/ContactChange"}));
     }
 
     #[test]

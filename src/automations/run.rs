@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::graph::Graph;
 use super::step::{Action, Exit, Step};
-use super::values::{Values, resolve};
+use super::values::{Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::contacts::contact::Changes;
 use crate::web::input::Input;
@@ -77,6 +77,7 @@ pub struct Trace {
     pub key: String,
     pub status: Status,
     pub started_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
@@ -260,7 +261,8 @@ impl Run {
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let values = Values { event: world.event, contact: &contact, waited: &self.waited };
         let body = match found.config.get("body") {
-            Some(body) => resolve(body, &values),
+            // What is too large was refused when the step was taken.
+            Some(body) => resolve(body, &values).unwrap_or_default(),
             None => json!({"event": world.event, "contact": contact}),
         };
         Some(Call { id: self.effect_id(step), url: url.clone(), body, attempt: *attempt })
@@ -396,6 +398,11 @@ impl Run {
                 true
             }
             Action::Webhook { .. } => {
+                let contact = world.contact.clone().unwrap_or(Value::Null);
+                let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+                if let Some(Err(reason)) = step.config.get("body").map(|body| resolve(body, &values)) {
+                    return self.fail(key, now, &reason);
+                }
                 self.entry(key, now).status = Status::Running;
                 self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: now };
                 false
@@ -425,22 +432,24 @@ impl Run {
             }
             Action::SendEmail => {
                 let id = self.effect_id(key);
-                let mut message = resolve(&step.config, &values);
+                let mut message = match resolve(&step.config, &values) {
+                    Ok(message) => message,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
                 let to = contact.get("email").cloned().unwrap_or(Value::Null);
                 message["to"] = to.clone();
-                let output = json!({"to": to, "email_id": id, "template": message["template"]});
+                let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
                 effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
                 self.pass(graph, key, now, Some(output))
             }
             Action::ContactUpdate => {
-                let changes = resolve(&step.config, &values);
-                if let Err(reason) = check_changes(&changes) {
-                    self.fail(key, now, &reason);
-                    return true;
-                }
+                let changes = match resolve(&step.config, &values).and_then(check_changes) {
+                    Ok(changes) => changes,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
                 apply(contact, &changes);
                 effects.push(Effect::UpdateContact { changes: changes.clone() });
-                self.pass(graph, key, now, Some(changes))
+                self.pass(graph, key, now, Some(shortened(&changes)))
             }
             Action::AddToSegment { segment_id } if !world.segments.contains(segment_id) => {
                 self.fail(key, now, "the segment does not exist");
@@ -522,11 +531,13 @@ impl Run {
         entry.output = Some(json!({ "reason": reason }));
     }
 
-    fn fail(&mut self, key: &str, now: i64, reason: &str) {
+    /// The run has failed at this step. `true`, as there is nothing to wait for.
+    fn fail(&mut self, key: &str, now: i64, reason: &str) -> bool {
         let entry = self.entry(key, now);
         (entry.status, entry.completed_at) = (Status::Failed, Some(now));
         entry.error = Some(json!({ "message": reason }));
         self.position = Position::Ended { how: Ending::Failed };
+        true
     }
 
     /// Ends the run; a step that was waiting is not waited for any more.
@@ -567,11 +578,22 @@ fn find<'a>(graph: &'a Graph, key: &str) -> Option<(usize, &'a Step)> {
     graph.in_order().find(|(_, step)| step.key == key)
 }
 
+/// Each field as a history keeps it.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), excerpt(value))).collect(),
+        other => excerpt(other),
+    }
+}
+
 /// Whether a contact can take the change: variables may have turned out to be
 /// anything.
-fn check_changes(changes: &Value) -> Result<(), String> {
+fn check_changes(changes: Value) -> Result<Value, String> {
     let fields = changes.as_object().cloned().unwrap_or_default();
-    Changes::parse(&Input(fields)).map(drop).map_err(|error| error.message().into_owned())
+    match Changes::parse(&Input(fields)) {
+        Ok(_) => Ok(changes),
+        Err(error) => Err(error.message().into_owned()),
+    }
 }
 
 /// Applies a change to a contact as the rest of the run will see it. A property

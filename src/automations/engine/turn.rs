@@ -74,6 +74,11 @@ impl Engine {
                 Outcome::Failed(reason) => return self.stumble(claimed, before, &reason).await,
             }
         }
+        self.put_off(claimed).await
+    }
+
+    /// Lets somebody take the turn a second later.
+    pub(super) async fn put_off(&self, claimed: &Claimed) -> Result<(), DbError> {
         let later = self.app.clock.now() + SECOND;
         unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
     }

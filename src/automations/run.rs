@@ -563,10 +563,14 @@ pub fn apply(contact: &mut Value, changes: &Value) {
         match (name.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (key, value) in properties {
-                    contact["properties"][key] = value.clone();
+                    match contact["properties"].as_object_mut() {
+                        Some(known) if value.is_null() => drop(known.shift_remove(key)),
+                        _ => contact["properties"][key] = value.clone(),
+                    }
                 }
             }
-            ("properties", _) => {}
+            // Null says nothing here: only names can be emptied.
+            ("properties", _) | ("unsubscribed", Value::Null) => {}
             _ => contact[name] = value.clone(),
         }
     }

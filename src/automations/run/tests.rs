@@ -247,6 +247,13 @@ fn a_call_is_tried_again_with_the_same_id_and_given_up_in_the_end() {
 }
 
 #[test]
+fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
+    let mut contact = json!({"unsubscribed": true, "first_name": "Ada", "properties": {"a": 1, "b": 2}});
+    apply(&mut contact, &json!({"unsubscribed": null, "first_name": null, "properties": {"a": null, "c": 3}}));
+    assert_eq!(contact, json!({"unsubscribed": true, "first_name": null, "properties": {"b": 2, "c": 3}}));
+}
+
+#[test]
 fn a_run_reads_back_as_it_was_kept() {
     let mut scene = Scene::new(wait(Some("1 hour")));
     scene.advance();

@@ -195,16 +195,17 @@ impl Run {
     }
 
     /// When the run wants to go on by itself; `None` when it has ended or waits
-    /// for an event alone.
+    /// for an event alone. After a failure it has something to go on with, also
+    /// where it waits: the event that it failed over has come.
     pub fn due_at(&self, now: i64) -> Option<i64> {
-        let due = match self.position {
+        match self.position {
+            Position::Ended { .. } => None,
+            _ if self.not_before.is_some() => self.not_before,
             Position::Ready { .. } => Some(now),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
-            Position::Ended { .. } => None,
-        };
-        due.map(|due| due.max(self.not_before.unwrap_or(due)))
+        }
     }
 
     /// The event that the run waits for.
@@ -289,6 +290,7 @@ impl Run {
         let Some(failed) = failed.filter(|_| self.ending() == Some(Ending::Failed)) else { return false };
         let step = self.trace.remove(failed).key;
         self.position = Position::Ready { step };
+        (self.failures, self.not_before) = (0, None);
         true
     }
 

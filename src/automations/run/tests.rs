@@ -247,6 +247,27 @@ fn a_call_is_tried_again_with_the_same_id_and_given_up_in_the_end() {
 }
 
 #[test]
+fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
+    for timeout in [None, Some("1 day")] {
+        let mut scene = Scene::new(wait(timeout));
+        scene.advance();
+        scene.run.stumble(5, "the store refuses");
+        assert_eq!(scene.run.due_at(5), Some(5 + SECOND));
+    }
+}
+
+#[test]
+fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
+    let mut scene = Scene::new(wait(None));
+    scene.advance();
+    (0..MOST_FAILURES).for_each(|_| scene.run.stumble(0, "the store refuses"));
+    assert_eq!(scene.run.ending(), Some(Ending::Failed));
+    assert!(scene.run.retry());
+    scene.run.stumble(0, "the store refuses");
+    assert_eq!((scene.run.ending(), scene.run.due_at(0)), (None, Some(SECOND)));
+}
+
+#[test]
 fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
     let mut contact = json!({"unsubscribed": true, "first_name": "Ada", "properties": {"a": 1, "b": 2}});
     apply(&mut contact, &json!({"unsubscribed": null, "first_name": null, "properties": {"a": null, "c": 3}}));

@@ -240,10 +240,12 @@ impl Run {
         }
     }
 
-    /// What to call, if the run stands before a call whose time has come.
+    /// What to call, if the run stands before a call whose time has come and
+    /// nothing has ended it.
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
-        let (_, found) = find(graph, step).filter(|_| *not_before <= world.now)?;
+        let is_due = *not_before <= world.now && !self.hears_the_end(world);
+        let (_, found) = find(graph, step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let values = Values { event: world.event, contact: &contact, waited: &self.waited };
@@ -272,7 +274,8 @@ impl Run {
                 let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
                 self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
                 self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
-                Vec::new()
+                // It may have been ended during the call.
+                self.advance(graph, world)
             }
         }
     }

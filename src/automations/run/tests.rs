@@ -275,6 +275,18 @@ fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
 }
 
 #[test]
+fn a_run_that_was_ended_calls_nobody() {
+    let mut scene = Scene::new(chain(json!([{"key": "h", "type": "webhook", "config": {"url": "https://x.test/"}}])));
+    scene.exit_on = Some("cancelled".into());
+    scene.advance();
+    assert!(scene.world(|run, graph, world| run.call(graph, world)).is_some());
+    scene.hear("cancelled", json!({}));
+    assert_eq!(scene.world(|run, graph, world| run.call(graph, world)), None);
+    scene.world(|run, graph, world| run.called(graph, world, Err("refused".into())));
+    assert_eq!(scene.run.ending(), Some(Ending::Cancelled), "it does not wait for another try");
+}
+
+#[test]
 fn a_run_reads_back_as_it_was_kept() {
     let mut scene = Scene::new(wait(Some("1 hour")));
     scene.advance();

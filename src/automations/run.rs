@@ -217,6 +217,14 @@ impl Run {
         }
     }
 
+    /// Whether the log decided over the run in a turn, or has to wake it: at
+    /// every wait that it stands at or has come past since it was `before`.
+    pub fn leans_on_log(&self, before: &Run, graph: &Graph) -> bool {
+        let is_wait = |key: &str| find(graph, key).is_some_and(|(_, step)| step.action.is_wait());
+        let fresh = self.trace.iter().filter(|entry| !before.trace.contains(entry));
+        self.waiting_for(graph).is_some() || fresh.into_iter().any(|entry| is_wait(&entry.key))
+    }
+
     /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
     pub fn advance(&mut self, graph: &Graph, world: &mut World<'_>) -> Vec<Effect> {
         (self.failures, self.not_before) = (0, None);

@@ -52,6 +52,9 @@ statements! {
         "UPDATE runs SET due_at = $4
          WHERE contact_id = (SELECT c.id FROM contacts c WHERE c.workspace_id = $1 AND c.email_key = $2)
            AND status = 'running' AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
+    RELEASE = Sql::both(
+        "UPDATE runs SET due_at = $3
+         WHERE contact_id = $2 AND workspace_id = $1 AND status = 'running' AND due_at IS NULL");
 }
 
 /// How a statement finds the contact that something happened to.
@@ -131,4 +134,10 @@ pub fn wake(workspace_id: &str, whom: Whom<'_>, event_name: &str, now: i64) -> S
         Whom::EmailKey(_) => WAKE_BY_EMAIL,
     };
     sql.with([workspace_id.into(), whom.key().into(), event_name.into(), now.into()])
+}
+
+/// Wakes the runs of a contact that is gone which only an event could wake: none
+/// will come.
+pub fn release(workspace_id: &str, contact_id: &str, now: i64) -> Stmt {
+    RELEASE.with([workspace_id.into(), contact_id.into(), now.into()])
 }

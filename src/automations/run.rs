@@ -485,6 +485,11 @@ impl Run {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
             return self.go(graph, key, Exit::Timeout, world.now);
         }
+        if deadline.is_none() && world.contact.is_none() {
+            self.skip(key, world.now, "the contact was deleted");
+            self.end(world.now, Ending::Cancelled);
+            return true;
+        }
         false
     }
 

@@ -6,7 +6,7 @@ use super::properties::{Declared, Properties};
 use super::{arrival, properties_store, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::automations::entry::Moment;
+use crate::automations::entry::{self, Moment};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::occurrences::{self, Happenings, system};
@@ -28,8 +28,8 @@ fn updated(workspace_id: &str, contact: &Contact, now: i64) -> Batch {
 }
 
 /// The commit of a deletion.
-fn deleted(workspace_id: &str, contact: &Contact) -> Batch {
-    store::delete(workspace_id, &contact.id)
+fn deleted(workspace_id: &str, contact: &Contact, now: i64) -> Batch {
+    store::delete(workspace_id, &contact.id).and(entry::release(workspace_id, &contact.id, now))
 }
 
 /// What came of a wish for a new contact.
@@ -104,10 +104,11 @@ pub async fn update(
 /// Deletes a contact. What is told of it is told first: nothing can happen to
 /// whom is not there.
 pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -> Result<(), Error> {
+    let now = app.clock.now();
     let remove = |happenings: &mut Happenings<'_>| {
         happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
         happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
-        happenings.batch.append(deleted(caller.workspace_id(), contact));
+        happenings.batch.append(deleted(caller.workspace_id(), contact, now));
     };
     match occurrences::commit(caller, app, remove).await? {
         Ok(_) => Ok(()),

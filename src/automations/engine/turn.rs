@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
 use super::{Engine, Plan};
+use crate::automations::entry;
 use crate::automations::run::{Call, Effect, Heard, Run, World};
 use crate::clock::SECOND;
 use crate::contacts::contact::Changes;
@@ -256,6 +257,7 @@ fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_held: boo
     batch.append(rest);
     if is_deleted {
         batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
+        batch.push(entry::release(workspace_id, &claimed.contact_id, view.now));
     }
     Ok(batch)
 }

@@ -275,6 +275,19 @@ fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
 }
 
 #[test]
+fn nobody_is_waited_for_who_is_gone() {
+    let mut scene = Scene::new(wait(None));
+    scene.advance();
+    scene.contact = None;
+    scene.advance();
+    assert_eq!((scene.run.ending(), scene.status("w")), (Some(Ending::Cancelled), Some(Status::Skipped)));
+    let mut timed = Scene::new(wait(Some("1 hour")));
+    timed.contact = None;
+    timed.advance();
+    assert_eq!((timed.run.ending(), timed.run.due_at(0)), (None, Some(HOUR)), "the time still runs");
+}
+
+#[test]
 fn a_run_that_was_ended_calls_nobody() {
     let mut scene = Scene::new(chain(json!([{"key": "h", "type": "webhook", "config": {"url": "https://x.test/"}}])));
     scene.exit_on = Some("cancelled".into());

@@ -209,16 +209,17 @@ impl Run {
     }
 
     /// When the run wants to go on by itself; `None` when it has ended or waits
-    /// for an event alone.
+    /// for an event alone. After a failure it has something to go on with, also
+    /// where it waits: the event that it failed over has come.
     pub fn due_at(&self, now: i64) -> Option<i64> {
-        let due = match self.position {
+        match self.position {
+            Position::Ended { .. } => None,
+            _ if self.not_before.is_some() => self.not_before,
             Position::Ready { .. } => Some(now),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
-            Position::Ended { .. } => None,
-        };
-        due.map(|due| due.max(self.not_before.unwrap_or(due)))
+        }
     }
 
     /// The event that the run waits for.
@@ -228,6 +229,14 @@ impl Run {
             Action::WaitForEvent { event_name, .. } => Some(event_name),
             _ => None,
         }
+    }
+
+    /// Whether the log decided over the run in a turn, or has to wake it: at
+    /// every wait that it stands at or has come past since it was `before`.
+    pub fn leans_on_log(&self, before: &Run, graph: &Graph) -> bool {
+        let is_wait = |key: &str| find(graph, key).is_some_and(|(_, step)| step.action.is_wait());
+        let fresh = self.trace.iter().filter(|entry| !before.trace.contains(entry));
+        self.waiting_for(graph).is_some() || fresh.into_iter().any(|entry| is_wait(&entry.key))
     }
 
     /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
@@ -253,10 +262,12 @@ impl Run {
         }
     }
 
-    /// What to call, if the run stands before a call whose time has come.
+    /// What to call, if the run stands before a call whose time has come and
+    /// nothing has ended it.
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
-        let (_, found) = find(graph, step).filter(|_| *not_before <= world.now)?;
+        let is_due = *not_before <= world.now && !self.hears_the_end(world);
+        let (_, found) = find(graph, step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let values = Values { event: world.event, contact: &contact, waited: &self.waited };
@@ -286,7 +297,8 @@ impl Run {
                 let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
                 self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
                 self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
-                Vec::new()
+                // It may have been ended during the call.
+                self.advance(graph, world)
             }
         }
     }
@@ -304,6 +316,7 @@ impl Run {
         let Some(failed) = failed.filter(|_| self.ending() == Some(Ending::Failed)) else { return false };
         let step = self.trace.remove(failed).key;
         self.position = Position::Ready { step };
+        (self.failures, self.not_before) = (0, None);
         true
     }
 
@@ -494,8 +507,8 @@ impl Run {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
             return self.go(graph, key, Exit::Timeout, world.now);
         }
-        // Nothing happens to whom is not there.
-        if world.contact.is_none() {
+        // Nothing happens to whom is not there; but time passes.
+        if deadline.is_none() && world.contact.is_none() {
             self.skip(key, world.now, GONE);
             self.end(world.now, Ending::Cancelled);
             return true;
@@ -604,10 +617,14 @@ pub fn apply(contact: &mut Value, changes: &Value) {
         match (name.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (key, value) in properties {
-                    contact["properties"][key] = value.clone();
+                    match contact["properties"].as_object_mut() {
+                        Some(known) if value.is_null() => drop(known.shift_remove(key)),
+                        _ => contact["properties"][key] = value.clone(),
+                    }
                 }
             }
-            ("properties", _) => {}
+            // Null says nothing here: only names can be emptied.
+            ("properties", _) | ("unsubscribed", Value::Null) => {}
             _ => contact[name] = value.clone(),
         }
     }

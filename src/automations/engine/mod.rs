@@ -2,7 +2,7 @@
 //! and commit where it stands together with what it did.
 
 pub mod store;
-mod turn;
+pub(super) mod turn;
 mod webhook;
 
 use std::sync::Arc;
@@ -40,9 +40,9 @@ const BREATH: Duration = Duration::from_millis(5);
 const SWEEPS: usize = 20;
 
 /// A version of an automation as runs need it. Versions never change.
-struct Plan {
-    graph: Graph,
-    signing_secret: String,
+pub(super) struct Plan {
+    pub graph: Graph,
+    pub signing_secret: String,
 }
 
 /// What a worker works with.

@@ -109,10 +109,10 @@ impl<'a> Happenings<'a> {
         self.record(&occurrence, Whom::Id(contact_id), moment);
     }
 
-    /// The contact goes: whoever waits for something to happen to it waits in vain.
+    /// The contact goes: a run that only an event could wake waits in vain.
     pub fn part_with(&mut self, contact_id: &str) {
         self.wakes.push(self.batch.len());
-        self.batch.push(entry::wake_all(self.workspace_id, contact_id, self.now));
+        self.batch.push(entry::release(self.workspace_id, contact_id, self.now));
     }
 
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {

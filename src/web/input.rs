@@ -55,7 +55,7 @@ impl FromRequest<App> for Many {
 }
 
 /// The JSON in a body; `None` where there is no body.
-async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
+pub async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
     let (parts, body) = request.into_parts();
     let bytes = read(&parts.headers, body, limit).await?;
     if bytes.is_empty() {

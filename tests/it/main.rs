@@ -34,4 +34,5 @@ mod segments;
 mod sending;
 mod setup;
 mod tokens;
+mod topics;
 mod wire;

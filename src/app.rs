@@ -237,6 +237,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         idempotency::ALL,
         automations::runs::store::ALL,
         automations::store::ALL,
+        contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
         events::store::ALL,

@@ -35,7 +35,7 @@ impl Ties {
 /// are its segments and what it chose of topics, in their order.
 fn created(workspace_id: &str, contact: &Contact, ties: &Ties) -> Batch {
     let add = |id: &String| segments::store::add(workspace_id, id, &contact.id, contact.created_at).expect(1);
-    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice);
+    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice).expect(1);
     std::iter::once(store::insert(workspace_id, contact))
         .chain(ties.segment_ids.iter().map(add))
         .chain(ties.choices.iter().map(choose))

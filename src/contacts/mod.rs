@@ -20,6 +20,7 @@ pub mod arrival;
 mod audience_routes;
 pub mod change;
 pub mod contact;
+pub mod imports;
 mod membership_routes;
 pub mod pages;
 mod path;
@@ -41,6 +42,7 @@ pub fn router() -> OpenApiRouter<App> {
     routes::router()
         .merge(membership_routes::router())
         .merge(topic_routes::router())
+        .merge(imports::router())
         .merge(properties_routes::router())
         .merge(audience_routes::router())
 }

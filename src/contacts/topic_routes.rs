@@ -59,7 +59,7 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
     let contact = named.find(&caller).await?;
     let choices = topics::choices(&given?)?;
     let workspace = caller.workspace_id();
-    let choose = |choice: &Choice| topics::store::choose(workspace, &contact.id, choice);
+    let choose = |choice: &Choice| topics::store::choose(workspace, &contact.id, choice).expect(1);
     let batch = || -> Batch {
         // The contact is looked for on its own, so that it is known which of them is missing.
         std::iter::once(store::by_id(workspace, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()

@@ -16,6 +16,6 @@ mod shapes;
 pub mod store;
 pub mod topic;
 
-pub use routes::not_found;
+pub use routes::{must_exist, not_found};
 pub use shapes::{Chosen, TopicChoice, TopicChoices};
 pub use topic::{Choice, choices};

@@ -125,6 +125,11 @@ async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>,
     Ok(Json(Deleted::of(id)))
 }
 
+/// Refuses a topic that the caller's workspace does not have.
+pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+    find(caller, id).await.map(drop)
+}
+
 pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }

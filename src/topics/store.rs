@@ -114,10 +114,10 @@ pub fn delete(workspace_id: &str, id: &str) -> Batch {
     Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of()))
 }
 
-/// Writes down what a contact chose, where both are of this workspace.
+/// Writes down what a contact chose, where both are there and of this workspace.
 pub fn choose(workspace_id: &str, contact_id: &str, choice: &Choice) -> Stmt {
     let (topic_id, subscription) = (choice.topic_id.as_str(), choice.subscription.word());
-    CHOOSE.with([workspace_id.into(), contact_id.into(), topic_id.into(), subscription.into()]).expect(1)
+    CHOOSE.with([workspace_id.into(), contact_id.into(), topic_id.into(), subscription.into()])
 }
 
 /// Forgets all that a contact chose.

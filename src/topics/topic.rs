@@ -1,5 +1,6 @@
 //! What a topic is, and what a contact can choose of it. Valid by construction.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -57,7 +58,8 @@ impl Description {
 }
 
 /// Whether somebody wants mail about a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Subscription {
     OptIn,
     OptOut,
@@ -146,7 +148,7 @@ impl Changes {
 }
 
 /// What a contact chose of a topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub topic_id: String,
     pub subscription: Subscription,

@@ -25,6 +25,7 @@ mod events_create;
 mod events_read;
 mod flow;
 mod fuzz;
+mod imports;
 mod isolation;
 mod limits;
 mod migrations;

@@ -48,6 +48,10 @@ statements! {
         "UPDATE runs SET due_at = $4
          WHERE contact_id = $2 AND workspace_id = $1 AND status = 'running' AND (waiting_for = $3 OR exit_on = $3)
            AND (due_at IS NULL OR due_at > $4)");
+    WAKE_ALL = Sql::both(
+        "UPDATE runs SET due_at = $3
+         WHERE contact_id = $2 AND workspace_id = $1 AND status = 'running' AND waiting_for IS NOT NULL
+           AND (due_at IS NULL OR due_at > $3)");
     WAKE_BY_EMAIL = Sql::both(
         "UPDATE runs SET due_at = $4
          WHERE contact_id = (SELECT c.id FROM contacts c WHERE c.workspace_id = $1 AND c.email_key = $2)
@@ -131,4 +135,10 @@ pub fn wake(workspace_id: &str, whom: Whom<'_>, event_name: &str, now: i64) -> S
         Whom::EmailKey(_) => WAKE_BY_EMAIL,
     };
     sql.with([workspace_id.into(), whom.key().into(), event_name.into(), now.into()])
+}
+
+/// Wakes every run of the contact that waits: what it waits for cannot come any
+/// more.
+pub fn wake_all(workspace_id: &str, contact_id: &str, now: i64) -> Stmt {
+    WAKE_ALL.with([workspace_id.into(), contact_id.into(), now.into()])
 }

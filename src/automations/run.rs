@@ -17,6 +17,9 @@ use crate::web::input::Input;
 /// How often a call to the outside is tried.
 const MOST_CALLS: u32 = 6;
 
+/// Why a step of a run whose contact is gone is not taken.
+const GONE: &str = "the contact was deleted";
+
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;
 
@@ -56,6 +59,16 @@ pub enum Ending {
     Completed,
     Failed,
     Cancelled,
+}
+
+impl Ending {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ending::Completed => "completed",
+            Ending::Failed => "failed",
+            Ending::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// What is kept of a step that was reached.
@@ -400,7 +413,7 @@ impl Run {
     fn touch_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
         let (key, now) = (step.key.as_str(), world.now);
         let Some(contact) = world.contact.as_mut() else {
-            self.skip(key, now, "the contact was deleted");
+            self.skip(key, now, GONE);
             self.end(now, Ending::Cancelled);
             return true;
         };
@@ -471,6 +484,12 @@ impl Run {
         if deadline.is_some_and(|deadline| world.now >= deadline) {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
             return self.go(graph, key, Exit::Timeout, world.now);
+        }
+        // Nothing happens to whom is not there.
+        if world.contact.is_none() {
+            self.skip(key, world.now, GONE);
+            self.end(world.now, Ending::Cancelled);
+            return true;
         }
         false
     }

@@ -29,6 +29,9 @@ const BATCH: usize = 128;
 /// The net below the waking: other processes' runs are noticed within this time.
 const POLL: Duration = Duration::from_secs(1);
 
+/// What is due and cannot be claimed is another's at this moment.
+const BREATH: Duration = Duration::from_millis(5);
+
 /// How many commits a sweep takes before it lets others have a turn.
 const SWEEPS: usize = 20;
 
@@ -98,7 +101,7 @@ impl Engine {
         match self.next().await {
             Ok(Some(due)) => {
                 let wait = u64::try_from(due - self.app.clock.now()).unwrap_or(0);
-                Duration::from_micros(wait).min(POLL)
+                Duration::from_micros(wait).clamp(BREATH, POLL)
             }
             _ => POLL,
         }

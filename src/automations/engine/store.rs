@@ -165,12 +165,7 @@ pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
 /// Writes down where a run is now, if it is still ours.
 pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64) -> Stmt {
     let ending = run.ending();
-    let status = match ending {
-        None => "running",
-        Some(Ending::Completed) => "completed",
-        Some(Ending::Failed) => "failed",
-        Some(Ending::Cancelled) => "cancelled",
-    };
+    let status = ending.map_or("running", Ending::as_str);
     let stmt = SETTLE.with([
         (&claimed.automation_id).into(),
         (&claimed.id).into(),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
 use super::{Engine, Plan};
+use crate::automations::entry;
 use crate::automations::run::{Effect, Heard, Run, World};
 use crate::clock::SECOND;
 use crate::contacts::contact::Changes;
@@ -132,6 +133,9 @@ impl Engine {
         batch.push(store::settle(claimed, run, waiting_for, view.now));
         match self.app.db.commit(batch).await {
             Ok(_) => {
+                if let Some(ending) = run.ending() {
+                    metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
+                }
                 self.app.wake_workers_if(run.due_at(view.now).is_some_and(|due| due <= view.now));
                 Ok(Outcome::Done)
             }
@@ -239,6 +243,7 @@ fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_armed: bo
     batch.append(rest);
     if is_deleted {
         batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
+        batch.push(entry::wake_all(workspace_id, &claimed.contact_id, view.now));
     }
     Ok(batch)
 }

@@ -106,6 +106,12 @@ impl<'a> Happenings<'a> {
         self.record(&occurrence, Whom::Id(contact_id), moment);
     }
 
+    /// The contact goes: whoever waits for something to happen to it waits in vain.
+    pub fn part_with(&mut self, contact_id: &str) {
+        self.wakes.push(self.batch.len());
+        self.batch.push(entry::wake_all(self.workspace_id, contact_id, self.now));
+    }
+
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
         self.batch.push(store::insert(self.workspace_id, occurrence, whom, moment, self.now));
         let cause =

@@ -67,6 +67,9 @@ pub fn scan(window: &[u8], is_last: bool) -> Scan {
         }
         index += 1;
     }
+    if !is_last {
+        return Scan::More;
+    }
     if row.at == At::Quoted {
         row.flaw = Some(UNCLOSED);
     }
@@ -153,6 +156,13 @@ mod tests {
         assert_eq!(read(b"a\n"), [(1, row(&["a"]))]);
         assert_eq!(read(b"\"\"\n"), [(1, row(&[""]))], "a quoted nothing is a field");
         assert_eq!(read(b"5\" wide,x"), [(1, row(&["5\" wide", "x"]))], "a quote within text is text");
+    }
+
+    #[test]
+    fn a_doubled_quote_at_the_edge_of_a_window_ends_no_row() {
+        assert_eq!(scan(b"\"\"\"", false), Scan::More);
+        assert_eq!(scan(b"a\r", false), Scan::More);
+        assert_eq!(scan(b"a\n", false), Scan::More);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
-use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments};
+use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments, topics};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -187,6 +187,7 @@ fn api() -> (Router<App>, OpenApi) {
         .merge(contacts::router())
         .merge(segments::routes::router())
         .merge(segments::audiences::router())
+        .merge(topics::routes::router())
         .merge(events::routes::router())
         .merge(events::occurrences::routes::router())
         .merge(automations::routes::router())
@@ -236,6 +237,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         idempotency::ALL,
         automations::runs::store::ALL,
         automations::store::ALL,
+        contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
         events::store::ALL,
@@ -244,6 +246,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         oauth::store::ALL,
         segments::store::ALL,
         system::ALL,
+        topics::store::ALL,
     ]
     .into_iter()
     .flatten()

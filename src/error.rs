@@ -36,6 +36,8 @@ pub enum Error {
     },
     /// A body of another kind than JSON.
     UnsupportedMediaType,
+    /// A body of another kind than a form with a file.
+    NotAForm,
     TooLarge {
         limit: usize,
     },
@@ -126,7 +128,7 @@ impl Error {
             Error::InvalidParameter { .. } => (S::UNPROCESSABLE_ENTITY, "invalid_parameter"),
             Error::Missing { .. } => (S::UNPROCESSABLE_ENTITY, "missing_required_field"),
             Error::NotJson { .. } | Error::BadRequest { .. } => (S::BAD_REQUEST, "validation_error"),
-            Error::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, "validation_error"),
+            Error::UnsupportedMediaType | Error::NotAForm => (S::UNSUPPORTED_MEDIA_TYPE, "validation_error"),
             Error::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "validation_error"),
             Error::TooSlow => (S::REQUEST_TIMEOUT, "validation_error"),
             Error::Unauthenticated { .. } => (S::UNAUTHORIZED, "missing_api_key"),
@@ -159,6 +161,7 @@ impl Error {
             Error::UnsupportedMediaType => {
                 "The body must be JSON. Send it with the header `Content-Type: application/json`.".into()
             }
+            Error::NotAForm => "The body must be a form. Send it as `multipart/form-data` with a boundary.".into(),
             Error::TooLarge { limit } => format!("The body is too large. At most {limit} bytes are allowed.").into(),
             Error::TooSlow => "The body did not arrive in time. Send it again.".into(),
             Error::Unauthenticated { .. } => {

@@ -20,4 +20,5 @@ pub mod segments;
 pub mod serve;
 #[cfg(test)]
 mod testing;
+pub mod topics;
 pub mod web;

@@ -25,7 +25,7 @@ use crate::config::{Config, Role};
 use crate::db::{Db, Location};
 use crate::web::gate::Gate;
 use crate::web::idempotency;
-use crate::{automations, mail, oauth};
+use crate::{automations, contacts, mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -102,7 +102,8 @@ async fn work(app: &App, stopping: watch::Receiver<bool>) {
     }
     let mail = mail::worker::run(app.clone(), stopping.clone());
     let runs = automations::engine::run(app.clone(), stopping.clone());
-    let worker = async { tokio::join!(mail, runs) };
+    let imports = contacts::imports::worker::run(app.clone(), stopping.clone());
+    let worker = async { tokio::join!(mail, runs, imports) };
     let patience = async {
         stopped(stopping).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;

@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::change::{self, Creation};
+use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact, Email};
 use super::membership_routes::{join, leave, not_a_member};
 use super::path::{Named, SegmentId};
@@ -59,7 +59,8 @@ async fn create(
     segments::must_exist(&caller, &id).await?;
     let email = Email::parse(input.required("email")?)?;
     let changes = Changes::parse(&input)?;
-    let contact = match change::create(&caller, &app, &email, &changes, std::slice::from_ref(&id)).await? {
+    let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
+    let contact = match change::create(&caller, &app, &email, &changes, &ties).await? {
         Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
             join(&caller, &app, &contact, &id).await?;
             contact

@@ -11,15 +11,35 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::occurrences::{self, Happenings, system};
 use crate::segments;
+use crate::topics::{self, Choice};
 
 /// How often a change is tried again that another one came before.
 const ATTEMPTS: usize = 20;
 
-/// The commit of a new contact, which belongs to these segments. Its first
-/// statement is the contact; the others are the segments in their order.
-fn created(workspace_id: &str, contact: &Contact, segment_ids: &[String]) -> Batch {
+/// What a new contact is tied to from the start.
+#[derive(Default)]
+pub struct Ties {
+    pub segment_ids: Vec<String>,
+    /// What it wants to hear of.
+    pub choices: Vec<Choice>,
+}
+
+impl Ties {
+    /// What was missing where a statement of [`created`] found nothing.
+    fn missing(&self, statement: usize) -> Error {
+        if statement <= self.segment_ids.len() { segments::not_found() } else { topics::not_found() }
+    }
+}
+
+/// The commit of a new contact. Its first statement is the contact; the others
+/// are its segments and what it chose of topics, in their order.
+fn created(workspace_id: &str, contact: &Contact, ties: &Ties) -> Batch {
     let add = |id: &String| segments::store::add(workspace_id, id, &contact.id, contact.created_at).expect(1);
-    std::iter::once(store::insert(workspace_id, contact)).chain(segment_ids.iter().map(add)).collect()
+    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice).expect(1);
+    std::iter::once(store::insert(workspace_id, contact))
+        .chain(ties.segment_ids.iter().map(add))
+        .chain(ties.choices.iter().map(choose))
+        .collect()
 }
 
 /// The commit of a changed contact, under the version that it was read with.
@@ -48,24 +68,24 @@ impl Creation {
     }
 }
 
-/// Adds a contact to the workspace and to these segments.
+/// Adds a contact to the workspace.
 pub async fn create(
     caller: &Caller<FullAccess>,
     app: &App,
     email: &Email,
     changes: &Changes,
-    segment_ids: &[String],
+    ties: &Ties,
 ) -> Result<Creation, Error> {
     check_types(caller, &changes.properties).await?;
     let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
     let make = |happenings: &mut Happenings<'_>| {
-        happenings.batch.append(created(caller.workspace_id(), &contact, segment_ids));
+        happenings.batch.append(created(caller.workspace_id(), &contact, ties));
         happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
     };
     match occurrences::commit(caller, app, make).await? {
         Ok(_) => Ok(Creation::Made(contact)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
-        Err(DbError::Unexpected { .. }) => Err(segments::not_found()),
+        Err(DbError::Unexpected { statement }) => Err(ties.missing(statement)),
         Err(error) => Err(error.into()),
     }
 }

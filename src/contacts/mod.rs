@@ -1,14 +1,16 @@
-//! Contacts: people to write to, with names and properties, in segments.
+//! Contacts: people to write to, with names and properties, in segments, and with
+//! a mind of their own about topics.
 //!
 //! | Route | |
 //! |---|---|
-//! | `POST /contacts` | add a contact, perhaps into segments |
+//! | `POST /contacts` | add a contact, perhaps into segments and with topics chosen |
 //! | `GET /contacts` | list them, newest first; `segment_id` keeps to one segment |
 //! | `GET /contacts/{id or email}` | read one |
 //! | `PATCH /contacts/{id or email}` | change what is given, leave the rest |
 //! | `DELETE /contacts/{id or email}` | delete one |
 //! | `GET /contacts/{id or email}/segments` | the segments that it is in |
 //! | `POST`, `DELETE /contacts/{id or email}/segments/{segment_id}` | put it into one, take it out |
+//! | `GET`, `PATCH /contacts/{id or email}/topics` | what it wants to hear of, and a change of mind |
 //! | `GET /segments/{id}/contacts` | who is in a segment |
 //! | `/audiences/{id}/contacts`, `…/{id or email}` | the same as older programs ask for it |
 //! | `POST`, `GET /contact-properties` | declare a property with its type, list those declared |
@@ -18,6 +20,7 @@ pub mod arrival;
 mod audience_routes;
 pub mod change;
 pub mod contact;
+pub mod imports;
 mod membership_routes;
 pub mod pages;
 mod path;
@@ -27,6 +30,7 @@ pub mod properties_store;
 mod routes;
 mod shapes;
 pub mod store;
+mod topic_routes;
 
 use utoipa_axum::router::OpenApiRouter;
 
@@ -37,6 +41,8 @@ use crate::app::App;
 pub fn router() -> OpenApiRouter<App> {
     routes::router()
         .merge(membership_routes::router())
+        .merge(topic_routes::router())
+        .merge(imports::router())
         .merge(properties_routes::router())
         .merge(audience_routes::router())
 }

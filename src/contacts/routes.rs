@@ -7,6 +7,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::change::Ties;
 use super::contact::{Changes, Contact, Email};
 use super::path::Named;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
@@ -16,6 +17,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::segments;
+use crate::topics::{self, Choice};
 use crate::web::input::{Input, uuid};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
@@ -46,6 +48,8 @@ pub struct Filter {
             ("read" = (operation_id = "read_contact", parameters(("contact" = "$response.body#/id")))),
             ("update" = (operation_id = "update_contact", parameters(("contact" = "$response.body#/id")))),
             ("segments" = (operation_id = "list_contact_segments", parameters(("contact" = "$response.body#/id")))),
+            ("topics" = (operation_id = "list_contact_topics", parameters(("contact" = "$response.body#/id")))),
+            ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
         )),
         OfCaller, OfPath, OfBody, OfDuplicate,
@@ -59,8 +63,8 @@ async fn create(
 ) -> Result<(StatusCode, Json<Reference>), Error> {
     let email = Email::parse(input.required("email")?)?;
     let changes = Changes::parse(&input)?;
-    let segment_ids = segment_ids(&input)?;
-    let contact = change::create(&caller, &app, &email, &changes, &segment_ids).await?.made()?;
+    let ties = Ties { segment_ids: segment_ids(&input)?, choices: choices(&input)? };
+    let contact = change::create(&caller, &app, &email, &changes, &ties).await?.made()?;
     Ok((StatusCode::CREATED, Json(Reference::to(contact))))
 }
 
@@ -74,6 +78,11 @@ fn segment_ids(input: &Input) -> Result<Vec<String>, Error> {
         }
     }
     Ok(ids)
+}
+
+/// What a new contact wants to hear of.
+fn choices(input: &Input) -> Result<Vec<Choice>, Error> {
+    Ok(input.get("topics").map(topics::choices).transpose()?.unwrap_or_default())
 }
 
 /// List contacts
@@ -167,7 +176,7 @@ async fn update(
 
 /// Delete a contact
 ///
-/// It leaves its segments, too.
+/// It leaves its segments, too, and what it chose of topics is forgotten.
 #[utoipa::path(
     delete, path = "/contacts/{contact}", tag = "Contacts", operation_id = "delete_contact",
     params(Identifier),

@@ -13,6 +13,7 @@ use super::contact::{Contact, EMAIL_PATTERN, LONGEST_EMAIL};
 use super::properties::{LONGEST_FALLBACK, LONGEST_KEY, MOST_KEYS, PropertyKey};
 use crate::clock::rfc3339;
 use crate::segments;
+use crate::topics::TopicChoice;
 
 /// Whom to add.
 #[derive(ToSchema)]
@@ -31,6 +32,9 @@ pub struct NewContact {
     /// The segments that the contact belongs to, by id.
     #[schema(nullable = true)]
     segments: Option<SegmentList>,
+    /// What the contact wants to hear of. For topics that are not named their default holds.
+    #[schema(nullable = true, max_items = 100)]
+    topics: Option<Vec<TopicChoice>>,
     /// An older way to name one segment.
     #[schema(nullable = true)]
     audience_id: Option<SegmentId>,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::contact::{Contact, email_key};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::topics;
 use crate::web::pagination::Page;
 
 statements! {
@@ -117,9 +118,13 @@ pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
     replace.expect(1)
 }
 
-/// Deletes a contact and takes it out of its segments. The contact goes first:
-/// whoever is adding it to a segment has either finished by then, or finds it gone.
+/// Deletes a contact, takes it out of its segments and forgets what it chose.
+/// The contact goes first: whoever is adding it to a segment has either finished
+/// by then, or finds it gone.
 pub fn delete(workspace_id: &str, id: &str) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_MEMBERSHIPS.with(of()))
+    Batch::new()
+        .and(DELETE.with(of()).expect(1))
+        .and(DELETE_MEMBERSHIPS.with(of()))
+        .and(topics::store::forget(workspace_id, id))
 }

@@ -16,6 +16,8 @@ const STEPS: &[(&str, &str)] = &[
     ("0006_contacts", include_str!("../../migrations/0006_contacts.sql")),
     ("0007_automations", include_str!("../../migrations/0007_automations.sql")),
     ("0008_refresh_families", include_str!("../../migrations/0008_refresh_families.sql")),
+    ("0009_topics", include_str!("../../migrations/0009_topics.sql")),
+    ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -30,6 +30,8 @@ use crate::oauth::OAuthError;
             that lead from one to the next."),
         (name = "Contacts", description = "People to write to. A contact is named by its id or its address."),
         (name = "Segments", description = "Named sets of contacts."),
+        (name = "Topics", description = "What mail can be about. Every contact says of each whether it wants it; \
+            where it said nothing, the topic's default holds."),
         (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \
             may have others, too."),
         (name = "Audiences", description = "Segments under their older name, for programs that know them by it."),

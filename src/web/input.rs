@@ -55,7 +55,7 @@ impl FromRequest<App> for Many {
 }
 
 /// The JSON in a body; `None` where there is no body.
-async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
+pub async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
     let (parts, body) = request.into_parts();
     let bytes = read(&parts.headers, body, limit).await?;
     if bytes.is_empty() {
@@ -89,11 +89,16 @@ pub fn uuid(text: &str) -> Option<String> {
 
 /// Reads a whole body of at most `limit` bytes.
 pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
+    read_within(PATIENCE, headers, body, limit).await
+}
+
+/// As [`read`], for a body that may take longer to arrive.
+pub async fn read_within(patience: Duration, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
         return Err(Error::TooLarge { limit });
     }
-    match tokio::time::timeout(PATIENCE, Limited::new(body, limit).collect()).await {
+    match tokio::time::timeout(patience, Limited::new(body, limit).collect()).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::TooLarge { limit }),
         Ok(Err(_)) => Err(Error::BadRequest { message: "The body ended before it was complete.".into() }),

@@ -12,6 +12,7 @@ pub mod idempotency;
 pub mod input;
 pub mod layout;
 pub mod limit;
+pub mod multipart;
 pub mod pagination;
 pub mod query;
 pub mod reference;

@@ -18,6 +18,9 @@ pub struct OfCaller;
 /// Of every route that reads a JSON body, the credential's included.
 pub struct OfBody;
 
+/// Of every route that reads a form with a file.
+pub struct OfForm;
+
 /// Of every route that names one thing in its path.
 pub struct OfPath;
 
@@ -65,6 +68,21 @@ impl IntoResponses for OfBody {
             ("The body did not arrive in time.", vec![Error::TooSlow]),
             ("The body is too large.", vec![Error::TooLarge { limit: super::input::LIMIT }]),
             ("The body is not labelled JSON.", vec![Error::UnsupportedMediaType]),
+            ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
+        ])
+    }
+}
+
+impl IntoResponses for OfForm {
+    fn responses() -> Responses {
+        let broken = Error::BadRequest { message: "The body is not a form with the boundary it names.".into() };
+        let missing = Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
+        let invalid = Error::invalid("The `on_conflict` field must be `upsert` or `skip`, but is `x`.");
+        described([
+            ("The form or the request cannot be read.", vec![broken, two_credentials()]),
+            ("The body did not arrive in time.", vec![Error::TooSlow]),
+            ("The file is too large.", vec![Error::TooLarge { limit: 50 << 20 }]),
+            ("The body is not labelled a form.", vec![Error::NotAForm]),
             ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
         ])
     }

@@ -1,0 +1,281 @@
+//! How a file is read: which column is what, and what its contacts are tied to.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+use super::csv::{self, Record, Scan};
+use crate::contacts::contact::{Changes, Email};
+use crate::contacts::properties::{Declared, Kind};
+use crate::error::Error;
+use crate::segments;
+use crate::topics::{self, Choice};
+use crate::web::input::{Input, kind, shown};
+use crate::web::multipart::Form;
+
+/// What files begin with that were saved by some programs.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// What is to be done with a file. It is kept beside the file.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How many columns there are.
+    width: usize,
+    email: usize,
+    first_name: Option<usize>,
+    last_name: Option<usize>,
+    unsubscribed: Option<usize>,
+    properties: Vec<PropertyColumn>,
+    /// Whether contacts that are there already are changed, or skipped.
+    pub overwrites: bool,
+    pub segment_ids: Vec<String>,
+    pub choices: Vec<Choice>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct PropertyColumn {
+    key: String,
+    column: usize,
+    /// None: as the property is declared, or else text.
+    kind: Option<CellKind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CellKind {
+    String,
+    Number,
+    Boolean,
+}
+
+/// A file that can be imported.
+#[derive(Debug)]
+pub struct Upload {
+    pub file: Bytes,
+    pub plan: Plan,
+    /// Where the first row behind the header begins.
+    pub position: usize,
+    pub line: i64,
+}
+
+/// What a row says of a contact.
+#[derive(Debug)]
+pub struct Person {
+    pub email: Email,
+    pub changes: Changes,
+}
+
+impl Upload {
+    pub fn parse(form: &Form, declared: &[Declared]) -> Result<Upload, Error> {
+        let missing = || Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
+        let file = form.get("file").ok_or_else(missing)?.clone();
+        let (header, position, line) = header(&file)?;
+        let map = json(form, "column_map")?;
+        let segment_ids = json(form, "segments")?.map(|value| segments::ids("segments", &value)).transpose()?;
+        let choices = json(form, "topics")?.map(|value| topics::choices(&value)).transpose()?;
+        let plan = Plan {
+            overwrites: overwrites(form.text("on_conflict")?)?,
+            segment_ids: segment_ids.unwrap_or_default(),
+            choices: choices.unwrap_or_default(),
+            ..columns(&header, map.as_ref(), declared)?
+        };
+        Ok(Upload { file, plan, position, line })
+    }
+}
+
+/// The header, and where what follows it begins.
+fn header(file: &[u8]) -> Result<(Vec<String>, usize, i64), Error> {
+    let mut at = if file.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let mut line = 1;
+    loop {
+        match csv::scan(file.get(at..).unwrap_or_default(), true) {
+            Scan::Record(Record { fields, bytes, lines }) => {
+                (at, line) = (at + bytes, line + lines);
+                let fields = fields.map_err(|flaw| Error::invalid(format!("The header of the `file`: {flaw}")))?;
+                if !fields.is_empty() {
+                    return Ok((fields.iter().map(|name| name.trim().to_owned()).collect(), at, line));
+                }
+            }
+            Scan::More | Scan::End => {
+                return Err(Error::invalid("The `file` is empty. Its first row must name the columns."));
+            }
+        }
+    }
+}
+
+fn overwrites(on_conflict: Option<&str>) -> Result<bool, Error> {
+    match on_conflict {
+        None | Some("skip") => Ok(false),
+        Some("upsert") => Ok(true),
+        Some(word) => Err(Error::invalid(format!(
+            "The `on_conflict` field must be `upsert` or `skip`, but is `{}`.",
+            shown(word)
+        ))),
+    }
+}
+
+/// A field that holds JSON; null is none.
+fn json(form: &Form, name: &str) -> Result<Option<Value>, Error> {
+    let Some(text) = form.text(name)? else { return Ok(None) };
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| Error::invalid(format!("The `{name}` field is not valid JSON: {error}.")))?;
+    Ok(Some(value).filter(|value| !value.is_null()))
+}
+
+/// Which column is what. Without a map, columns are known by their names.
+fn columns(header: &[String], map: Option<&Value>, declared: &[Declared]) -> Result<Plan, Error> {
+    let map = match map {
+        None => None,
+        Some(Value::Object(fields)) => Some(fields),
+        Some(other) => {
+            return Err(Error::invalid(format!("The `column_map` field must be an object, but is {}.", kind(other))));
+        }
+    };
+    let column = |field: &str| match map {
+        None => Ok(guess(header, field)),
+        Some(map) => map.get(field).filter(|value| !value.is_null()).map(|name| find(header, field, name)).transpose(),
+    };
+    let email = column("email")?.or_else(|| guess(header, "email"));
+    let properties = match map {
+        None => declared.iter().filter_map(|property| as_declared(header, property)).collect(),
+        Some(map) => mapped(header, map.get("properties").unwrap_or(&Value::Null))?,
+    };
+    Ok(Plan {
+        width: header.len(),
+        email: email.ok_or_else(|| {
+            Error::invalid("The `file` has no column `email`. Say in `column_map` which column holds the addresses.")
+        })?,
+        first_name: column("first_name")?,
+        last_name: column("last_name")?,
+        unsubscribed: column("unsubscribed")?,
+        properties,
+        overwrites: false,
+        segment_ids: Vec::new(),
+        choices: Vec::new(),
+    })
+}
+
+/// A column that is called like a field, be it `first_name` or `First Name`.
+fn guess(header: &[String], field: &str) -> Option<usize> {
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
+    header.iter().position(|name| plain(name) == plain(field))
+}
+
+/// The column that a map names.
+fn find(header: &[String], field: &str, name: &Value) -> Result<usize, Error> {
+    let Value::String(name) = name else {
+        return Err(Error::invalid(format!(
+            "In the `column_map` field, `{}` must be the name of a column, but is {}.",
+            shown(field),
+            kind(name)
+        )));
+    };
+    header
+        .iter()
+        .position(|known| known == name.trim())
+        .ok_or_else(|| Error::invalid(format!("The `file` has no column `{}`, which `column_map` names.", shown(name))))
+}
+
+fn as_declared(header: &[String], property: &Declared) -> Option<PropertyColumn> {
+    let column = header.iter().position(|name| *name == property.key)?;
+    Some(PropertyColumn { key: property.key.clone(), column, kind: None })
+}
+
+/// The properties of a map: `{key: {"column": …, "type": …}}`.
+fn mapped(header: &[String], properties: &Value) -> Result<Vec<PropertyColumn>, Error> {
+    let fields = match properties {
+        Value::Null => return Ok(Vec::new()),
+        Value::Object(fields) => fields,
+        other => {
+            return Err(Error::invalid(format!(
+                "In the `column_map` field, `properties` must be an object, but is {}.",
+                kind(other)
+            )));
+        }
+    };
+    let one = |(key, mapping): (&String, &Value)| {
+        // The column's name alone is as good as an object with it.
+        let column = find(header, key, mapping.get("column").unwrap_or(mapping))?;
+        let kind = match mapping.get("type").filter(|kind| !kind.is_null()) {
+            None => None,
+            Some(kind) => Some(serde_json::from_value(kind.clone()).map_err(|_| {
+                Error::invalid(format!(
+                    "In the `column_map` field, the type of `{}` must be `string`, `number` or `boolean`.",
+                    shown(key)
+                ))
+            })?),
+        };
+        Ok(PropertyColumn { key: key.clone(), column, kind })
+    };
+    fields.iter().map(one).collect()
+}
+
+impl Plan {
+    /// How many rows go into a commit: fewer, where each comes with many ties.
+    pub fn rows_at_once(&self) -> usize {
+        (4_000 / (4 + self.segment_ids.len() + self.choices.len())).clamp(1, 500)
+    }
+
+    /// What a row says.
+    pub fn person(&self, row: &[String], declared: &[Declared]) -> Result<Person, Error> {
+        if row.len() != self.width {
+            return Err(Error::invalid(format!(
+                "The row has {} fields, but the header has {}.",
+                row.len(),
+                self.width
+            )));
+        }
+        let cell = |column: usize| row.get(column).map_or("", |cell| cell.trim());
+        let email = Email::parse(&Value::from(cell(self.email)))?;
+        let mut fields = Map::new();
+        for (field, column) in [("first_name", self.first_name), ("last_name", self.last_name)] {
+            if let Some(text) = column.map(cell).filter(|text| !text.is_empty()) {
+                fields.insert(field.into(), text.into());
+            }
+        }
+        if let Some(text) = self.unsubscribed.map(cell).filter(|text| !text.is_empty()) {
+            fields.insert("unsubscribed".into(), flag("field `unsubscribed`", text)?);
+        }
+        let mut properties = Map::new();
+        for property in &self.properties {
+            let text = cell(property.column);
+            if !text.is_empty() {
+                properties.insert(property.key.clone(), property.value(text, declared)?);
+            }
+        }
+        fields.insert("properties".into(), Value::Object(properties));
+        let changes = Changes::parse(&Input(fields))?;
+        changes.properties.check(declared)?;
+        Ok(Person { email, changes })
+    }
+}
+
+impl PropertyColumn {
+    fn value(&self, text: &str, declared: &[Declared]) -> Result<Value, Error> {
+        let by_declaration = || match declared.iter().find(|property| property.key == self.key)?.kind {
+            Kind::String => Some(CellKind::String),
+            Kind::Number => Some(CellKind::Number),
+        };
+        match self.kind.or_else(by_declaration).unwrap_or(CellKind::String) {
+            CellKind::String => Ok(text.into()),
+            CellKind::Number => number(&self.key, text),
+            CellKind::Boolean => flag(&format!("property `{}`", shown(&self.key)), text),
+        }
+    }
+}
+
+fn number(key: &str, text: &str) -> Result<Value, Error> {
+    let whole = text.parse::<i64>().ok().map(Value::from);
+    let real = || text.parse().ok().and_then(Number::from_f64).map(Value::Number);
+    whole.or_else(real).ok_or_else(|| {
+        Error::invalid(format!("The property `{}` must be a number, but is `{}`.", shown(key), shown(text)))
+    })
+}
+
+fn flag(what: &str, text: &str) -> Result<Value, Error> {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "1" => Ok(Value::Bool(true)),
+        "false" | "no" | "0" => Ok(Value::Bool(false)),
+        _ => Err(Error::invalid(format!("The {what} must be `true` or `false`, but is `{}`.", shown(text)))),
+    }
+}

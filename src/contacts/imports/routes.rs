@@ -1,0 +1,147 @@
+//! The HTTP face of imports.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use http::{StatusCode, Uri};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::plan::Upload;
+use super::shapes::{Filter, Identifier, Item, NewImport, Reference, Whole};
+use super::store::{self, CHUNK, Stored};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::contacts::properties::Declared;
+use crate::contacts::properties_store;
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::web::input::{Id, read_within};
+use crate::web::multipart::Form;
+use crate::web::pagination::{List, Page, PageParams, text};
+use crate::web::query::Params;
+use crate::web::refusals::{OfCaller, OfForm, OfPath, OfQuery};
+use crate::{segments, topics};
+
+/// The largest file.
+const LARGEST: usize = 50 << 20;
+
+/// What the other fields of the form and its boundaries may take.
+const AROUND: usize = 1 << 20;
+
+/// How long a file may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How many pieces of a file go into a commit: others want to write, too.
+const CHUNKS_AT_ONCE: usize = 8;
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
+}
+
+impl FromRequest<App> for Form {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &App) -> Result<Form, Error> {
+        let (parts, body) = request.into_parts();
+        let body = read_within(PATIENCE, &parts.headers, body, LARGEST + AROUND).await?;
+        Form::parse(&parts.headers, &body)
+    }
+}
+
+/// Import contacts
+///
+/// Takes a CSV file whole and works it off in the background; `GET /contacts/imports/{id}` tells how far it is. A row
+/// that cannot be imported is counted with its line and the reason, and stops no other.
+#[utoipa::path(
+    post, path = "/contacts/imports", tag = "Contacts", operation_id = "create_contact_import",
+    request_body(content = NewImport, content_type = "multipart/form-data"),
+    responses(
+        (status = 201, description = "The file is stored and will be imported.", body = Reference, links(
+            ("read" = (operation_id = "read_contact_import", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfPath, OfForm,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    form: Form,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
+    let declared: Result<Vec<Declared>, DbError> = rows.iter().map(Declared::read).collect();
+    let upload = Upload::parse(&form, &declared?)?;
+    if upload.file.len() > LARGEST {
+        return Err(Error::TooLarge { limit: LARGEST });
+    }
+    for id in &upload.plan.segment_ids {
+        segments::must_exist(&caller, id).await?;
+    }
+    for choice in &upload.plan.choices {
+        topics::must_exist(&caller, &choice.topic_id).await?;
+    }
+    let id = app.clock.ordered_id();
+    keep(&caller, &app, &id, &upload).await?;
+    Ok((StatusCode::CREATED, Json(Reference::to(id))))
+}
+
+/// Stores a file. The import itself comes with the last of its pieces: before
+/// that it is nothing, and swept away if it stays so.
+async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload) -> Result<(), Error> {
+    let workspace = caller.workspace_id();
+    let chunks: Vec<(usize, &[u8])> = upload.file.chunks(CHUNK).enumerate().collect();
+    let before = chunks.len().saturating_sub(1) / CHUNKS_AT_ONCE * CHUNKS_AT_ONCE;
+    let (first, last) = chunks.split_at(before);
+    let store = |chunks: &[(usize, &[u8])]| -> Batch {
+        chunks.iter().map(|(number, bytes)| store::add_chunk(workspace, id, *number, bytes)).collect()
+    };
+    for group in first.chunks(CHUNKS_AT_ONCE) {
+        caller.commit(|| store(group)).await?;
+    }
+    let now = app.clock.now();
+    caller.commit(|| store(last).and(store::insert(workspace, id, upload, now))).await?;
+    Ok(())
+}
+
+/// List imports
+///
+/// The imports of the workspace, newest first.
+#[utoipa::path(
+    get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
+    params(PageParams, Filter),
+    responses(
+        (status = 200, description = "The imports, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+    let status = text(&Params::parse(uri.query().unwrap_or_default()), "status")?;
+    if status.as_deref().is_some_and(|word| !["queued", "in_progress", "completed", "failed"].contains(&word)) {
+        let message = "The `status` parameter must be `queued`, `in_progress`, `completed` or `failed`.".into();
+        return Err(Error::InvalidParameter { message });
+    }
+    let rows = caller.read(|| store::page(caller.workspace_id(), status.as_deref(), &page)).await?;
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Item::new(&Stored::read(row)?))).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read an import
+///
+/// How far it is, and which rows failed.
+#[utoipa::path(
+    get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The import.", body = Whole),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Error> {
+    let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))
+}

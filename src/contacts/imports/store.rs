@@ -1,0 +1,233 @@
+//! Imports and their files in the store.
+
+use super::apply::{Counts, Problem};
+use super::plan::{Plan, Upload};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
+use crate::web::pagination::Page;
+
+/// How large a piece of a file is.
+pub const CHUNK: usize = 256 << 10;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO contact_imports (workspace_id, id, status, plan, size, position, line, total, created, updated,
+             skipped, failed, errors, created_at, due_at, attempt)
+         VALUES ($1, $2, 'queued', $3, $4, $5, $6, 0, 0, 0, 0, 0, '[]', $7, $8, 0)");
+    ADD_CHUNK = Sql::both(
+        "INSERT INTO contact_import_chunks (workspace_id, import_id, number, bytes) VALUES ($1, $2, $3, $4)");
+    READ_CHUNK = Sql::both(
+        "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
+    OLDER = Sql::both(
+        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+         FROM contact_imports
+         WHERE workspace_id = $1 AND id < $2 AND ($4 = '' OR status = $4) ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+         FROM contact_imports
+         WHERE workspace_id = $1 AND id > $2 AND ($4 = '' OR status = $4) ORDER BY id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+         FROM contact_imports WHERE workspace_id = $1 AND id = $2");
+    DUE = Sql::both(
+        "SELECT 1 FROM contact_imports
+         WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) LIMIT 1");
+    /// The conditions stand twice: PostgreSQL asks those outside again when another process was
+    /// faster with a row, and those inside not.
+    CLAIM = Sql::both(
+        "UPDATE contact_imports SET status = 'in_progress', attempt = attempt + 1, lease_until = $2
+         WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
+           AND (workspace_id, id) IN (SELECT workspace_id, id FROM contact_imports
+                      WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
+                      ORDER BY due_at LIMIT 1)
+         RETURNING workspace_id, id, plan, size, position, line, errors, attempt");
+    /// Holds only as long as nobody else has claimed the import since.
+    ADVANCE = Sql::both(
+        "UPDATE contact_imports SET position = $4, line = $5, total = total + $6, created = created + $7,
+             updated = updated + $8, skipped = skipped + $9, failed = failed + $10, errors = $11, lease_until = $12
+         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+    RELEASE = Sql::both(
+        "UPDATE contact_imports SET lease_until = NULL, due_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+    END = Sql::both(
+        "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL, lease_until = NULL
+         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+    DELETE_CHUNKS = Sql::both("DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
+    /// Pieces of files that were never handed in whole: their ids are older than $1.
+    SWEEP = Sql::both(
+        "DELETE FROM contact_import_chunks WHERE import_id < $1 AND NOT EXISTS
+             (SELECT 1 FROM contact_imports i
+              WHERE i.workspace_id = contact_import_chunks.workspace_id AND i.id = contact_import_chunks.import_id)");
+    /// Contacts by address, which are given as a JSON array.
+    CONTACTS = Sql::each(
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
+        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+         FROM contacts WHERE workspace_id = $1
+           AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
+}
+
+/// An import as it is shown.
+pub struct Stored {
+    pub id: String,
+    pub status: String,
+    pub counts: Counts,
+    pub problems: Vec<Problem>,
+    pub created_at: i64,
+    pub completed_at: Option<i64>,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            id: row.text(0)?,
+            status: row.text(1)?,
+            counts: Counts {
+                total: row.int(2)?,
+                created: row.int(3)?,
+                updated: row.int(4)?,
+                skipped: row.int(5)?,
+                failed: row.int(6)?,
+            },
+            problems: parsed("errors", &row.text(7)?)?,
+            created_at: row.int(8)?,
+            completed_at: row.maybe(9, Row::int)?,
+        })
+    }
+}
+
+/// An import that somebody works on.
+pub struct Claimed {
+    pub workspace_id: String,
+    pub id: String,
+    pub plan: Plan,
+    pub size: i64,
+    /// Where the next row begins.
+    pub position: i64,
+    pub line: i64,
+    /// The first rows that failed.
+    pub problems: Vec<Problem>,
+    /// Which attempt this is, from 1 on: the fence against who overslept his lease.
+    pub attempt: i64,
+}
+
+impl Claimed {
+    pub fn read(row: &Row) -> Result<Claimed, DbError> {
+        Ok(Claimed {
+            workspace_id: row.text(0)?,
+            id: row.text(1)?,
+            plan: parsed("plan", &row.text(2)?)?,
+            size: row.int(3)?,
+            position: row.int(4)?,
+            line: row.int(5)?,
+            problems: parsed("errors", &row.text(6)?)?,
+            attempt: row.int(7)?,
+        })
+    }
+
+    fn fence(&self) -> [Value; 3] {
+        [(&self.workspace_id).into(), (&self.id).into(), self.attempt.into()]
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
+    serde_json::from_str(text).map_err(|error| DbError::Broken(format!("{what} of an import: {error}")))
+}
+
+fn written<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64) -> Stmt {
+    INSERT.with([
+        workspace_id.into(),
+        id.into(),
+        written(&upload.plan).into(),
+        (upload.file.len() as i64).into(),
+        (upload.position as i64).into(),
+        upload.line.into(),
+        now.into(),
+        now.into(),
+    ])
+}
+
+pub fn add_chunk(workspace_id: &str, id: &str, number: usize, bytes: &[u8]) -> Stmt {
+    ADD_CHUNK.with([workspace_id.into(), id.into(), (number as i64).into(), bytes.into()])
+}
+
+pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
+    READ_CHUNK.with([(&import.workspace_id).into(), (&import.id).into(), number.into()])
+}
+
+/// `status` keeps to imports of one.
+pub fn page(workspace_id: &str, status: Option<&str>, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into(), status.unwrap_or_default().into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// Finds a row if any import waits to be worked on.
+pub(super) fn due(now: i64) -> Stmt {
+    DUE.with([now.into()])
+}
+
+/// Claims an import that is due; it returns it.
+pub(super) fn claim(now: i64, lease_until: i64) -> Stmt {
+    CLAIM.with([now.into(), lease_until.into()])
+}
+
+/// Where an import stands once some rows are in.
+pub(super) struct Advance<'a> {
+    pub position: i64,
+    pub line: i64,
+    pub counts: &'a Counts,
+    pub problems: &'a [Problem],
+    pub lease_until: i64,
+}
+
+pub(super) fn advance(import: &Claimed, to: &Advance<'_>) -> Stmt {
+    let [workspace_id, id, attempt] = import.fence();
+    let counts = to.counts;
+    let advance = ADVANCE.with([
+        workspace_id,
+        id,
+        attempt,
+        to.position.into(),
+        to.line.into(),
+        counts.total.into(),
+        counts.created.into(),
+        counts.updated.into(),
+        counts.skipped.into(),
+        counts.failed.into(),
+        written(&to.problems).into(),
+        to.lease_until.into(),
+    ]);
+    advance.expect(1)
+}
+
+/// Gives an import back, to be gone on with.
+pub(super) fn release(import: &Claimed, due_at: i64) -> Stmt {
+    let [workspace_id, id, attempt] = import.fence();
+    RELEASE.with([workspace_id, id, attempt, due_at.into()]).expect(1)
+}
+
+/// Ends an import; its file goes.
+pub(super) fn end(import: &Claimed, status: &str, now: i64) -> Batch {
+    let [workspace_id, id, attempt] = import.fence();
+    Batch::new()
+        .and(END.with([workspace_id, id, attempt, status.into(), now.into()]).expect(1))
+        .and(DELETE_CHUNKS.with([(&import.workspace_id).into(), (&import.id).into()]))
+}
+
+/// Deletes pieces of files that were never handed in whole.
+pub(super) fn sweep(oldest: &str) -> Stmt {
+    SWEEP.with([oldest.into()])
+}
+
+/// The contacts that have these addresses, which are in lower case.
+pub(super) fn contacts(workspace_id: &str, keys: &[String]) -> Stmt {
+    CONTACTS.with([workspace_id.into(), written(&keys).into()])
+}

@@ -1,0 +1,21 @@
+//! Topics: what mail can be about, so that a contact who has enough of one kind
+//! of mail need not go without the others.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /topics` | make a topic |
+//! | `GET /topics` | list them, newest first |
+//! | `GET /topics/{id}` | read one |
+//! | `PATCH /topics/{id}` | change its name, description or visibility |
+//! | `DELETE /topics/{id}` | delete one, and what contacts chose of it |
+//!
+//! What a contact chose is told and changed by `contacts`.
+
+pub mod routes;
+mod shapes;
+pub mod store;
+pub mod topic;
+
+pub use routes::{must_exist, not_found};
+pub use shapes::{Chosen, TopicChoice, TopicChoices};
+pub use topic::{Choice, choices};

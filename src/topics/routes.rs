@@ -1,0 +1,147 @@
+//! The HTTP face of topics.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::shapes::{Deleted, Identifier, Item, NewTopic, Reference, TopicChange};
+use super::store::{self, Stored};
+use super::topic::{Changes, New};
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::db::DbError;
+use crate::error::Error;
+use crate::web::input::{Id, Input};
+use crate::web::pagination::{List, Page, PageParams};
+use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+
+pub fn router() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
+}
+
+/// Create a topic
+///
+/// Makes something that mail can be about, and says what holds for contacts that have not chosen. Names need not be
+/// unique.
+#[utoipa::path(
+    post, path = "/topics", tag = "Topics", operation_id = "create_topic",
+    request_body = NewTopic,
+    responses(
+        (status = 201, description = "The topic is made.", body = Reference, links(
+            ("read" = (operation_id = "read_topic", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "update_topic", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_topic", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    input: Input,
+) -> Result<(StatusCode, Json<Reference>), Error> {
+    let new = New::parse(&input)?;
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    caller.commit(|| store::insert(caller.workspace_id(), &id, &new, now).into()).await?;
+    Ok((StatusCode::CREATED, Json(Reference::to(id))))
+}
+
+/// List topics
+///
+/// The topics of the workspace, newest first.
+#[utoipa::path(
+    get, path = "/topics", tag = "Topics", operation_id = "list_topics",
+    params(PageParams),
+    responses(
+        (status = 200, description = "The topics, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Stored::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read a topic
+///
+/// What it is called, what it is about, and what holds for contacts that have not chosen.
+#[utoipa::path(
+    get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The topic.", body = Item),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
+    Ok(Json(Item::from(find(&caller, &id).await?).alone()))
+}
+
+/// Change a topic
+///
+/// Changes what the body names and leaves the rest. What holds for contacts that have not chosen cannot be changed:
+/// it would sign people up for mail, or off, that they never decided on.
+#[utoipa::path(
+    patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
+    params(Identifier),
+    request_body = Option<TopicChange>,
+    responses(
+        (status = 200, description = "The topic is changed.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+    let changes = Changes::parse(&input)?;
+    if let Some(default) = changes.default
+        && find(&caller, &id).await?.default_subscription != default.word()
+    {
+        return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
+    }
+    found(caller.try_commit(|| store::change(caller.workspace_id(), &id, &changes).into()).await?)?;
+    Ok(Json(Reference::to(id)))
+}
+
+/// Delete a topic
+///
+/// What contacts chose of it is forgotten.
+#[utoipa::path(
+    delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
+    params(Identifier),
+    responses(
+        (status = 200, description = "The topic is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+    Ok(Json(Deleted::of(id)))
+}
+
+/// Refuses a topic that the caller's workspace does not have.
+pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+    find(caller, id).await.map(drop)
+}
+
+pub fn not_found() -> Error {
+    Error::not_found("Topic not found. `GET /topics` lists those there are.")
+}
+
+async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+}
+
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => not_found(),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,133 @@
+//! Topics and what contacts chose of them, in the store.
+
+use super::topic::{Changes, Choice, New};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::web::pagination::Page;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO topics (workspace_id, id, name, description, default_subscription, visibility, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)");
+    OLDER = Sql::both(
+        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
+         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
+         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    BY_ID = Sql::both(
+        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
+         WHERE workspace_id = $1 AND id = $2");
+    CHANGE = Sql::both(
+        "UPDATE topics SET name = COALESCE($3, name), visibility = COALESCE($4, visibility),
+             description = CASE WHEN $5 THEN $6 ELSE description END
+         WHERE workspace_id = $1 AND id = $2");
+    DELETE = Sql::both("DELETE FROM topics WHERE workspace_id = $1 AND id = $2");
+    DELETE_CHOICES = Sql::both("DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND topic_id = $2");
+    /// PostgreSQL is told to hold on to both rows until the choice is written: one that is deleted
+    /// meanwhile would leave its choice behind.
+    CHOOSE = Sql::each(
+        "INSERT INTO topic_subscriptions (workspace_id, contact_id, topic_id, subscription)
+         SELECT t.workspace_id, c.id, t.id, $4 FROM topics t JOIN contacts c ON c.workspace_id = t.workspace_id
+         WHERE t.workspace_id = $1 AND c.id = $2 AND t.id = $3
+         ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription",
+        "INSERT INTO topic_subscriptions (workspace_id, contact_id, topic_id, subscription)
+         SELECT t.workspace_id, c.id, t.id, $4 FROM topics t JOIN contacts c ON c.workspace_id = t.workspace_id
+         WHERE t.workspace_id = $1 AND c.id = $2 AND t.id = $3
+         FOR KEY SHARE OF t, c
+         ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
+    FORGET = Sql::both("DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");
+    OLDER_OF_CONTACT = Sql::both(
+        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription)
+         FROM topics t LEFT JOIN topic_subscriptions s
+             ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
+         WHERE t.workspace_id = $1 AND t.id < $2 ORDER BY t.id DESC LIMIT $3");
+    NEWER_OF_CONTACT = Sql::both(
+        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription)
+         FROM topics t LEFT JOIN topic_subscriptions s
+             ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
+         WHERE t.workspace_id = $1 AND t.id > $2 ORDER BY t.id LIMIT $3");
+}
+
+/// A topic as the store keeps it.
+pub struct Stored {
+    pub id: String,
+    pub name: String,
+    pub description: Option<String>,
+    pub default_subscription: String,
+    pub visibility: String,
+    pub created_at: i64,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        Ok(Stored {
+            id: row.text(0)?,
+            name: row.text(1)?,
+            description: row.maybe(2, Row::text)?,
+            default_subscription: row.text(3)?,
+            visibility: row.text(4)?,
+            created_at: row.int(5)?,
+        })
+    }
+}
+
+pub fn insert(workspace_id: &str, id: &str, new: &New, now: i64) -> Stmt {
+    INSERT.with([
+        workspace_id.into(),
+        id.into(),
+        new.name.as_str().into(),
+        new.description.as_ref().map(|words| words.as_str()).into(),
+        new.default.word().into(),
+        new.visibility.word().into(),
+        now.into(),
+    ])
+}
+
+pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER } else { OLDER };
+    sql.with([workspace_id.into(), from.into(), rows.into()])
+}
+
+pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// Changes what is named and leaves the rest, whatever others change meanwhile.
+pub fn change(workspace_id: &str, id: &str, changes: &Changes) -> Stmt {
+    let description = changes.description.as_ref().and_then(Option::as_ref);
+    let change = CHANGE.with([
+        workspace_id.into(),
+        id.into(),
+        changes.name.as_ref().map(|name| name.as_str()).into(),
+        changes.visibility.map(|visibility| visibility.word()).into(),
+        changes.description.is_some().into(),
+        description.map(|words| words.as_str()).into(),
+    ]);
+    change.expect(1)
+}
+
+/// Deletes a topic and what contacts chose of it. The topic goes first: whoever
+/// is choosing has either finished by then, or finds it gone.
+pub fn delete(workspace_id: &str, id: &str) -> Batch {
+    let of = || [workspace_id.into(), id.into()];
+    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of()))
+}
+
+/// Writes down what a contact chose, where both are there and of this workspace.
+pub fn choose(workspace_id: &str, contact_id: &str, choice: &Choice) -> Stmt {
+    let (topic_id, subscription) = (choice.topic_id.as_str(), choice.subscription.word());
+    CHOOSE.with([workspace_id.into(), contact_id.into(), topic_id.into(), subscription.into()])
+}
+
+/// Forgets all that a contact chose.
+pub fn forget(workspace_id: &str, contact_id: &str) -> Stmt {
+    FORGET.with([workspace_id.into(), contact_id.into()])
+}
+
+/// Every topic, with what holds for a contact.
+pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let sql = if upwards { NEWER_OF_CONTACT } else { OLDER_OF_CONTACT };
+    sql.with([workspace_id.into(), from.into(), rows.into(), contact_id.into()])
+}

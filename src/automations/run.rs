@@ -40,6 +40,9 @@ pub enum Position {
     Waiting {
         step: String,
         deadline: Option<i64>,
+        /// Up to here the contact's log holds nothing that ends the wait.
+        #[serde(default)]
+        judged: i64,
     },
     /// A call to the outside has to be made.
     Calling {
@@ -231,6 +234,23 @@ impl Run {
         }
     }
 
+    /// Up to where the run need not look into the contact's log again, as long
+    /// as it stays where it is.
+    pub fn judged(&self) -> i64 {
+        match self.position {
+            Position::Waiting { judged, .. } => judged,
+            _ => 0,
+        }
+    }
+
+    /// Whether both wait, and at the same step.
+    pub fn waits_as(&self, other: &Run) -> bool {
+        match (&self.position, &other.position) {
+            (Position::Waiting { step: one, .. }, Position::Waiting { step: two, .. }) => one == two,
+            _ => false,
+        }
+    }
+
     /// Whether the log decided over the run in a turn, or has to wake it: at
     /// every wait that it stands at or has come past since it was `before`.
     pub fn leans_on_log(&self, before: &Run, graph: &Graph) -> bool {
@@ -253,7 +273,7 @@ impl Run {
                     self.complete(&step, world.now, None);
                     self.go(graph, &step, Exit::Default, world.now)
                 }
-                Position::Waiting { step, deadline } => self.listen(graph, &step, deadline, world),
+                Position::Waiting { step, deadline, judged } => self.listen(graph, &step, (deadline, judged), world),
                 _ => false,
             };
             if !moved {
@@ -407,7 +427,7 @@ impl Run {
             Action::WaitForEvent { timeout, .. } => {
                 self.entry(key, now).status = Status::Waiting;
                 let deadline = timeout.map(|timeout| now + timeout.micros());
-                self.position = Position::Waiting { step: key.to_owned(), deadline };
+                self.position = Position::Waiting { step: key.to_owned(), deadline, judged: 0 };
                 true
             }
             Action::Webhook { .. } => {
@@ -484,10 +504,11 @@ impl Run {
 
     /// Looks whether the event has come, or the time is up. Decided by when the
     /// event happened, not by when we look.
-    fn listen(&mut self, graph: &Graph, key: &str, deadline: Option<i64>, world: &World<'_>) -> bool {
+    fn listen(&mut self, graph: &Graph, key: &str, wait: (Option<i64>, i64), world: &World<'_>) -> bool {
+        let (deadline, judged) = wait;
         let Some((_, step)) = find(graph, key) else { return false };
         let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
-        let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0);
+        let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0).max(judged);
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let fits = |heard: &&Heard| {
             let values = Values { event: &heard.payload, contact: &contact, waited: &self.waited };
@@ -513,6 +534,8 @@ impl Run {
             self.end(world.now, Ending::Cancelled);
             return true;
         }
+        let judged = world.heard.last().map_or(judged, |last| last.seq.max(judged));
+        self.position = Position::Waiting { step: key.to_owned(), deadline, judged };
         false
     }
 

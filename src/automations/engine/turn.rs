@@ -8,12 +8,15 @@ use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
 use super::{Engine, Plan};
-use crate::automations::entry;
+use crate::automations::entry::{self, Moment};
 use crate::automations::run::{Call, Effect, Heard, Run, World};
-use crate::clock::SECOND;
+use crate::automations::triggers::Listeners;
+use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
 use crate::contacts::{self, Contact, arrival};
 use crate::db::{Batch, DbError};
+use crate::events::event::RESERVED_PREFIX;
+use crate::events::occurrences::{Happenings, system};
 use crate::segments;
 use crate::web::input::Input;
 
@@ -54,8 +57,9 @@ impl Engine {
         let state = serde_json::from_str::<Run>(&claimed.state).ok();
         let Some((plan, before)) = self.plan(claimed).await?.zip(state) else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
+        let mut from = before.judged().max(claimed.since);
         for _ in 0..ATTEMPTS {
-            let view = self.look(claimed, &plan).await?;
+            let view = self.look(claimed, &plan, from).await?;
             if answer.is_none()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
@@ -64,7 +68,12 @@ impl Engine {
                 continue;
             }
             let outcome = match advance(claimed, &plan, &view, before.clone(), answer.as_ref()) {
-                Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, &after), effects).await?,
+                // It came past its wait: for the next one all counts that happened.
+                Ok((after, _)) if from > claimed.since && after.ending().is_none() && !after.waits_as(&before) => {
+                    from = claimed.since;
+                    continue;
+                }
+                Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),
             };
             match outcome {
@@ -84,7 +93,7 @@ impl Engine {
 
     /// What the run can see now. The contact is read before its log, and held
     /// against its version when the run is committed.
-    async fn look(&self, claimed: &Claimed, plan: &Plan) -> Result<View, DbError> {
+    async fn look(&self, claimed: &Claimed, plan: &Plan, from: i64) -> Result<View, DbError> {
         let now = self.app.clock.now();
         let rows = self.app.db.read(store::sight(claimed)).await?;
         let sight = match rows.first() {
@@ -93,7 +102,7 @@ impl Engine {
         };
         let mut names: Vec<&str> = plan.graph.waited_names().collect();
         names.extend(claimed.exit_on.as_deref());
-        let heard = if names.is_empty() { Vec::new() } else { self.listen(claimed, &Value::from(names)).await? };
+        let heard = if names.is_empty() { Vec::new() } else { self.listen(claimed, from, &Value::from(names)).await? };
         let mut found = HashSet::new();
         for id in plan.graph.segment_ids() {
             if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
@@ -103,12 +112,12 @@ impl Engine {
         Ok(View { sight, heard, segments: found, now })
     }
 
-    /// What happened to the contact since the run began, under these names.
-    async fn listen(&self, claimed: &Claimed, names: &Value) -> Result<Vec<Heard>, DbError> {
+    /// What happened to the contact after a moment, under these names.
+    async fn listen(&self, claimed: &Claimed, from: i64, names: &Value) -> Result<Vec<Heard>, DbError> {
         let names = names.to_string();
         let mut heard: Vec<Heard> = Vec::new();
         loop {
-            let after = heard.last().map_or(claimed.since, |last| last.seq);
+            let after = heard.last().map_or(from, |last| last.seq);
             let rows = self.app.db.read(store::log(&claimed.contact_id, after, &names)).await?;
             let page: Vec<Heard> = rows.iter().map(store::read_heard).collect::<Result<_, _>>()?;
             let is_last = page.len() < store::LOG_PAGE as usize;
@@ -124,15 +133,23 @@ impl Engine {
         claimed: &Claimed,
         plan: &Plan,
         view: &View,
-        (before, run): (&Run, &Run),
+        (before, mut run): (&Run, Run),
         effects: Vec<Effect>,
     ) -> Result<Outcome, DbError> {
-        let waiting_for = run.waiting_for(&plan.graph);
-        let is_held = is_held(claimed, plan, before, run);
-        let mut batch = match statements(claimed, view, effects, is_held) {
-            Ok(batch) => batch,
+        let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
+        let told = match tells(plan, &effects) {
+            true => Some(self.app.triggers.of(&self.app.db, &claimed.workspace_id).await?),
+            false => None,
+        };
+        let teller = told.as_deref().map(|listeners| (listeners, &self.app.clock));
+        let (mut batch, own) = match statements(claimed, view, effects, is_held, teller) {
+            Ok(made) => made,
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
+        // What it did itself is not what it waits for.
+        run.consumed.extend(own.map(|seq| (system::CONTACT_UPDATED.to_owned(), seq.into())));
+        let run = &run;
+        let waiting_for = run.waiting_for(&plan.graph);
         let last = batch.len();
         batch.push(store::settle(claimed, run, waiting_for, view.now));
         match self.app.db.commit(batch).await {
@@ -140,12 +157,17 @@ impl Engine {
                 if let Some(ending) = run.ending() {
                     metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
                 }
-                self.app.wake_workers_if(run.due_at(view.now).is_some_and(|due| due <= view.now));
+                let is_due = run.due_at(view.now).is_some_and(|due| due <= view.now);
+                self.app.wake_workers_if(is_due || told.is_some());
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
             Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
             Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
+            Err(DbError::Stale) => {
+                self.app.triggers.forget(&claimed.workspace_id);
+                Ok(Outcome::Moved)
+            }
             Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),
             Err(error) => Err(error),
         }
@@ -232,16 +254,23 @@ pub(in crate::automations) fn advance(
 /// The statements of what a run does. A contact is written once, however many
 /// steps change it, and first: that locks it in the order that occurrences do.
 /// Where it is held, nothing may have happened to it since the look at it.
-fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_held: bool) -> Result<Batch, String> {
+/// Whoever listens is told of what was done to the contact; the place of that
+/// news in the contact's log is returned, too.
+fn statements(
+    claimed: &Claimed,
+    view: &View,
+    effects: Vec<Effect>,
+    is_held: bool,
+    teller: Option<(&Listeners, &Clock)>,
+) -> Result<(Batch, Option<i64>), String> {
     let workspace_id = &claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
-    let (mut is_changed, mut is_deleted) = (false, false);
+    let mut is_deleted = false;
     let mut rest = Batch::new();
     for effect in effects {
         match effect {
             Effect::UpdateContact { changes } => {
                 contact = Some(changed(contact.as_ref().ok_or("the contact was deleted")?, changes)?);
-                is_changed = true;
             }
             Effect::DeleteContact => is_deleted = true,
             Effect::AddToSegment { segment_id } => {
@@ -254,10 +283,25 @@ fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_held: boo
             }
         }
     }
-    let mut batch = Batch::new();
+    let tell = |batch: &mut Batch, name: &str, contact: &Contact| {
+        let Some((listeners, clock)) = teller else { return };
+        let mut happenings = Happenings::new(workspace_id, listeners, clock, view.now);
+        happenings.tell(name, &contact.id, &contact.json(), Moment::NOW);
+        batch.append(happenings.aftermath().0);
+    };
+    let (mut batch, mut own) = (Batch::new(), None);
+    batch.lock(&claimed.contact_id);
     match &contact {
-        Some(contact) if is_changed && !is_deleted => {
-            batch.push(contacts::store::replace(workspace_id, contact, view.now))
+        Some(contact) if is_deleted => {
+            batch.push(arrival::hold(workspace_id, &contact.id, contact.version));
+            batch.push(arrival::touch(workspace_id, &contact.id));
+            tell(&mut batch, system::CONTACT_DELETED, contact);
+        }
+        Some(contact) if Some(contact) != view.sight.contact.as_ref() => {
+            own = teller.map(|_| contact.version + 1);
+            batch.push(contacts::store::replace(workspace_id, contact, view.now));
+            let updated = Contact { updated_at: Some(view.now), ..contact.clone() };
+            tell(&mut batch, system::CONTACT_UPDATED, &updated);
         }
         Some(contact) if is_held => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
         _ => {}
@@ -267,7 +311,14 @@ fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_held: boo
         batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
         batch.push(entry::release(workspace_id, &claimed.contact_id, view.now));
     }
-    Ok(batch)
+    Ok((batch, own))
+}
+
+/// Whether others are told of what a run does to its contact. One that was set
+/// off by such news tells none: automations could set off each other for ever.
+fn tells(plan: &Plan, effects: &[Effect]) -> bool {
+    let touches = |effect: &Effect| matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact);
+    !plan.graph.event_name().starts_with(RESERVED_PREFIX) && effects.iter().any(touches)
 }
 
 pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {

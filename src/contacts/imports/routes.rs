@@ -40,13 +40,16 @@ pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
 }
 
-impl FromRequest<App> for Form {
+/// A form that may hold a large file.
+struct HandedIn(Form);
+
+impl FromRequest<App> for HandedIn {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<Form, Error> {
+    async fn from_request(request: Request, _: &App) -> Result<HandedIn, Error> {
         let (parts, body) = request.into_parts();
         let body = read_within(PATIENCE, &parts.headers, body, LARGEST + AROUND).await?;
-        Form::parse(&parts.headers, &body)
+        Form::parse(&parts.headers, &body).map(HandedIn)
     }
 }
 
@@ -68,7 +71,7 @@ impl FromRequest<App> for Form {
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    form: Form,
+    HandedIn(form): HandedIn,
 ) -> Result<(StatusCode, Json<Reference>), Error> {
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
     let declared: Result<Vec<Declared>, DbError> = rows.iter().map(Declared::read).collect();

@@ -28,6 +28,7 @@ pub fn serve() -> anyhow::Result<()> {
     let routes = || {
         Router::new()
             .route("/events", post(created).get(listed))
+            .route("/events/send", post(accepted))
             .route("/oauth/authorize", get(found))
             .route("/oauth/token", post(refreshed))
     };
@@ -40,6 +41,11 @@ pub fn serve() -> anyhow::Result<()> {
 async fn created(_body: Bytes) -> Response {
     let body = r#"{"object":"event","id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#;
     (StatusCode::CREATED, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn accepted(_body: Bytes) -> Response {
+    let body = r#"{"object":"event","event":"order.placed","id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#;
+    (StatusCode::ACCEPTED, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 async fn listed() -> Response {

@@ -10,6 +10,7 @@ mod login;
 mod postgres;
 mod report;
 mod rows;
+mod runs;
 mod server;
 mod store;
 mod workload;
@@ -86,7 +87,7 @@ fn main() -> anyhow::Result<()> {
     }
     let plan = Plan::parse();
     let chosen = if plan.rows.is_empty() { Row::all() } else { plan.rows.clone() };
-    if chosen.contains(&Row::EventsPostgres) && !postgres::in_reach() {
+    if chosen.iter().any(|row| row.is_on_postgres()) && !postgres::in_reach() {
         return postgres::with_a_server();
     }
     let mut report = Report::new(&plan);

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 
 use crate::store::{EMAIL, PASSWORD};
 
@@ -36,6 +37,19 @@ pub fn post(server: SocketAddr, path: &str, cookie: &str, body: &str) -> anyhow:
          content-type: application/x-www-form-urlencoded\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     send(server, &request)
+}
+
+/// Posts JSON with a key, and reads the JSON of an answer in the 200s.
+pub fn post_json(server: SocketAddr, path: &str, key: &str, body: &Value) -> anyhow::Result<Value> {
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = send(server, &request)?;
+    ensure!(answer.head.starts_with("HTTP/1.1 2"), "POST {path}: {} {}", answer.head, answer.body);
+    Ok(serde_json::from_str(&answer.body)?)
 }
 
 /// People who log in again and again until they are stopped.

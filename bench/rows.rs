@@ -11,6 +11,7 @@ use crate::client::{self, Outcome};
 use crate::login;
 use crate::postgres::Database;
 use crate::report::{Measured, Report};
+use crate::runs;
 use crate::server::{Memory, Server};
 use crate::store::Store;
 use crate::workload::{self, Workload};
@@ -31,6 +32,16 @@ pub enum Row {
     RefreshSqlite,
     /// The slowest POST /events while a crowd logs in, against without it
     Logins,
+    /// POST /events/send that starts three automations on SQLite, against the empty handler
+    SendSqlite,
+    /// POST /events/send that starts three automations on PostgreSQL, against pgbench
+    SendPostgres,
+    /// Steps of runs on SQLite, against the empty handler's requests
+    StepsSqlite,
+    /// POST /events/send with a million runs asleep, against with none
+    Sleeping,
+    /// The slowest POST /events while 100,000 timers are drained, against 100 ms
+    Timers,
 }
 
 /// One side of a comparison in one run.
@@ -52,6 +63,11 @@ pub struct Seen {
 impl Row {
     pub fn all() -> Vec<Row> {
         Row::value_variants().to_vec()
+    }
+
+    /// Whether it needs a PostgreSQL server.
+    pub fn is_on_postgres(self) -> bool {
+        matches!(self, Row::EventsPostgres | Row::SendPostgres)
     }
 
     pub fn measure(self, plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
@@ -97,6 +113,11 @@ impl Row {
             ),
             Row::EventsPostgres => on_postgres(plan, report),
             Row::EventsStored => on_a_full_store(plan, report),
+            Row::SendSqlite => runs::send_sqlite(plan, report),
+            Row::SendPostgres => runs::send_postgres(plan, report),
+            Row::StepsSqlite => runs::steps_sqlite(plan, report),
+            Row::Sleeping => runs::sleeping_runs(plan, report),
+            Row::Timers => runs::timers(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }
@@ -172,7 +193,7 @@ fn define_event(plan: &Plan) -> impl Fn(&Store) -> anyhow::Result<Workload> {
 }
 
 /// Starts a server on a store, loads it, and stops it.
-fn load(
+pub fn load(
     plan: &Plan,
     start: impl Fn(&Store) -> anyhow::Result<Server>,
     store: &Store,
@@ -185,7 +206,7 @@ fn load(
 }
 
 /// Loads a server that runs.
-fn measure(plan: &Plan, server: &Server, connections: usize, workload: &mut Workload) -> anyhow::Result<Side> {
+pub fn measure(plan: &Plan, server: &Server, connections: usize, workload: &mut Workload) -> anyhow::Result<Side> {
     let outcome = client::run(server.address, connections, workload, plan.warm_up(), plan.measured())?;
     let cpu = server.cpu()?.div_f64(outcome.answered as f64);
     let seen = Seen { outcome, memory: server.memory()?, cpu };
@@ -193,7 +214,7 @@ fn measure(plan: &Plan, server: &Server, connections: usize, workload: &mut Work
 }
 
 /// Lets two sides take turns, and puts what they did into the report.
-fn compare(
+pub fn compare(
     plan: &Plan,
     report: &mut Report,
     (what, against, bar): (&str, &str, f64),

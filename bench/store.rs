@@ -94,7 +94,7 @@ impl Store {
         Ok(())
     }
 
-    fn file(&self) -> Option<PathBuf> {
+    pub fn file(&self) -> Option<PathBuf> {
         match self {
             Store::Sqlite(folder) => Some(folder.path().join("posthorn.db")),
             Store::Postgres(_) => None,

@@ -106,6 +106,18 @@ impl Workload {
         Workload::new(request, names, 201)
     }
 
+    /// `POST /events/send` to an address that nobody has had before.
+    pub fn send_event(key: &str, event: &str) -> Workload {
+        let body =
+            format!(r#"{{"event":"{event}","email":"~~~~~~~~~~~~@example.com","payload":{{"plan":"pro","seats":5}}}}"#);
+        let request = format!(
+            "POST /events/send HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
+             accept: application/json\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        Workload::new(request, Names::Random, 202)
+    }
+
     /// `GET /oauth/authorize` as a browser is sent there.
     pub fn authorize() -> Workload {
         let challenge = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode([7; 23]);

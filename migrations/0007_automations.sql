@@ -80,6 +80,9 @@ CREATE TABLE runs (
 ) /* WITHOUT ROWID */;
 CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_by_contact ON runs (contact_id, automation_id);
+-- Those that an event may wake: few, however many a contact has had.
+CREATE INDEX runs_listening ON runs (contact_id)
+    WHERE status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL);
 
 -- Mail that a step wants sent: one row for a run and a step, whatever happens.
 CREATE TABLE outbox (

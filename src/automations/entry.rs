@@ -7,10 +7,13 @@ use crate::clock::Clock;
 use crate::db::{Sql, Stmt, statements};
 
 /// A run for the contact that the condition finds, as it is at this moment.
+/// SQLite is told to fail without undoing: of one row there is nothing to undo,
+/// and it need not keep copies of the pages that it changes.
 macro_rules! enter {
-    ($whom:literal, $unless:expr) => {
+    ($insert:literal, $whom:literal, $unless:expr) => {
         concat!(
-            "INSERT INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status,
+            $insert,
+            " INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status,
                                state, exit_on, due_at, attempt, settled, created_at)
              SELECT $3, $4, c.workspace_id, CAST($5 AS BIGINT), c.id, $6, c.version - $7, 'running',
                     $8, $9, CAST($10 AS BIGINT), 0, 0, CAST($11 AS BIGINT)
@@ -22,36 +25,49 @@ macro_rules! enter {
     };
 }
 
-/// The contact has never been in this automation.
-macro_rules! never {
-    () => {
-        " AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.contact_id = c.id AND r.automation_id = $3)"
-    };
-}
-
-/// The contact is not in this automation at the moment.
-macro_rules! not_now {
-    () => {
-        " AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.contact_id = c.id AND r.automation_id = $3
-              AND r.status = 'running')"
+/// The contact has never been in this automation, or is not in it at the moment.
+/// Left to itself, SQLite would walk through all runs of the automation.
+macro_rules! unless_there {
+    ($hint:literal, $when:literal) => {
+        concat!(
+            " AND NOT EXISTS (SELECT 1 FROM runs r",
+            $hint,
+            " WHERE r.contact_id = c.id AND r.automation_id = $3",
+            $when,
+            ")"
+        )
     };
 }
 
 statements! {
-    ENTER_BY_ID = Sql::both(enter!("id", ""));
-    ENTER_ONCE_BY_ID = Sql::both(enter!("id", never!()));
-    ENTER_ALONE_BY_ID = Sql::both(enter!("id", not_now!()));
-    ENTER_BY_EMAIL = Sql::both(enter!("email_key", ""));
-    ENTER_ONCE_BY_EMAIL = Sql::both(enter!("email_key", never!()));
-    ENTER_ALONE_BY_EMAIL = Sql::both(enter!("email_key", not_now!()));
+    ENTER_BY_ID = Sql::each(enter!("INSERT OR FAIL", "id", ""), enter!("INSERT", "id", ""));
+    ENTER_ONCE_BY_ID = Sql::each(
+        enter!("INSERT OR FAIL", "id", unless_there!(" INDEXED BY runs_by_contact", "")),
+        enter!("INSERT", "id", unless_there!("", "")));
+    ENTER_ALONE_BY_ID = Sql::each(
+        enter!("INSERT OR FAIL", "id", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
+        enter!("INSERT", "id", unless_there!("", " AND r.status = 'running'")));
+    ENTER_BY_EMAIL = Sql::each(enter!("INSERT OR FAIL", "email_key", ""), enter!("INSERT", "email_key", ""));
+    ENTER_ONCE_BY_EMAIL = Sql::each(
+        enter!("INSERT OR FAIL", "email_key", unless_there!(" INDEXED BY runs_by_contact", "")),
+        enter!("INSERT", "email_key", unless_there!("", "")));
+    ENTER_ALONE_BY_EMAIL = Sql::each(
+        enter!("INSERT OR FAIL", "email_key", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
+        enter!("INSERT", "email_key", unless_there!("", " AND r.status = 'running'")));
     WAKE_BY_ID = Sql::both(
         "UPDATE runs SET due_at = $4
-         WHERE contact_id = $2 AND workspace_id = $1 AND status = 'running' AND (waiting_for = $3 OR exit_on = $3)
-           AND (due_at IS NULL OR due_at > $4)");
+         WHERE contact_id = $2 AND workspace_id = $1
+           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
+           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
+    RELEASE = Sql::both(
+        "UPDATE runs SET due_at = $3
+         WHERE contact_id = $2 AND workspace_id = $1
+           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL) AND due_at IS NULL");
     WAKE_BY_EMAIL = Sql::both(
         "UPDATE runs SET due_at = $4
          WHERE contact_id = (SELECT c.id FROM contacts c WHERE c.workspace_id = $1 AND c.email_key = $2)
-           AND status = 'running' AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
+           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
+           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
 }
 
 /// How a statement finds the contact that something happened to.
@@ -131,4 +147,10 @@ pub fn wake(workspace_id: &str, whom: Whom<'_>, event_name: &str, now: i64) -> S
         Whom::EmailKey(_) => WAKE_BY_EMAIL,
     };
     sql.with([workspace_id.into(), whom.key().into(), event_name.into(), now.into()])
+}
+
+/// Wakes the runs of a contact that is gone which only an event could wake: none
+/// will come.
+pub fn release(workspace_id: &str, contact_id: &str, now: i64) -> Stmt {
+    RELEASE.with([workspace_id.into(), contact_id.into(), now.into()])
 }

@@ -23,6 +23,8 @@ pub mod rule;
 pub mod run;
 pub mod runs;
 mod shapes;
+#[cfg(test)]
+mod simulation;
 pub mod step;
 pub mod store;
 pub mod triggers;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::values::{Path, Root, Values};
+use super::values::{Path, Root, Values, excerpt};
 use crate::web::input::{kind, shown};
 
 const DEEPEST: usize = 8;
@@ -191,8 +191,8 @@ impl Rule {
                 evidence.push(Evidence {
                     field: field.as_str().to_owned(),
                     operator: operator.as_str(),
-                    value: value.clone(),
-                    found: found.cloned(),
+                    value: excerpt(value),
+                    found: found.map(excerpt),
                     met,
                 });
                 met

@@ -9,13 +9,16 @@ use serde_json::{Map, Value, json};
 
 use super::graph::Graph;
 use super::step::{Action, Exit, Step};
-use super::values::{Values, resolve};
+use super::values::{Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::contacts::contact::Changes;
 use crate::web::input::Input;
 
 /// How often a call to the outside is tried.
 const MOST_CALLS: u32 = 6;
+
+/// Why a step of a run whose contact is gone is not taken.
+const GONE: &str = "the contact was deleted";
 
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;
@@ -58,12 +61,23 @@ pub enum Ending {
     Cancelled,
 }
 
+impl Ending {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ending::Completed => "completed",
+            Ending::Failed => "failed",
+            Ending::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// What is kept of a step that was reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     pub key: String,
     pub status: Status,
     pub started_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
@@ -195,16 +209,17 @@ impl Run {
     }
 
     /// When the run wants to go on by itself; `None` when it has ended or waits
-    /// for an event alone.
+    /// for an event alone. After a failure it has something to go on with, also
+    /// where it waits: the event that it failed over has come.
     pub fn due_at(&self, now: i64) -> Option<i64> {
-        let due = match self.position {
+        match self.position {
+            Position::Ended { .. } => None,
+            _ if self.not_before.is_some() => self.not_before,
             Position::Ready { .. } => Some(now),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
-            Position::Ended { .. } => None,
-        };
-        due.map(|due| due.max(self.not_before.unwrap_or(due)))
+        }
     }
 
     /// The event that the run waits for.
@@ -214,6 +229,14 @@ impl Run {
             Action::WaitForEvent { event_name, .. } => Some(event_name),
             _ => None,
         }
+    }
+
+    /// Whether the log decided over the run in a turn, or has to wake it: at
+    /// every wait that it stands at or has come past since it was `before`.
+    pub fn leans_on_log(&self, before: &Run, graph: &Graph) -> bool {
+        let is_wait = |key: &str| find(graph, key).is_some_and(|(_, step)| step.action.is_wait());
+        let fresh = self.trace.iter().filter(|entry| !before.trace.contains(entry));
+        self.waiting_for(graph).is_some() || fresh.into_iter().any(|entry| is_wait(&entry.key))
     }
 
     /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
@@ -239,15 +262,18 @@ impl Run {
         }
     }
 
-    /// What to call, if the run stands before a call whose time has come.
+    /// What to call, if the run stands before a call whose time has come and
+    /// nothing has ended it.
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
-        let (_, found) = find(graph, step).filter(|_| *not_before <= world.now)?;
+        let is_due = *not_before <= world.now && !self.hears_the_end(world);
+        let (_, found) = find(graph, step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
         let contact = world.contact.clone().unwrap_or(Value::Null);
         let values = Values { event: world.event, contact: &contact, waited: &self.waited };
         let body = match found.config.get("body") {
-            Some(body) => resolve(body, &values),
+            // What is too large was refused when the step was taken.
+            Some(body) => resolve(body, &values).unwrap_or_default(),
             None => json!({"event": world.event, "contact": contact}),
         };
         Some(Call { id: self.effect_id(step), url: url.clone(), body, attempt: *attempt })
@@ -271,7 +297,8 @@ impl Run {
                 let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
                 self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
                 self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
-                Vec::new()
+                // It may have been ended during the call.
+                self.advance(graph, world)
             }
         }
     }
@@ -289,6 +316,7 @@ impl Run {
         let Some(failed) = failed.filter(|_| self.ending() == Some(Ending::Failed)) else { return false };
         let step = self.trace.remove(failed).key;
         self.position = Position::Ready { step };
+        (self.failures, self.not_before) = (0, None);
         true
     }
 
@@ -383,6 +411,11 @@ impl Run {
                 true
             }
             Action::Webhook { .. } => {
+                let contact = world.contact.clone().unwrap_or(Value::Null);
+                let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+                if let Some(Err(reason)) = step.config.get("body").map(|body| resolve(body, &values)) {
+                    return self.fail(key, now, &reason);
+                }
                 self.entry(key, now).status = Status::Running;
                 self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: now };
                 false
@@ -400,7 +433,7 @@ impl Run {
     fn touch_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
         let (key, now) = (step.key.as_str(), world.now);
         let Some(contact) = world.contact.as_mut() else {
-            self.skip(key, now, "the contact was deleted");
+            self.skip(key, now, GONE);
             self.end(now, Ending::Cancelled);
             return true;
         };
@@ -412,22 +445,24 @@ impl Run {
             }
             Action::SendEmail => {
                 let id = self.effect_id(key);
-                let mut message = resolve(&step.config, &values);
+                let mut message = match resolve(&step.config, &values) {
+                    Ok(message) => message,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
                 let to = contact.get("email").cloned().unwrap_or(Value::Null);
                 message["to"] = to.clone();
-                let output = json!({"to": to, "email_id": id, "template": message["template"]});
+                let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
                 effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
                 self.pass(graph, key, now, Some(output))
             }
             Action::ContactUpdate => {
-                let changes = resolve(&step.config, &values);
-                if let Err(reason) = check_changes(&changes) {
-                    self.fail(key, now, &reason);
-                    return true;
-                }
+                let changes = match resolve(&step.config, &values).and_then(check_changes) {
+                    Ok(changes) => changes,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
                 apply(contact, &changes);
                 effects.push(Effect::UpdateContact { changes: changes.clone() });
-                self.pass(graph, key, now, Some(changes))
+                self.pass(graph, key, now, Some(shortened(&changes)))
             }
             Action::AddToSegment { segment_id } if !world.segments.contains(segment_id) => {
                 self.fail(key, now, "the segment does not exist");
@@ -472,6 +507,12 @@ impl Run {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
             return self.go(graph, key, Exit::Timeout, world.now);
         }
+        // Nothing happens to whom is not there; but time passes.
+        if deadline.is_none() && world.contact.is_none() {
+            self.skip(key, world.now, GONE);
+            self.end(world.now, Ending::Cancelled);
+            return true;
+        }
         false
     }
 
@@ -503,11 +544,13 @@ impl Run {
         entry.output = Some(json!({ "reason": reason }));
     }
 
-    fn fail(&mut self, key: &str, now: i64, reason: &str) {
+    /// The run has failed at this step. `true`, as there is nothing to wait for.
+    fn fail(&mut self, key: &str, now: i64, reason: &str) -> bool {
         let entry = self.entry(key, now);
         (entry.status, entry.completed_at) = (Status::Failed, Some(now));
         entry.error = Some(json!({ "message": reason }));
         self.position = Position::Ended { how: Ending::Failed };
+        true
     }
 
     /// Ends the run; a step that was waiting is not waited for any more.
@@ -548,11 +591,22 @@ fn find<'a>(graph: &'a Graph, key: &str) -> Option<(usize, &'a Step)> {
     graph.in_order().find(|(_, step)| step.key == key)
 }
 
+/// Each field as a history keeps it.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), excerpt(value))).collect(),
+        other => excerpt(other),
+    }
+}
+
 /// Whether a contact can take the change: variables may have turned out to be
 /// anything.
-fn check_changes(changes: &Value) -> Result<(), String> {
+fn check_changes(changes: Value) -> Result<Value, String> {
     let fields = changes.as_object().cloned().unwrap_or_default();
-    Changes::parse(&Input(fields)).map(drop).map_err(|error| error.message().into_owned())
+    match Changes::parse(&Input(fields)) {
+        Ok(_) => Ok(changes),
+        Err(error) => Err(error.message().into_owned()),
+    }
 }
 
 /// Applies a change to a contact as the rest of the run will see it. A property
@@ -563,10 +617,14 @@ pub fn apply(contact: &mut Value, changes: &Value) {
         match (name.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (key, value) in properties {
-                    contact["properties"][key] = value.clone();
+                    match contact["properties"].as_object_mut() {
+                        Some(known) if value.is_null() => drop(known.shift_remove(key)),
+                        _ => contact["properties"][key] = value.clone(),
+                    }
                 }
             }
-            ("properties", _) => {}
+            // Null says nothing here: only names can be emptied.
+            ("properties", _) | ("unsubscribed", Value::Null) => {}
             _ => contact[name] = value.clone(),
         }
     }

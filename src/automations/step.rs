@@ -69,6 +69,10 @@ impl Action {
         }
     }
 
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Action::WaitForEvent { .. })
+    }
+
     /// The ways out of such a step.
     pub fn exits(&self) -> &'static [Exit] {
         match self {

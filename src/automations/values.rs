@@ -3,6 +3,10 @@
 
 use serde_json::{Map, Value};
 
+/// Names of events are part of paths, so these are generous.
+const LONGEST: usize = 2048;
+const MOST_DOTS: usize = 40;
+
 /// The values in reach of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
@@ -32,6 +36,9 @@ pub struct Path {
 
 impl Path {
     pub fn parse(text: &str) -> Result<Path, String> {
+        if text.len() > LONGEST || text.matches('.').count() > MOST_DOTS {
+            return Err(format!("a path has at most {LONGEST} characters and {MOST_DOTS} dots"));
+        }
         let root = match text.split_once('.') {
             Some(("event", rest)) if !rest.is_empty() => Root::Event,
             Some(("contact", rest)) if !rest.is_empty() => Root::Contact,
@@ -81,15 +88,57 @@ fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     dots.into_iter().find_map(|dot| find(object.get(&path[..dot])?, &path[dot + 1..]))
 }
 
+/// How much text variables may put into one step: a payload can be named often.
+const ROOM: usize = 1 << 20;
+
 /// A literal, or something that holds variables: `{"var": "contact.email"}`.
-pub fn resolve(value: &Value, values: &Values<'_>) -> Value {
+/// `Err` where more would come of it than a step may hold.
+pub fn resolve(value: &Value, values: &Values<'_>) -> Result<Value, String> {
+    resolve_into(value, values, &mut 0)
+}
+
+fn resolve_into(value: &Value, values: &Values<'_>, used: &mut usize) -> Result<Value, String> {
     match value {
         Value::Object(fields) => match variable(fields) {
-            Some(path) => Path::parse(path).ok().and_then(|path| path.find(values).cloned()).unwrap_or(Value::Null),
-            None => fields.iter().map(|(key, value)| (key.clone(), resolve(value, values))).collect(),
+            Some(path) => {
+                let found = Path::parse(path).ok().and_then(|path| path.find(values));
+                *used += found.map_or(0, size);
+                if *used > ROOM {
+                    return Err(format!("its variables come to more than {ROOM} bytes"));
+                }
+                Ok(found.cloned().unwrap_or(Value::Null))
+            }
+            None => {
+                let pair = |(key, value): (&String, &Value)| Ok((key.clone(), resolve_into(value, values, used)?));
+                fields.iter().map(pair).collect()
+            }
         },
-        Value::Array(items) => items.iter().map(|item| resolve(item, values)).collect(),
-        literal => literal.clone(),
+        Value::Array(items) => items.iter().map(|item| resolve_into(item, values, used)).collect(),
+        literal => Ok(literal.clone()),
+    }
+}
+
+/// About how many bytes a value takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + 4 + size(value)).sum::<usize>() + 2,
+        _ => 8,
+    }
+}
+
+/// A value as a history keeps it: what is long is cut.
+pub fn excerpt(value: &Value) -> Value {
+    const KEPT: usize = 500;
+    match value {
+        Value::String(text) if text.chars().nth(KEPT).is_some() => {
+            Value::String(text.chars().take(KEPT).chain(['…']).collect())
+        }
+        Value::Array(_) | Value::Object(_) if size(value) > KEPT => {
+            Value::String("… (too long to be kept here)".into())
+        }
+        short => short.clone(),
     }
 }
 
@@ -157,7 +206,11 @@ mod tests {
             "literal": {"var": "event.plan", "other": 1}});
         let expected =
             json!({"to": "a@b.co", "list": ["pro", 1], "gone": null, "literal": {"var": "event.plan", "other": 1}});
-        assert_eq!(resolve(&given, &values), expected);
+        assert_eq!(resolve(&given, &values), Ok(expected));
+        let large = json!({"text": "x".repeat(200 << 10)});
+        let values = Values { event: &large, ..values };
+        let often: Value = (0..6).map(|_| json!({"var": "event.text"})).collect();
+        assert!(resolve(&often, &values).expect_err("too much").contains("1048576"));
         assert!(check(&given).is_ok());
         assert!(check(&json!({"x": {"var": "nowhere"}})).is_err());
         assert!(check(&json!([{"var": 1}])).is_err());

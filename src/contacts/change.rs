@@ -107,6 +107,7 @@ pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -
     let remove = |happenings: &mut Happenings<'_>| {
         happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
         happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
+        happenings.part_with(&contact.id);
         happenings.batch.append(deleted(caller.workspace_id(), contact));
     };
     match occurrences::commit(caller, app, remove).await? {

@@ -1,19 +1,32 @@
 //! Guards of a group: equal ones are asked once.
 
+use std::collections::HashMap;
+
 use super::{Job, Stmt};
 
-/// The distinct guards that the jobs of a group carry.
-pub(super) fn distinct(jobs: &[Job]) -> Vec<Stmt> {
-    let mut guards: Vec<Stmt> = Vec::new();
-    for guard in jobs.iter().flat_map(|job| &job.batch.guards) {
-        if !guards.contains(guard) {
-            guards.push(guard.clone());
-        }
-    }
-    guards
+/// The distinct guards that the jobs of a group carry, and which of them each
+/// job needs.
+pub(super) struct Guards<'a> {
+    pub stmts: Vec<&'a Stmt>,
+    needed: Vec<Vec<usize>>,
 }
 
-/// Whether all guards of a job are among those that hold.
-pub(super) fn holds(job: &Job, guards: &[Stmt], held: &[bool]) -> bool {
-    job.batch.guards.iter().all(|guard| guards.iter().zip(held).any(|(asked, held)| *held && asked == guard))
+impl<'a> Guards<'a> {
+    pub(super) fn of(jobs: &'a [Job]) -> Guards<'a> {
+        let mut stmts: Vec<&Stmt> = Vec::new();
+        let mut known: HashMap<&Stmt, usize> = HashMap::new();
+        let mut place = |guard: &'a Stmt| {
+            *known.entry(guard).or_insert_with(|| {
+                stmts.push(guard);
+                stmts.len() - 1
+            })
+        };
+        let needed = jobs.iter().map(|job| job.batch.guards.iter().map(&mut place).collect()).collect();
+        Guards { stmts, needed }
+    }
+
+    /// Whether all guards of a job are among those that hold.
+    pub(super) fn let_pass(&self, job: usize, held: &[bool]) -> bool {
+        self.needed[job].iter().all(|guard| held[*guard])
+    }
 }

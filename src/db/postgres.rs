@@ -17,7 +17,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
 
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
+use super::guard::Guards;
+use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -25,12 +26,16 @@ const CONNECT_WAIT: Duration = Duration::from_secs(3);
 /// nobody's lock can hold all writers.
 const STATEMENT_WAIT: &str = "SET statement_timeout = 9000";
 
+/// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
+/// again than to wait until the server has found out.
+const LOCK_WAIT: &str = "SET lock_timeout = 250";
+
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
 
 /// How often a batch that lost a race for a row (serialization failure,
 /// deadlock) or its connection before the commit is tried again.
-const RETRIES: u32 = 5;
+const RETRIES: u32 = 12;
 
 pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
     let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
@@ -185,6 +190,9 @@ impl Writer {
             if jobs.lock().await.recv_many(&mut group, GROUP).await == 0 {
                 return;
             }
+            // Two groups that lock the same rows in another order would wait for
+            // each other.
+            group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
             self.commit(std::mem::take(&mut group)).await;
         }
     }
@@ -197,6 +205,8 @@ impl Writer {
             let alone = group.len() == 1;
             match self.commit_together(&group).await {
                 Ok(results) => group.into_iter().zip(results).for_each(|(job, effects)| job.answer(Ok(effects))),
+                // Alone, each holds one lock at a time, and nobody waits in a circle.
+                Err(Undone::Again(_)) if !alone => waiting.extend(group.into_iter().map(|job| vec![job])),
                 Err(Undone::Again(error) | Undone::Unknown(error)) => {
                     group.into_iter().for_each(|job| job.answer(Err(error.clone())));
                 }
@@ -221,6 +231,7 @@ impl Writer {
     }
 
     async fn commit_together(&mut self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let most = if group.len() == 1 { RETRIES } else { 1 };
         let mut attempt = 0;
         loop {
             let outcome = match self.session().await {
@@ -228,7 +239,7 @@ impl Writer {
                 Err(error) => return Err(Undone::Unknown(error)),
             };
             match outcome {
-                Err(Undone::Again(_)) if attempt < RETRIES => attempt += 1,
+                Err(Undone::Again(_)) if attempt < most => attempt += 1,
                 other => return other,
             }
             tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt))).await;
@@ -238,7 +249,9 @@ impl Writer {
     async fn session(&mut self) -> Result<&Session, DbError> {
         if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
             self.session = None;
-            self.session = Some(Session::open(&self.config).await.map_err(refusal)?);
+            let session = Session::open(&self.config).await.map_err(refusal)?;
+            session.client.batch_execute(LOCK_WAIT).await.map_err(refusal)?;
+            self.session = Some(session);
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))
     }
@@ -248,8 +261,8 @@ type Sent<'a> = Pin<Box<dyn Future<Output = Result<Effect, tokio_postgres::Error
 
 impl Session {
     async fn commit_group(&self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
-        let guards = guard::distinct(group);
-        let stmts = || guards.iter().chain(group.iter().flat_map(|job| &job.batch.stmts));
+        let guards = Guards::of(group);
+        let stmts = || guards.stmts.iter().copied().chain(group.iter().flat_map(|job| &job.batch.stmts));
         let mut prepared = Vec::new();
         for stmt in stmts() {
             prepared.push(self.prepare(stmt.sql).await);
@@ -265,8 +278,11 @@ impl Session {
         if let Some(Err(error)) = results.next() {
             return Err(Undone::Again(refusal(error)));
         }
-        let held: Vec<Result<bool, _>> =
-            results.by_ref().take(guards.len()).map(|found| found.map(|effect| !effect.rows.is_empty())).collect();
+        let held: Vec<Result<bool, _>> = results
+            .by_ref()
+            .take(guards.stmts.len())
+            .map(|found| found.map(|effect| !effect.rows.is_empty()))
+            .collect();
         match judge(group, &guards, held, results) {
             Ok(effects) => match self.client.batch_execute("COMMIT").await {
                 Ok(()) => Ok(effects),
@@ -307,19 +323,19 @@ async fn pipelined(mut futures: Vec<Sent<'_>>) -> Vec<Result<Effect, tokio_postg
 /// Decides whether a group may be committed, and if not, who is to blame.
 fn judge(
     group: &[Job],
-    guards: &[Stmt],
+    guards: &Guards<'_>,
     held: Vec<Result<bool, tokio_postgres::Error>>,
     mut results: impl Iterator<Item = Result<Effect, tokio_postgres::Error>>,
 ) -> Result<Vec<Vec<Effect>>, Undone> {
-    let mut answers = Vec::with_capacity(guards.len());
+    let mut answers = Vec::with_capacity(guards.stmts.len());
     for answer in held {
         answers.push(answer.map_err(|error| Undone::Again(refusal(error)))?);
     }
     let mut effects = Vec::with_capacity(group.len());
     let mut verdicts = vec![Verdict::Blameless; group.len()];
     let mut clean = true;
-    for (job, verdict) in group.iter().zip(&mut verdicts) {
-        if !guard::holds(job, guards, &answers) {
+    for (number, (job, verdict)) in group.iter().zip(&mut verdicts).enumerate() {
+        if !guards.let_pass(number, &answers) {
             *verdict = Verdict::Stale;
         }
         let mut own = Vec::with_capacity(job.batch.stmts.len());
@@ -345,7 +361,11 @@ fn judge(
 }
 
 fn is_race(error: &tokio_postgres::Error) -> bool {
-    matches!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED))
+    let code = error.code();
+    code.is_some_and(|code| {
+        [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
+            .contains(code)
+    })
 }
 
 impl ToSql for Value {

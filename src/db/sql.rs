@@ -40,6 +40,14 @@ impl PartialEq for Sql {
     }
 }
 
+impl Eq for Sql {}
+
+impl std::hash::Hash for Sql {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.sqlite.as_ptr().hash(state);
+    }
+}
+
 impl std::fmt::Debug for Sql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.sqlite)
@@ -47,7 +55,7 @@ impl std::fmt::Debug for Sql {
 }
 
 /// A statement with its parameters, and the number of rows it must touch.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Stmt {
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
@@ -68,6 +76,8 @@ impl Stmt {
 pub struct Batch {
     pub(super) stmts: SmallVec<[Stmt; 2]>,
     pub(super) guards: SmallVec<[Stmt; 1]>,
+    /// What it locks first, if others may lock it too.
+    pub(super) locks: Option<String>,
 }
 
 impl Batch {
@@ -85,6 +95,12 @@ impl Batch {
         self.stmts.push(stmt);
     }
 
+    /// Says what the batch locks first, so that batches of one group lock in one
+    /// order, whatever order they came in.
+    pub fn lock(&mut self, what: &str) {
+        self.locks.get_or_insert_with(|| what.to_owned());
+    }
+
     /// How many statements it holds so far.
     pub fn len(&self) -> usize {
         self.stmts.len()
@@ -98,6 +114,7 @@ impl Batch {
     pub fn append(&mut self, other: Batch) {
         self.stmts.extend(other.stmts);
         self.guards.extend(other.guards);
+        self.locks = self.locks.take().or(other.locks);
     }
 
     /// A reading statement that must find a row in the same transaction, or the
@@ -113,12 +130,6 @@ impl Batch {
     pub fn guard(&mut self, guard: Stmt) {
         self.guards.push(guard);
     }
-
-    /// Whether undoing this batch needs a savepoint: a lone statement without an
-    /// expectation undoes itself when it fails.
-    pub(super) fn needs_savepoint(&self) -> bool {
-        self.stmts.len() > 1 || self.stmts.iter().any(|stmt| stmt.expect.is_some())
-    }
 }
 
 impl From<Stmt> for Batch {
@@ -129,7 +140,7 @@ impl From<Stmt> for Batch {
 
 impl FromIterator<Stmt> for Batch {
     fn from_iter<I: IntoIterator<Item = Stmt>>(stmts: I) -> Batch {
-        Batch { stmts: stmts.into_iter().collect(), guards: SmallVec::new() }
+        Batch { stmts: stmts.into_iter().collect(), ..Batch::default() }
     }
 }
 

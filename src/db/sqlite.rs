@@ -14,15 +14,18 @@ use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use smallvec::SmallVec;
 use tokio::sync::{Notify, mpsc};
 
-use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, guard, migrate};
+use super::checkpoint::Carrier;
+use super::guard::Guards;
+use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
 /// all that wait, few enough that nobody waits long for his answer.
 const GROUP: usize = 512;
 
-/// Pages that the log holds before they are carried to the file itself (32 MiB).
-/// A page that many commits changed is carried once.
-const CHECKPOINT: i64 = 8000;
+/// A commit that finds so many pages in the log (128 MiB) carries them to the
+/// file itself. It does so only where the carrier does not: in commands that run
+/// beside a server, or after a failure.
+const CHECKPOINT: i64 = 32_000;
 
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
@@ -47,9 +50,10 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
         .collect::<anyhow::Result<_>>()?;
     let failure = Arc::new(Notify::new());
     let told = failure.clone();
+    let carrier = Carrier::start(connect(path, options)?, path, failure.clone())?;
     std::thread::Builder::new()
         .name("sqlite-writer".into())
-        .spawn(move || write(&writer, jobs, &told))
+        .spawn(move || write(&writer, jobs, &carrier, &told))
         .context("the writer thread could not be started")?;
     Ok(Readers { connections, next: AtomicUsize::new(0), failure })
 }
@@ -132,7 +136,7 @@ fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
 
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
-fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notify) {
+fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Notify) {
     let _alarm = Alarm(failure);
     let mut desk = Desk { connection, prepared: HashMap::new() };
     let mut group = Vec::with_capacity(GROUP);
@@ -148,7 +152,7 @@ fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, failure: &Notif
             refuse_all(&mut group, &DbError::Unavailable("the disk failed to flush".into()));
             continue;
         }
-        if let Err(error) = commit_group(&mut desk, &mut group) {
+        if let Err(error) = commit_group(&mut desk, &mut group).and_then(|()| carrier.committed(connection)) {
             if flush_failed(&error) {
                 // After a failed flush nobody knows what the disk holds. Trying
                 // again could acknowledge what is not there.
@@ -208,21 +212,18 @@ impl Desk<'_> {
 
 /// Commits a group and answers its jobs. On `Err` nothing was committed and
 /// nobody was answered.
+///
+/// A savepoint around every batch would make SQLite keep a copy of each page
+/// that the batch changes. So the group is first run without; only where a
+/// batch fails half-way is all of it undone and run again with savepoints.
 fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
-    desk.execute("BEGIN IMMEDIATE")?;
-    let guards = guard::distinct(group);
-    let mut held = Vec::with_capacity(guards.len());
-    for guard in &guards {
-        held.push(!desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty());
-    }
-    let mut results: Vec<Committed> = Vec::with_capacity(group.len());
-    for job in group.iter() {
-        results.push(if guard::holds(job, &guards, &held) {
-            run_batch(desk, &job.batch)?
-        } else {
-            Err(DbError::Stale)
-        });
-    }
+    let results = match run_group(desk, group, false)? {
+        Some(results) => results,
+        None => {
+            desk.execute("ROLLBACK")?;
+            run_group(desk, group, true)?.unwrap_or_default()
+        }
+    };
     desk.execute("COMMIT")?;
     for (job, result) in group.drain(..).zip(results) {
         job.answer(result);
@@ -230,33 +231,79 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Runs one batch inside the group's transaction. A batch that fails undoes
-/// itself and is an inner `Err`; the outer one means that the transaction is lost.
-fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Committed> {
-    let savepoint = batch.needs_savepoint();
-    if savepoint {
-        desk.execute("SAVEPOINT batch")?;
+/// Runs a group in a transaction of its own, which stays open. `None`: a batch
+/// failed that can only be undone with the rest.
+fn run_group(desk: &mut Desk<'_>, group: &[Job], careful: bool) -> rusqlite::Result<Option<Vec<Committed>>> {
+    desk.execute("BEGIN IMMEDIATE")?;
+    let guards = Guards::of(group);
+    let mut held = Vec::with_capacity(guards.stmts.len());
+    for guard in &guards.stmts {
+        held.push(!desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty());
     }
+    let mut results: Vec<Committed> = Vec::with_capacity(group.len());
+    for (number, job) in group.iter().enumerate() {
+        if !guards.let_pass(number, &held) {
+            results.push(Err(DbError::Stale));
+            continue;
+        }
+        let ran = match careful {
+            true => run_undoable(desk, &job.batch)?,
+            false => run_batch(desk, &job.batch)?,
+        };
+        match ran {
+            Ran::Whole(effects) => results.push(Ok(effects)),
+            Ran::Nothing(error) => results.push(Err(error)),
+            Ran::Partly(_) => return Ok(None),
+        }
+    }
+    Ok(Some(results))
+}
+
+/// What became of a batch.
+enum Ran {
+    Whole(Vec<Effect>),
+    /// It failed before it changed anything, or was undone.
+    Nothing(DbError),
+    /// It failed after it had changed something.
+    Partly(DbError),
+}
+
+/// Runs one batch inside the group's transaction. `Err` means that the
+/// transaction is lost.
+fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
     let mut effects = Vec::with_capacity(batch.stmts.len());
-    let mut failure = None;
+    let mut changed = 0;
     for (statement, stmt) in batch.stmts.iter().enumerate() {
-        match desk.run(stmt.sql.sqlite, &stmt.params) {
-            Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => effects.push(effect),
-            Ok(_) => failure = Some(DbError::Unexpected { statement }),
+        let failure = match desk.run(stmt.sql.sqlite, &stmt.params) {
+            Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => {
+                changed += effect.changed;
+                effects.push(effect);
+                continue;
+            }
+            Ok(effect) => {
+                changed += effect.changed;
+                DbError::Unexpected { statement }
+            }
             Err(error) if desk.connection.is_autocommit() => return Err(error),
-            Err(error) => failure = Some(refusal(error)),
-        }
-        if failure.is_some() {
-            break;
-        }
+            Err(error) => refusal(error),
+        };
+        return Ok(if changed == 0 { Ran::Nothing(failure) } else { Ran::Partly(failure) });
     }
-    if savepoint {
-        if failure.is_some() {
+    Ok(Ran::Whole(effects))
+}
+
+/// As [`run_batch`], so that a batch that fails undoes itself.
+fn run_undoable(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
+    desk.execute("SAVEPOINT batch")?;
+    let ran = match run_batch(desk, batch)? {
+        Ran::Partly(error) => {
             desk.execute("ROLLBACK TO batch")?;
+            Ran::Nothing(error)
         }
-        desk.execute("RELEASE batch")?;
-    }
-    Ok(failure.map_or(Ok(effects), Err))
+        settled => settled,
+    };
+    desk.execute("RELEASE batch")?;
+    Ok(ran)
 }
 
 /// Which parameter belongs to each position of a statement. To SQLite `$3` is a
@@ -312,7 +359,7 @@ fn owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-fn flush_failed(error: &rusqlite::Error) -> bool {
+pub(super) fn flush_failed(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC) || code == Some(rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
 }

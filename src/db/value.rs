@@ -1,5 +1,7 @@
 //! What a column can hold, and a row of them.
 
+use std::hash::{Hash, Hasher};
+
 use super::DbError;
 
 /// A value on its way into or out of the store. Ids are text, times are
@@ -12,6 +14,22 @@ pub enum Value {
     Bool(bool),
     Text(String),
     Bytes(Vec<u8>),
+}
+
+/// No value here is NaN: nobody writes one.
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Value::Null => 0_u8.hash(state),
+            Value::Int(number) => number.hash(state),
+            Value::Real(number) => number.to_bits().hash(state),
+            Value::Bool(flag) => flag.hash(state),
+            Value::Text(text) => text.hash(state),
+            Value::Bytes(bytes) => bytes.hash(state),
+        }
+    }
 }
 
 impl From<i64> for Value {

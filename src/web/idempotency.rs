@@ -2,12 +2,15 @@
 //! gets the first one's answer. The key is stored in the commit that does what
 //! was asked, so neither can be there without the other.
 
+use std::collections::BTreeMap;
+
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{Caller, Need};
@@ -38,7 +41,7 @@ statements! {
          WHERE idempotency_keys.created_at <= $8");
     FIND = Sql::both(
         "SELECT fingerprint, status, answer FROM idempotency_keys
-         WHERE workspace_id = $1 AND scope = $2 AND key = $3");
+         WHERE workspace_id = $1 AND scope = $2 AND key = $3 AND created_at > $4");
     FORGET = Sql::both(
         "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN
              (SELECT workspace_id, scope, key FROM idempotency_keys WHERE created_at <= $1
@@ -78,7 +81,8 @@ fn refused() -> Error {
 impl Idempotency {
     /// What a key stands for: the body of its request, in one spelling.
     pub fn meaning(&self, body: &impl Serialize) -> Vec<u8> {
-        self.key.as_ref().and_then(|_| serde_json::to_vec(body).ok()).unwrap_or_default()
+        let spell = |_: &String| serde_json::to_vec(&sorted(serde_json::to_value(body).ok()?)).ok();
+        self.key.as_ref().and_then(spell).unwrap_or_default()
     }
 
     /// The statement that has to come first in the batch, if there is a key.
@@ -102,12 +106,13 @@ impl Idempotency {
         self.key.is_some() && matches!(error, DbError::Unexpected { statement: 0 })
     }
 
-    /// The answer that was given under the key before.
-    pub async fn replay<N: Need>(&self, caller: &Caller<N>, body: &[u8]) -> Result<Response, Error> {
-        let key = self.key.as_deref().unwrap_or_default();
-        let find = || FIND.with([caller.workspace_id().into(), (&self.scope).into(), key.into()]);
+    /// The answer that was given under the key before, if there was one.
+    pub async fn find<N: Need>(&self, caller: &Caller<N>, body: &[u8], now: i64) -> Result<Option<Response>, Error> {
+        let Some(key) = self.key.as_deref() else { return Ok(None) };
+        let since = now - MEMORY;
+        let find = || FIND.with([caller.workspace_id().into(), (&self.scope).into(), key.into(), since.into()]);
         let rows = caller.read(find).await?;
-        let row = rows.first().ok_or(Error::Unavailable)?;
+        let Some(row) = rows.first() else { return Ok(None) };
         if !secret::equal(&row.bytes(0)?, &secret::hash_bytes(body)) {
             return Err(Error::IdempotencyConflict);
         }
@@ -115,7 +120,20 @@ impl Idempotency {
         let answer = Answer { status: status.ok_or(Error::Internal)?, body: row.text(2)? };
         let mut response = answer.into_response();
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-        Ok(response)
+        Ok(Some(response))
+    }
+}
+
+/// The same value with the keys of its objects in order.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let ordered: BTreeMap<String, Value> =
+                fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            ordered.into_iter().collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        plain => plain,
     }
 }
 

@@ -2,7 +2,7 @@
 //! and commit where it stands together with what it did.
 
 pub mod store;
-mod turn;
+pub(super) mod turn;
 mod webhook;
 
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::graph::Graph;
 use crate::app::App;
@@ -26,16 +27,22 @@ pub const LEASE: i64 = 20 * SECOND;
 /// requests do not wait behind them.
 const BATCH: usize = 128;
 
+/// How many calls to the outside are made at once.
+const CALLS: usize = 64;
+
 /// The net below the waking: other processes' runs are noticed within this time.
 const POLL: Duration = Duration::from_secs(1);
+
+/// What is due and cannot be claimed is another's at this moment.
+const BREATH: Duration = Duration::from_millis(5);
 
 /// How many commits a sweep takes before it lets others have a turn.
 const SWEEPS: usize = 20;
 
 /// A version of an automation as runs need it. Versions never change.
-struct Plan {
-    graph: Graph,
-    signing_secret: String,
+pub(super) struct Plan {
+    pub graph: Graph,
+    pub signing_secret: String,
 }
 
 /// What a worker works with.
@@ -45,11 +52,14 @@ pub struct Engine {
     outside: Outside,
 }
 
-/// Works until it is time to stop.
+/// Works until it is time to stop. Calls to the outside are made beside the
+/// rest: a slow server must not hold up anybody's timer.
 pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
-    let engine = Engine::new(app);
+    let engine = Arc::new(Engine::new(app));
+    let mut calls = JoinSet::new();
     while !*stopping.borrow() {
-        let idle = match engine.round().await {
+        while calls.try_join_next().is_some() {}
+        let idle = match engine.round_beside(&mut calls).await {
             Ok(BATCH) => continue,
             Ok(_) => engine.idle().await,
             Err(error) => {
@@ -63,6 +73,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
             _ = stopping.changed() => {}
         }
     }
+    calls.join_all().await;
 }
 
 impl Engine {
@@ -76,6 +87,23 @@ impl Engine {
         let claimed = self.claim().await?;
         join_all(claimed.iter().map(|claimed| self.take_turn(claimed))).await;
         Ok(claimed.len())
+    }
+
+    /// As [`Engine::round`], except that calls go on beside it.
+    async fn round_beside(self: &Arc<Engine>, calls: &mut JoinSet<()>) -> Result<usize, DbError> {
+        let claimed = self.claim().await?;
+        let count = claimed.len();
+        let (waiting, ready): (Vec<_>, Vec<_>) = claimed.into_iter().partition(Claimed::is_about_to_call);
+        for claimed in waiting {
+            if calls.len() < CALLS {
+                let engine = self.clone();
+                calls.spawn(async move { engine.take_turn(&claimed).await });
+            } else {
+                self.put_off(&claimed).await?;
+            }
+        }
+        join_all(ready.iter().map(|claimed| self.take_turn(claimed))).await;
+        Ok(count)
     }
 
     pub async fn claim(&self) -> Result<Vec<Claimed>, DbError> {
@@ -98,7 +126,7 @@ impl Engine {
         match self.next().await {
             Ok(Some(due)) => {
                 let wait = u64::try_from(due - self.app.clock.now()).unwrap_or(0);
-                Duration::from_micros(wait).min(POLL)
+                Duration::from_micros(wait).clamp(BREATH, POLL)
             }
             _ => POLL,
         }

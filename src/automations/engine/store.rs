@@ -12,22 +12,6 @@ pub const LOG_PAGE: i64 = 500;
 /// How many runs of a deleted automation one commit deletes.
 const SWEEP: i64 = 500;
 
-/// Claims are leases: the time at which a run is due moves on, and whoever
-/// overslept that time finds that the attempt is not his any more.
-macro_rules! claim {
-    ($skip:literal) => {
-        concat!(
-            "UPDATE runs SET due_at = $2, attempt = attempt + 1
-             WHERE due_at <= $1 AND (automation_id, id) IN
-                   (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3",
-            $skip,
-            ")
-             RETURNING automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state,
-                       attempt, settled"
-        )
-    };
-}
-
 /// What happened to a contact since a moment, under one of these names.
 macro_rules! log {
     ($names:literal) => {
@@ -42,7 +26,20 @@ macro_rules! log {
 
 statements! {
     NEXT = Sql::both("SELECT due_at FROM runs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
-    CLAIM = Sql::each(claim!(""), claim!(" FOR UPDATE SKIP LOCKED"));
+    /// Claims are leases: the time at which a run is due moves on, and whoever
+    /// overslept that time finds that the attempt is not his any more.
+    CLAIM = Sql::each(
+        "UPDATE runs SET due_at = $2, attempt = attempt + 1
+         WHERE (automation_id, id) IN
+               (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3)
+         RETURNING automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state,
+                   attempt, settled",
+        "WITH due AS MATERIALIZED
+             (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+         UPDATE runs r SET due_at = $2, attempt = r.attempt + 1
+         FROM due WHERE r.automation_id = due.automation_id AND r.id = due.id
+         RETURNING r.automation_id, r.id, r.workspace_id, r.version, r.contact_id, r.occurrence_id, r.since, r.exit_on,
+                   r.state, r.attempt, r.settled");
     /// The contact, the payload that started the run, and whether the automation
     /// is there.
     SIGHT = Sql::both(
@@ -55,13 +52,14 @@ statements! {
          WHERE w.id = $1");
     LOG = Sql::each(
         log!("SELECT value FROM json_each($3)"),
-        log!("SELECT json_array_elements_text(CAST($3 AS JSON))"));
+        log!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
     /// Each holds only as long as nobody else has claimed the run since.
     SETTLE = Sql::both(
         "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, settled = attempt
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
     PUT_OFF = Sql::both(
-        "UPDATE runs SET due_at = $4 WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+        "UPDATE runs SET due_at = $4, settled = attempt
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
     /// The same mail from the same step of the same run is one mail.
     INSERT_MAIL = Sql::both(
         "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
@@ -107,6 +105,15 @@ impl Claimed {
             attempt: row.int(9)?,
             settled: row.int(10)?,
         })
+    }
+}
+
+impl Claimed {
+    /// Whether it waits for an answer from outside: that may take long. In a
+    /// JSON text these letters stand nowhere else; within strings quotes are
+    /// escaped.
+    pub fn is_about_to_call(&self) -> bool {
+        self.state.contains(r#""at":"calling""#)
     }
 }
 
@@ -165,12 +172,7 @@ pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
 /// Writes down where a run is now, if it is still ours.
 pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64) -> Stmt {
     let ending = run.ending();
-    let status = match ending {
-        None => "running",
-        Some(Ending::Completed) => "completed",
-        Some(Ending::Failed) => "failed",
-        Some(Ending::Cancelled) => "cancelled",
-    };
+    let status = ending.map_or("running", Ending::as_str);
     let stmt = SETTLE.with([
         (&claimed.automation_id).into(),
         (&claimed.id).into(),

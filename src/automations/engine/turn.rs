@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
 use super::{Engine, Plan};
-use crate::automations::run::{Effect, Heard, Run, World};
+use crate::automations::entry;
+use crate::automations::run::{Call, Effect, Heard, Run, World};
 use crate::clock::SECOND;
 use crate::contacts::contact::Changes;
 use crate::contacts::{self, Contact, arrival};
@@ -34,11 +35,11 @@ enum Outcome {
 }
 
 /// What a run sees.
-struct View {
-    sight: Sight,
-    heard: Vec<Heard>,
-    segments: HashSet<String>,
-    now: i64,
+pub(in crate::automations) struct View {
+    pub sight: Sight,
+    pub heard: Vec<Heard>,
+    pub segments: HashSet<String>,
+    pub now: i64,
 }
 
 impl Engine {
@@ -56,15 +57,14 @@ impl Engine {
         for _ in 0..ATTEMPTS {
             let view = self.look(claimed, &plan).await?;
             if answer.is_none()
-                && view.sight.automation_stands
-                && let Some(call) = before.call(&plan.graph, &view.world(claimed))
+                && let Some(call) = call(claimed, &plan, &view, &before)
             {
                 answer = Some(self.outside.call(&call, &plan.signing_secret, view.now).await);
                 // The world moved on while we waited.
                 continue;
             }
             let outcome = match advance(claimed, &plan, &view, before.clone(), answer.as_ref()) {
-                Ok((after, effects)) => self.commit(claimed, &plan, &view, &after, effects).await?,
+                Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, &after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),
             };
             match outcome {
@@ -73,6 +73,11 @@ impl Engine {
                 Outcome::Failed(reason) => return self.stumble(claimed, before, &reason).await,
             }
         }
+        self.put_off(claimed).await
+    }
+
+    /// Lets somebody take the turn a second later.
+    pub(super) async fn put_off(&self, claimed: &Claimed) -> Result<(), DbError> {
         let later = self.app.clock.now() + SECOND;
         unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
     }
@@ -119,12 +124,12 @@ impl Engine {
         claimed: &Claimed,
         plan: &Plan,
         view: &View,
-        run: &Run,
+        (before, run): (&Run, &Run),
         effects: Vec<Effect>,
     ) -> Result<Outcome, DbError> {
         let waiting_for = run.waiting_for(&plan.graph);
-        let is_armed = waiting_for.is_some() || (claimed.exit_on.is_some() && run.ending().is_none());
-        let mut batch = match statements(claimed, view, effects, is_armed) {
+        let is_held = is_held(claimed, plan, before, run);
+        let mut batch = match statements(claimed, view, effects, is_held) {
             Ok(batch) => batch,
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
@@ -132,6 +137,9 @@ impl Engine {
         batch.push(store::settle(claimed, run, waiting_for, view.now));
         match self.app.db.commit(batch).await {
             Ok(_) => {
+                if let Some(ending) = run.ending() {
+                    metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
+                }
                 self.app.wake_workers_if(run.due_at(view.now).is_some_and(|due| due <= view.now));
                 Ok(Outcome::Done)
             }
@@ -173,9 +181,26 @@ impl View {
     }
 }
 
+/// The call that the run stands before, if it is to be made.
+pub(in crate::automations) fn call(claimed: &Claimed, plan: &Plan, view: &View, run: &Run) -> Option<Call> {
+    let may_call = view.sight.automation_stands && !is_worn_out(claimed);
+    run.call(&plan.graph, &view.world(claimed)).filter(|_| may_call)
+}
+
+fn is_worn_out(claimed: &Claimed) -> bool {
+    claimed.attempt - claimed.settled > MOST_CLAIMS
+}
+
+/// Whether what was seen in the contact's log must still be all there is when
+/// the turn is committed: an event that is acknowledged before a wait ends, or
+/// before a run does more, decides over it.
+pub(in crate::automations) fn is_held(claimed: &Claimed, plan: &Plan, before: &Run, after: &Run) -> bool {
+    claimed.exit_on.is_some() || after.leans_on_log(before, &plan.graph)
+}
+
 /// The run after its turn, and what has to happen. A step that panics fails its
 /// own run and no other.
-fn advance(
+pub(in crate::automations) fn advance(
     claimed: &Claimed,
     plan: &Plan,
     view: &View,
@@ -186,7 +211,7 @@ fn advance(
         run.cancel(view.now);
         return Ok((run, Vec::new()));
     }
-    if claimed.attempt - claimed.settled > MOST_CLAIMS {
+    if is_worn_out(claimed) {
         run.give_up(view.now, "every worker that took this step was lost; it was tried too often");
         return Ok((run, Vec::new()));
     }
@@ -206,9 +231,8 @@ fn advance(
 
 /// The statements of what a run does. A contact is written once, however many
 /// steps change it, and first: that locks it in the order that occurrences do.
-/// Where the run is to be woken by what happens to the contact (`is_armed`),
-/// nothing may have happened to it since the look into its log.
-fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_armed: bool) -> Result<Batch, String> {
+/// Where it is held, nothing may have happened to it since the look at it.
+fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_held: bool) -> Result<Batch, String> {
     let workspace_id = &claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
     let (mut is_changed, mut is_deleted) = (false, false);
@@ -231,19 +255,22 @@ fn statements(claimed: &Claimed, view: &View, effects: Vec<Effect>, is_armed: bo
         }
     }
     let mut batch = Batch::new();
-    match contact.as_ref().filter(|_| !is_deleted) {
-        Some(contact) if is_changed => batch.push(contacts::store::replace(workspace_id, contact, view.now)),
-        Some(contact) if is_armed => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
+    match &contact {
+        Some(contact) if is_changed && !is_deleted => {
+            batch.push(contacts::store::replace(workspace_id, contact, view.now))
+        }
+        Some(contact) if is_held => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
         _ => {}
     }
     batch.append(rest);
     if is_deleted {
         batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
+        batch.push(entry::release(workspace_id, &claimed.contact_id, view.now));
     }
     Ok(batch)
 }
 
-fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {
+pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
     let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
     changes.apply(contact).map_err(|error| error.message().into_owned())

@@ -74,10 +74,9 @@ impl Outside {
         let found = tokio::net::lookup_host((host, port)).await;
         let found: Vec<SocketAddr> = found.map_err(|error| format!("the host cannot be looked up: {error}"))?.collect();
         if let Some(address) = found.iter().find(|address| !self.private && !is_public(address.ip())) {
-            return Err(format!(
-                "the host leads to {}, which is not on the public internet (--private-webhooks allows it)",
-                address.ip()
-            ));
+            // Which address it is tells a stranger about our network.
+            tracing::warn!(host, address = %address.ip(), "a webhook leads to an address that is not public");
+            return Err("the host is not on the public internet, and only --private-webhooks would allow it".into());
         }
         let mut failure = "the host has no address".to_owned();
         for address in found {

@@ -247,6 +247,59 @@ fn a_call_is_tried_again_with_the_same_id_and_given_up_in_the_end() {
 }
 
 #[test]
+fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
+    for timeout in [None, Some("1 day")] {
+        let mut scene = Scene::new(wait(timeout));
+        scene.advance();
+        scene.run.stumble(5, "the store refuses");
+        assert_eq!(scene.run.due_at(5), Some(5 + SECOND));
+    }
+}
+
+#[test]
+fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
+    let mut scene = Scene::new(wait(None));
+    scene.advance();
+    (0..MOST_FAILURES).for_each(|_| scene.run.stumble(0, "the store refuses"));
+    assert_eq!(scene.run.ending(), Some(Ending::Failed));
+    assert!(scene.run.retry());
+    scene.run.stumble(0, "the store refuses");
+    assert_eq!((scene.run.ending(), scene.run.due_at(0)), (None, Some(SECOND)));
+}
+
+#[test]
+fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
+    let mut contact = json!({"unsubscribed": true, "first_name": "Ada", "properties": {"a": 1, "b": 2}});
+    apply(&mut contact, &json!({"unsubscribed": null, "first_name": null, "properties": {"a": null, "c": 3}}));
+    assert_eq!(contact, json!({"unsubscribed": true, "first_name": null, "properties": {"b": 2, "c": 3}}));
+}
+
+#[test]
+fn nobody_is_waited_for_who_is_gone() {
+    let mut scene = Scene::new(wait(None));
+    scene.advance();
+    scene.contact = None;
+    scene.advance();
+    assert_eq!((scene.run.ending(), scene.status("w")), (Some(Ending::Cancelled), Some(Status::Skipped)));
+    let mut timed = Scene::new(wait(Some("1 hour")));
+    timed.contact = None;
+    timed.advance();
+    assert_eq!((timed.run.ending(), timed.run.due_at(0)), (None, Some(HOUR)), "the time still runs");
+}
+
+#[test]
+fn a_run_that_was_ended_calls_nobody() {
+    let mut scene = Scene::new(chain(json!([{"key": "h", "type": "webhook", "config": {"url": "https://x.test/"}}])));
+    scene.exit_on = Some("cancelled".into());
+    scene.advance();
+    assert!(scene.world(|run, graph, world| run.call(graph, world)).is_some());
+    scene.hear("cancelled", json!({}));
+    assert_eq!(scene.world(|run, graph, world| run.call(graph, world)), None);
+    scene.world(|run, graph, world| run.called(graph, world, Err("refused".into())));
+    assert_eq!(scene.run.ending(), Some(Ending::Cancelled), "it does not wait for another try");
+}
+
+#[test]
 fn a_run_reads_back_as_it_was_kept() {
     let mut scene = Scene::new(wait(Some("1 hour")));
     scene.advance();

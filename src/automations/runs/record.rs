@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::store::{self, Listed, Stored};
+use super::store::{self, Fence, Listed, Stored};
 use crate::automations::graph::Graph;
 use crate::automations::run::{Run, Status, Trace};
 use crate::automations::step::Step;
@@ -22,8 +22,7 @@ pub struct Record {
     pub steps: Vec<StepRecord>,
     pub graph: Graph,
     pub run: Run,
-    /// The fence: who changes the run must name it.
-    pub attempt: i64,
+    pub fence: Fence,
 }
 
 /// A step and what became of it.
@@ -56,7 +55,7 @@ impl Record {
             payload: stored.payload.as_deref().map(parsed).transpose()?,
             graph,
             run,
-            attempt: stored.attempt,
+            fence: stored.fence,
         })
     }
 
@@ -66,7 +65,7 @@ impl Record {
             return Err(self.conflict("Only a run in flight can be cancelled."));
         }
         self.run.cancel(now);
-        Ok(store::cancel(automation_id, &self.listed.id, self.attempt, &self.state()?, now))
+        Ok(store::cancel(automation_id, &self.listed.id, self.fence, &self.state()?, now))
     }
 
     /// The statement that lets a failed run go on where it failed, or why it
@@ -75,7 +74,7 @@ impl Record {
         if self.listed.status != "failed" || !self.run.retry() {
             return Err(self.conflict("Only a failed run can be tried again."));
         }
-        Ok(store::retry(automation_id, &self.listed.id, self.attempt, &self.state()?, now))
+        Ok(store::retry(automation_id, &self.listed.id, self.fence, &self.state()?, now))
     }
 
     fn conflict(&self, sentence: &str) -> Error {

@@ -1,7 +1,7 @@
 //! Runs in the store, as far as people and programs look at them.
 
 use super::STATUSES;
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
 
 statements! {
@@ -14,21 +14,22 @@ statements! {
          WHERE automation_id = $1 AND id > $2 AND status IN ($4, $5, $6, $7) ORDER BY id LIMIT $3");
     ONE = Sql::both(
         "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
-                r.attempt, v.event_name, v.steps, v.connections, o.payload
+                r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload
          FROM automations a
          JOIN runs r ON r.automation_id = a.id
          JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
          LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
          WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
-    /// Raising the attempt takes the run from a worker who has claimed it.
+    /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
+    /// as it was, and `settled` tells.
     CANCEL = Sql::both(
         "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5,
                 attempt = attempt + 1, settled = attempt + 1
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3");
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
     RETRY = Sql::both(
         "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
                 attempt = attempt + 1, settled = attempt + 1
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3");
+         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
 }
 
 /// A run as lists show it.
@@ -50,6 +51,14 @@ impl Listed {
     }
 }
 
+/// The last claim of a run, and the last that brought it on: whoever changes the
+/// run must have seen both.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence {
+    pub attempt: i64,
+    pub settled: i64,
+}
+
 /// A run with the version it is pinned to and the occurrence that started it.
 pub struct Stored {
     pub listed: Listed,
@@ -57,7 +66,7 @@ pub struct Stored {
     pub occurrence_id: String,
     pub version: i64,
     pub state: String,
-    pub attempt: i64,
+    pub fence: Fence,
     pub event_name: String,
     pub steps: String,
     pub connections: String,
@@ -73,11 +82,11 @@ impl Stored {
             occurrence_id: row.text(5)?,
             version: row.int(6)?,
             state: row.text(7)?,
-            attempt: row.int(8)?,
-            event_name: row.text(9)?,
-            steps: row.text(10)?,
-            connections: row.text(11)?,
-            payload: row.maybe(12, Row::text)?,
+            fence: Fence { attempt: row.int(8)?, settled: row.int(9)? },
+            event_name: row.text(10)?,
+            steps: row.text(11)?,
+            connections: row.text(12)?,
+            payload: row.maybe(13, Row::text)?,
         })
     }
 }
@@ -95,12 +104,16 @@ pub fn by_id(workspace_id: &str, automation_id: &str, id: &str) -> Stmt {
     ONE.with([workspace_id.into(), automation_id.into(), id.into()])
 }
 
-/// Ends a run, if nobody has brought it on since its attempt was `seen`.
-pub fn cancel(automation_id: &str, id: &str, seen: i64, state: &str, now: i64) -> Stmt {
-    CANCEL.with([automation_id.into(), id.into(), seen.into(), state.into(), now.into()]).expect(1)
+/// Ends a run, if nobody has claimed it or brought it on since it was `seen`.
+pub fn cancel(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> Stmt {
+    CANCEL.with(change(automation_id, id, seen, state, now)).expect(1)
 }
 
-/// Makes a run due again, if nobody has brought it on since its attempt was `seen`.
-pub fn retry(automation_id: &str, id: &str, seen: i64, state: &str, now: i64) -> Stmt {
-    RETRY.with([automation_id.into(), id.into(), seen.into(), state.into(), now.into()]).expect(1)
+/// Makes a run due again, if nobody has claimed it or brought it on since it was `seen`.
+pub fn retry(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> Stmt {
+    RETRY.with(change(automation_id, id, seen, state, now)).expect(1)
+}
+
+fn change(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> [Value; 6] {
+    [automation_id.into(), id.into(), seen.attempt.into(), state.into(), now.into(), seen.settled.into()]
 }

@@ -81,12 +81,14 @@ impl<'a> Happenings<'a> {
         match recipient {
             Recipient::Known(id) => {
                 self.lookups.push(self.batch.len());
+                self.batch.lock(id);
                 self.batch.push(arrival::touch(self.workspace_id, id));
                 self.record(occurrence, Whom::Id(id), Moment::NOW);
             }
             Recipient::Address { email, new_id } => {
-                self.batch.push(arrival::meet(self.workspace_id, email, new_id, self.now));
                 let key = email.key();
+                self.batch.lock(&key);
+                self.batch.push(arrival::meet(self.workspace_id, email, new_id, self.now));
                 let birth = Occurrence {
                     id: self.clock.ordered_id(),
                     name: system::CONTACT_CREATED,
@@ -101,9 +103,16 @@ impl<'a> Happenings<'a> {
 
     /// The product tells what it did to a contact, in the commit that does it.
     pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
+        self.batch.lock(contact_id);
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
         self.record(&occurrence, Whom::Id(contact_id), moment);
+    }
+
+    /// The contact goes: a run that only an event could wake waits in vain.
+    pub fn part_with(&mut self, contact_id: &str) {
+        self.wakes.push(self.batch.len());
+        self.batch.push(entry::release(self.workspace_id, contact_id, self.now));
     }
 
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {

@@ -23,6 +23,9 @@ use crate::web::idempotency::{Answer, Idempotency};
 use crate::web::input::{Id, Input, Many, kind, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
+/// How much one commit may hold: whoever commits next has to wait for it.
+const MOST_STATEMENTS: usize = 20_000;
+
 /// How many events one request may send.
 const MOST: usize = 1000;
 
@@ -194,18 +197,21 @@ impl Errand<'_> {
     async fn run(self) -> Result<Response, Error> {
         let Errand { caller, app, key, .. } = self;
         let mut revision = caller.revision();
-        let mut looked = false;
         for _ in 0..ATTEMPTS {
             let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
             let (batch, aftermath) = match self.prepare(&listeners).await {
                 Ok(prepared) => prepared,
-                // By what is cached; by what is true, too?
-                Err(_) if !looked => {
-                    looked = true;
+                Err(refusal) if self.is_current(&listeners).await? => {
+                    // What is refused now may have happened before, under its key.
+                    return match key.find(caller, &self.body, app.clock.now()).await? {
+                        Some(answer) => Ok(answer),
+                        None => Err(refusal),
+                    };
+                }
+                Err(_) => {
                     self.forget();
                     continue;
                 }
-                Err(refusal) => return Err(refusal),
             };
             match caller.commit_under(&mut revision, batch).await? {
                 Ok(effects) => {
@@ -213,7 +219,9 @@ impl Errand<'_> {
                     return Ok(self.answer.into_response());
                 }
                 Err(DbError::Stale) => self.forget(),
-                Err(error) if key.was_taken(&error) => return key.replay(caller, &self.body).await,
+                Err(error) if key.was_taken(&error) => {
+                    return key.find(caller, &self.body, app.clock.now()).await?.ok_or(Error::Unavailable);
+                }
                 Err(DbError::Unexpected { statement }) if aftermath.is_lookup(statement) => {
                     return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
                 }
@@ -247,8 +255,29 @@ impl Errand<'_> {
                 return Err(placed(unknown(&order.name)));
             }
             happenings.add(&order.occurrence(&in_force).map_err(placed)?, &order.recipient);
+            if happenings.batch.len() > MOST_STATEMENTS {
+                return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
+            }
         }
         Ok(happenings.aftermath())
+    }
+
+    /// Whether what was refused by what is cached is refused by what is true.
+    async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
+        let Errand { caller, app, orders, .. } = self;
+        let mut guards = vec![listeners.guard()];
+        for order in *orders {
+            let guard = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard();
+            if !guards.contains(&guard) {
+                guards.push(guard);
+            }
+        }
+        for guard in guards {
+            if app.db.read(guard).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn forget(&self) {

@@ -2,14 +2,17 @@
 
 use super::Occurrence;
 use crate::automations::entry::{Moment, Whom};
+use crate::clock::{HOUR, first_id_at};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
-/// An occurrence for the contact that the condition finds, as it is at this moment.
+/// An occurrence for the contact that the condition finds, as it is at this
+/// moment; for SQLite as runs are inserted.
 macro_rules! insert {
-    ($whom:literal) => {
+    ($insert:literal, $whom:literal) => {
         concat!(
-            "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at)
+            $insert,
+            " INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at)
              SELECT c.workspace_id, $3, $4, c.id, c.version - $5, $6, $7, CAST($8 AS BIGINT)
              FROM contacts c WHERE c.workspace_id = $1 AND c.",
             $whom,
@@ -36,8 +39,8 @@ macro_rules! page {
 }
 
 statements! {
-    INSERT_BY_ID = Sql::both(insert!("id"));
-    INSERT_BY_EMAIL = Sql::both(insert!("email_key"));
+    INSERT_BY_ID = Sql::each(insert!("INSERT OR FAIL", "id"), insert!("INSERT", "id"));
+    INSERT_BY_EMAIL = Sql::each(insert!("INSERT OR FAIL", "email_key"), insert!("INSERT", "email_key"));
     /// `BETWEEN` for the reason that events are looked up so.
     OLDER = Sql::each(
         page!(" INDEXED BY occurrences_by_name", "BETWEEN $4 AND $4", "<", " DESC"),
@@ -53,10 +56,12 @@ statements! {
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2 LIMIT 1",
         "SELECT 1 FROM occurrences
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
+    /// They were made in the same commit, a moment after the occurrence.
     RUNS_OF = Sql::both(
-        "SELECT r.automation_id, r.id, r.status FROM runs r
-         JOIN automations a ON a.workspace_id = $1 AND a.id = r.automation_id AND a.deleted_at IS NULL
-         WHERE r.contact_id = $2 AND r.occurrence_id = $3 ORDER BY r.automation_id, r.id");
+        "SELECT r.automation_id, r.id, r.status FROM automations a
+         JOIN runs r ON r.contact_id = $2 AND r.automation_id = a.id AND r.id > $3 AND r.id < $4
+         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND r.occurrence_id = $3
+         ORDER BY r.automation_id, r.id");
 }
 
 pub fn insert(workspace_id: &str, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment, now: i64) -> Stmt {
@@ -117,5 +122,6 @@ pub fn any(workspace_id: &str, name: &str) -> Stmt {
 
 /// The runs that an occurrence started: automation, run, status.
 pub fn runs_of(workspace_id: &str, stored: &Stored) -> Stmt {
-    RUNS_OF.with([workspace_id.into(), (&stored.contact_id).into(), (&stored.id).into()])
+    let (contact_id, until) = (&stored.contact_id, first_id_at(stored.created_at + HOUR));
+    RUNS_OF.with([workspace_id.into(), contact_id.into(), (&stored.id).into(), until.into()])
 }

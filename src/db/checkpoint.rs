@@ -1,0 +1,72 @@
+//! Carries what SQLite's log holds to the file itself, beside the writer: a
+//! commit that had to do it would let everybody wait.
+//!
+//! The log can only start over when all of it has been carried. Under load it
+//! never is, because the writer goes on; so once the log is long, the writer is
+//! asked to carry the little that came last, between two commits.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::Notify;
+
+/// How much may gather before it is carried.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// A log of so many pages (16 MiB) should start over.
+const LONG: i64 = 4000;
+
+const CARRY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+
+/// The writer's end.
+pub(super) struct Carrier {
+    news: SyncSender<()>,
+    is_long: Arc<AtomicBool>,
+}
+
+impl Carrier {
+    /// Starts carrying on a connection of its own, for as long as the writer lives.
+    pub(super) fn start(connection: Connection, path: &Path, failure: Arc<Notify>) -> std::io::Result<Carrier> {
+        let (news, told) = sync_channel(1);
+        let is_long = Arc::new(AtomicBool::new(false));
+        let (long, shown) = (is_long.clone(), path.display().to_string());
+        let run = move || {
+            if let Err(error) = carry(&connection, &told, &long) {
+                tracing::error!(%error, file = shown, "the log could not be carried to the file");
+                if super::sqlite::flush_failed(&error) {
+                    failure.notify_one();
+                }
+            }
+        };
+        std::thread::Builder::new().name("sqlite-carrier".into()).spawn(run)?;
+        Ok(Carrier { news, is_long })
+    }
+
+    /// Something was committed.
+    pub(super) fn committed(&self, writer: &Connection) -> rusqlite::Result<()> {
+        // One message is enough; a carrier that has failed leaves it to the writer.
+        let _ = self.news.try_send(());
+        if self.is_long.swap(false, Ordering::Relaxed) {
+            checkpoint(writer)?;
+        }
+        Ok(())
+    }
+}
+
+fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool) -> rusqlite::Result<()> {
+    while told.recv().is_ok() {
+        std::thread::sleep(GATHER);
+        let pages = checkpoint(connection)?;
+        is_long.store(pages >= LONG, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Carries what can be carried without waiting, and tells how long the log is.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row(CARRY, [], |row| row.get(1))
+}

@@ -181,9 +181,9 @@ class Check:
                 self.problems.append(f"mail {mail} of {(run, step)} that nobody ordered")
                 continue
             row = self.runs[run]
-            mark = self.occurrences[row["occurrence"]]["payload"]["mark"]
+            mark = self.occurrences.get(row["occurrence"], {"payload": {}})["payload"].get("mark")
             says = json.loads(message)["template"]["variables"]["MARK"]
-            if (contact, recipient, says) != (row["contact"], self.contacts[contact][0], mark):
+            if (contact, recipient, says) != (row["contact"], self.contacts.get(contact, (None,))[0], mark):
                 self.problems.append(f"mail {mail} of run {run} goes to {recipient} about {says}, not {mark}")
         self.figures["mails"] = len(self.outbox)
 

@@ -16,6 +16,7 @@ one that $POSTHORN_TEST_POSTGRES points to; `outage` starts one of its own.
 
 import argparse
 import asyncio
+import http.client
 import random
 import signal
 import statistics
@@ -67,8 +68,8 @@ def play(name, engine, rng, rounds):
         figures = SCENARIOS[name](stage)
         print(f"{name}, {engine}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
         return True
-    except AssertionError as problem:
-        print(f"{name}, {engine}: FAILED: {problem}")
+    except (AssertionError, OSError, http.client.HTTPException) as problem:
+        print(f"{name}, {engine}: FAILED: {problem!s:.8000}")
         for server in stage.servers:
             print(f"  the log of the server on port {server.port}:\n{server.tail()}", flush=True)
         return False
@@ -86,7 +87,7 @@ class Stage:
 
     def set(self, servers=1, store=None):
         self.store = store or ENGINES[self.engine]()
-        self.servers = [Server(self.store).start() for _ in range(servers)]
+        self.servers = [Server(self.store, "--log", "warn").start() for _ in range(servers)]
         for server in self.servers:
             server.wait()
         self.scene = Scene(self.servers[0])
@@ -136,7 +137,7 @@ def kill(stage):
     assert stage.told.cut >= stage.rounds, f"only {stage.told.cut} requests cut off: that proves nothing"
     assert stage.told.replayed >= stage.rounds, f"only {stage.told.replayed} answers replayed: that proves nothing"
     n = stage.rounds
-    figures = stage.finish(senders, events=50 * n, runs=100 * n, mails=30 * n, paid=n, late=n, changes=n, **lost(n))
+    figures = stage.finish(senders, events=20 * n, runs=30 * n, mails=10 * n, paid=n, late=n, changes=n, **lost(n))
     return (
         f"{n} kills, {summary(stage, figures)}, {figures['lost claims']} claims lost to a kill and made good,"
         f" all ended {stage.drained:.0f} s after the last, integrity ok, ready again after"

@@ -90,12 +90,12 @@ class Sqlite:
 
 
 class Postgres:
-    """A database of its own in the cluster that $POSTHORN_TEST_POSTGRES points to."""
+    """A database of its own in a cluster: the one given, or the one that $POSTHORN_TEST_POSTGRES points to."""
 
     engine = "postgres"
 
-    def __init__(self):
-        self.admin = os.environ.get("POSTHORN_TEST_POSTGRES")
+    def __init__(self, admin=None):
+        self.admin = admin or os.environ.get("POSTHORN_TEST_POSTGRES")
         if not self.admin:
             sys.exit("POSTHORN_TEST_POSTGRES is not set: `./test run COMMAND` sets it")
         self.dir = tempfile.mkdtemp(prefix="posthorn-test-")

@@ -30,6 +30,10 @@ const STATEMENT_WAIT: &str = "SET statement_timeout = 9000";
 /// again than to wait until the server has found out.
 const LOCK_WAIT: &str = "SET lock_timeout = 250";
 
+/// Whoever stops in the middle of a transaction (a process that is paused, a
+/// machine that is gone) gives up what it has locked, so that others go on.
+const IDLE_WAIT: &str = "SET idle_in_transaction_session_timeout = 5000";
+
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
 
@@ -250,7 +254,9 @@ impl Writer {
         if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
             self.session = None;
             let session = Session::open(&self.config).await.map_err(refusal)?;
-            session.client.batch_execute(LOCK_WAIT).await.map_err(refusal)?;
+            for setting in [LOCK_WAIT, IDLE_WAIT] {
+                session.client.batch_execute(setting).await.map_err(refusal)?;
+            }
             self.session = Some(session);
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use http::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
@@ -26,7 +27,13 @@ use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
+    let named = || get(read).patch(update).delete(delete);
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(read, update, delete))
+        // Whatever is sent here by POST, these are names like any other.
+        .route("/events/send", named())
+        .route("/events/send/batch", named())
 }
 
 /// The answer to a change: which event it was.

@@ -5,6 +5,7 @@ pub mod store;
 pub(super) mod turn;
 mod webhook;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,8 +86,24 @@ impl Engine {
     /// Claims what is due and brings it on. Tells how many runs that were.
     pub async fn round(&self) -> Result<usize, DbError> {
         let claimed = self.claim().await?;
-        join_all(claimed.iter().map(|claimed| self.take_turn(claimed))).await;
-        Ok(claimed.len())
+        let count = claimed.len();
+        self.take_turns(claimed).await;
+        Ok(count)
+    }
+
+    /// Runs of one contact take turns one after the other, or each would find
+    /// that the contact has moved; those of different contacts side by side.
+    async fn take_turns(&self, claimed: Vec<Claimed>) {
+        let mut by_contact: HashMap<String, Vec<Claimed>> = HashMap::new();
+        for claimed in claimed {
+            by_contact.entry(claimed.contact_id.clone()).or_default().push(claimed);
+        }
+        let take = async |runs: Vec<Claimed>| {
+            for claimed in &runs {
+                self.take_turn(claimed).await;
+            }
+        };
+        join_all(by_contact.into_values().map(take)).await;
     }
 
     /// As [`Engine::round`], except that calls go on beside it.
@@ -102,7 +119,7 @@ impl Engine {
                 self.put_off(&claimed).await?;
             }
         }
-        join_all(ready.iter().map(|claimed| self.take_turn(claimed))).await;
+        self.take_turns(ready).await;
         Ok(count)
     }
 

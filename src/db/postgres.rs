@@ -159,7 +159,12 @@ impl Readers {
     }
 
     pub(super) async fn check(&self, sql: Sql) -> Result<(), DbError> {
-        self.session().await?.prepare(sql).await.map(drop).map_err(refusal)
+        let statement = self.session().await?.prepare(sql).await.map_err(refusal)?;
+        // It can be prepared and still never be run.
+        match statement.params().iter().find(|kind| !Value::accepts(kind)) {
+            Some(kind) => Err(DbError::Broken(format!("no value can be bound to a parameter of the type {kind}"))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -52,6 +52,7 @@ statements! {
          WHERE w.id = $1");
     LOG = Sql::each(
         log!("SELECT value FROM json_each($3)"),
+        // As text first: a parameter of the type JSON is none that values can be bound to.
         log!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
     /// Each holds only as long as nobody else has claimed the run since.
     SETTLE = Sql::both(

@@ -46,7 +46,8 @@ pub(in crate::automations) struct View {
 }
 
 impl Engine {
-    pub(super) async fn take_turn(&self, claimed: &Claimed) {
+    /// Brings on a run that was claimed, if it still is ours.
+    pub async fn take_turn(&self, claimed: &Claimed) {
         // After a failure the lease runs out, and whoever is alive takes the turn.
         if let Err(error) = self.try_turn(claimed).await {
             tracing::warn!(run = claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");

@@ -36,6 +36,14 @@ CREATE TABLE automation_versions (
     PRIMARY KEY (automation_id, version)
 ) /* WITHOUT ROWID */;
 
+-- What runs may wait for or end on: the starts of the names of events, in any
+-- version that ever was. What is not among them wakes nobody.
+CREATE TABLE listened_names (
+    workspace_id TEXT NOT NULL,
+    start TEXT NOT NULL,
+    PRIMARY KEY (workspace_id, start)
+) /* WITHOUT ROWID */;
+
 -- Every time an event happened to a contact. `seq` is the contact's version at
 -- that moment, so it orders what happened to one contact.
 CREATE TABLE occurrences (

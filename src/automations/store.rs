@@ -65,6 +65,9 @@ statements! {
     DELETE = Sql::both(
         "UPDATE automations SET deleted_at = $3, status = 'disabled', updated_at = $3
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    LISTEN = Sql::both(
+        "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
+    LISTENED = Sql::both("SELECT start FROM listened_names WHERE workspace_id = $1");
     RAISE_REVISION = Sql::both(
         "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1");
     ENABLED = Sql::both(
@@ -129,6 +132,8 @@ impl Stored {
 
 /// A graph as the store keeps it.
 pub struct GraphText {
+    /// The events that its runs may wait for.
+    pub waits: Vec<String>,
     pub event_name: String,
     pub steps: String,
     pub connections: String,
@@ -137,6 +142,7 @@ pub struct GraphText {
 impl From<&Graph> for GraphText {
     fn from(graph: &Graph) -> GraphText {
         GraphText {
+            waits: graph.waited_names().map(str::to_owned).collect(),
             event_name: graph.event_name().to_owned(),
             steps: graph.steps_json().to_string(),
             connections: graph.connections_json().to_string(),
@@ -170,6 +176,8 @@ impl<'a> NewAutomation<'a> {
             exit_on: original.exit_on,
             signing_secret,
             graph: GraphText {
+                // The original's are listened to already.
+                waits: Vec::new(),
                 event_name: original.listed.event_name,
                 steps: original.steps,
                 connections: original.connections,
@@ -191,7 +199,19 @@ pub fn insert(new: &NewAutomation<'_>) -> Batch {
         new.now.into(),
     ]);
     let version = insert_version(&new.id, 1, &new.graph, new.now);
-    Batch::new().and(row).and(version).and(raise_revision(new.workspace_id))
+    let mut batch = Batch::new().and(row).and(version);
+    listen(&mut batch, new.workspace_id, new.graph.waits.iter().chain(new.exit_on.as_ref()));
+    batch.and(raise_revision(new.workspace_id))
+}
+
+/// Notes that runs may be woken by events of these names.
+fn listen<'a>(batch: &mut Batch, workspace_id: &str, names: impl Iterator<Item = &'a String>) {
+    names.for_each(|name| batch.push(LISTEN.with([workspace_id.into(), name.into()])));
+}
+
+/// The starts of the names that runs may be woken by.
+pub fn listened(workspace_id: &str) -> Stmt {
+    LISTENED.with([workspace_id.into()])
 }
 
 fn insert_version(id: &str, version: i64, graph: &GraphText, now: i64) -> Stmt {
@@ -263,6 +283,7 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
         let params = [workspace_id.into(), id.into(), seen.into(), next.into(), now.into()];
         batch.push(SET_VERSION.with(params).expect(1));
         batch.push(insert_version(id, next, graph, now));
+        listen(&mut batch, workspace_id, graph.waits.iter());
     }
     if let Some(name) = &change.name {
         batch.push(set(SET_NAME, Some(name.as_str())));
@@ -275,6 +296,8 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
     }
     if let Some(exit_on) = &change.exit_on {
         batch.push(set(SET_EXIT_ON, exit_on.as_ref().map(ExitEvent::as_str)));
+        let name = exit_on.as_ref().map(|name| name.as_str().to_owned());
+        listen(&mut batch, workspace_id, name.iter());
     }
     batch.and(raise_revision(workspace_id))
 }

@@ -1,7 +1,7 @@
 //! Which automations an event starts, cached for each workspace. Whoever uses
 //! what is cached guards his commit with the revision it was read under.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
@@ -30,7 +30,12 @@ pub struct Listeners {
     workspace_id: String,
     revision: i64,
     by_event: HashMap<String, Vec<Trigger>>,
+    /// The starts of the names that runs in flight may be woken by.
+    waking: HashSet<String>,
 }
+
+/// How much of a name tells whether runs may be woken by it.
+const START: usize = 128;
 
 impl Listeners {
     /// Those that an event starts.
@@ -46,6 +51,12 @@ impl Listeners {
                 || trigger.graph.waited_names().any(|name| name == event_name)
         };
         self.by_event.contains_key(event_name) || self.by_event.values().flatten().any(hears)
+    }
+
+    /// Whether a run may wait for the event, or end on it.
+    pub fn may_wake(&self, event_name: &str) -> bool {
+        let end = event_name.char_indices().nth(START).map_or(event_name.len(), |(at, _)| at);
+        self.waking.contains(&event_name[..end])
     }
 
     /// Holds as long as no automation was changed since.
@@ -91,7 +102,9 @@ async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
         let trigger = read(&row)?;
         by_event.entry(trigger.graph.event_name().to_owned()).or_default().push(trigger);
     }
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision, by_event })
+    let waking = db.read(store::listened(workspace_id)).await?;
+    let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
+    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision, by_event, waking })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {

@@ -117,8 +117,6 @@ on_both! {
         assert_eq!((statuses(&run), &run["occurrence_id"]), (vec!["completed", "waiting"], &json!(id)));
         let listed = stage.get("/events/user.created/occurrences").await;
         assert_eq!(listed["data"][0]["id"], json!(id));
-        assert_eq!(stage.get("/events/svc:contact.created/occurrences").await["data"][0]["payload"]["email"],
-            "Ada@Example.com", "the contact was made by it");
     }
 
     async fn spec_6_every_enabled_automation_of_that_name_is_triggered(app: TestApp) {
@@ -264,6 +262,7 @@ on_both! {
         let occurrence = stage.get(&format!("/occurrences/{again}")).await;
         assert_eq!((&occurrence["replay_of"], &occurrence["payload"]), (&json!(id), &json!({"plan": "pro"})));
         assert_eq!(stage.runs(&automation).await.len(), 1);
+        stage.post("/contacts", json!({"email": "b@example.com"})).await;
         let born = stage.get("/events/svc:contact.created/occurrences").await["data"][0]["id"].clone();
         stage.post(&format!("/occurrences/{}/replay", born.as_str().expect("an id")), json!({})).await
             .refused(422, "validation_error");

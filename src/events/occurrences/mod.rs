@@ -89,13 +89,15 @@ impl<'a> Happenings<'a> {
                 let key = email.key();
                 self.batch.lock(&key);
                 self.batch.push(arrival::meet(self.workspace_id, email, new_id, self.now));
-                let birth = Occurrence {
-                    id: self.clock.ordered_id(),
-                    name: system::CONTACT_CREATED,
-                    payload: system::newborn(new_id, email, self.now).to_string(),
-                    replay_of: None,
-                };
-                self.record(&birth, Whom::EmailKey(&key), Moment::BIRTH);
+                if !self.listeners.to(system::CONTACT_CREATED).is_empty() {
+                    let birth = Occurrence {
+                        id: self.clock.ordered_id(),
+                        name: system::CONTACT_CREATED,
+                        payload: system::newborn(new_id, email, self.now).to_string(),
+                        replay_of: None,
+                    };
+                    self.record(&birth, Whom::EmailKey(&key), Moment::BIRTH);
+                }
                 self.record(occurrence, Whom::EmailKey(&key), Moment::NOW);
             }
         }
@@ -125,7 +127,7 @@ impl<'a> Happenings<'a> {
             self.starts_now |= at_once;
         }
         // Nobody can have waited for a contact that was not there.
-        if moment.newest == Moment::NOW.newest {
+        if moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name) {
             self.wakes.push(self.batch.len());
             self.batch.push(entry::wake(self.workspace_id, whom, occurrence.name, self.now));
         }

@@ -113,8 +113,8 @@ impl Scene {
             .execute((workspace, &contact, &email, now))?;
         store
             .prepare_cached(
-                "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, payload, created_at)
-                 VALUES (?1, ?2, ?3, ?4, 2, '{\"plan\":\"pro\"}', ?5)",
+                "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, heard, payload, created_at)
+                 VALUES (?1, ?2, ?3, ?4, 2, 0, '{\"plan\":\"pro\"}', ?5)",
             )?
             .execute((workspace, &occurrence, EVENT, &contact, now))?;
         store

@@ -52,13 +52,15 @@ CREATE TABLE occurrences (
     name TEXT NOT NULL,
     contact_id TEXT NOT NULL,
     seq BIGINT NOT NULL,
+    -- Whether runs may be woken by it: only then is it looked for in the log.
+    heard BOOLEAN NOT NULL,
     payload TEXT NOT NULL,
     -- The occurrence that this one repeats.
     replay_of TEXT,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (workspace_id, id)
 ) /* WITHOUT ROWID */;
-CREATE INDEX occurrences_by_contact ON occurrences (contact_id, seq);
+CREATE INDEX occurrences_heard ON occurrences (contact_id, seq) WHERE heard;
 CREATE INDEX occurrences_by_name ON occurrences (workspace_id, substr(name, 1, 128), id);
 
 -- One contact's way through one version of an automation.
@@ -72,7 +74,8 @@ CREATE TABLE runs (
     -- The `seq` of that occurrence: what the run can hear came after it.
     since BIGINT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('running', 'completed', 'failed', 'cancelled')),
-    -- Where it is and what became of each step, as JSON.
+    -- Where it is and what became of each step, as JSON; empty until a worker
+    -- has brought it on.
     state TEXT NOT NULL,
     waiting_for TEXT,
     exit_on TEXT,

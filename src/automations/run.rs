@@ -199,6 +199,24 @@ impl Run {
         run
     }
 
+    /// When a run that begins now has to go on.
+    pub fn first_due(graph: &Graph, now: i64) -> i64 {
+        let next = graph.next(graph.trigger(), Exit::Default).and_then(|at| graph.step(at));
+        match next.map(|step| &step.action) {
+            Some(Action::Delay { duration }) => now + duration.micros(),
+            _ => now,
+        }
+    }
+
+    /// A run from the store. One that has not been brought on since it began has
+    /// nothing written down.
+    pub fn stored(state: &str, id: &str, graph: &Graph, created_at: i64) -> Option<Run> {
+        match state {
+            "" => Some(Run::begun(id.to_owned(), graph, created_at)),
+            _ => serde_json::from_str(state).ok(),
+        }
+    }
+
     /// As the store keeps it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

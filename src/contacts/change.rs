@@ -6,10 +6,9 @@ use super::properties::{Declared, Properties};
 use super::{arrival, properties_store, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::automations::entry::Moment;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::events::occurrences::{self, Happenings, system};
+use crate::events::occurrences::{self, Happenings, Moment, system};
 use crate::segments;
 use crate::topics::{self, Choice};
 

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 /// How much may gather before it is carried.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(250);
 
 /// A log of so many pages (16 MiB) should start over.
 const LONG: i64 = 4000;

@@ -85,7 +85,7 @@ on_both! {
         // It wakes up: once before it has looked, once with its commit in its hands.
         stage.engine.take_turn(&claimed[0]).await;
         assert_eq!(all(&stage).await, before);
-        let late = serde_json::from_str::<Run>(&claimed[0].state).expect("a run");
+        let late = Run::lost(claimed[0].id.clone());
         let refused = stage.app.app.db.commit(store::settle(&claimed[0], &late, None, other.clock.now())).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(all(&stage).await, before);

@@ -75,8 +75,8 @@ impl Scene {
         let (workspace, occurrence) = (self.app.workspace().await, self.app.clock.ordered_id());
         let state = serde_json::to_string(run).expect("JSON");
         let sql = format!(
-            "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, payload, created_at)
-             VALUES ('{workspace}', '{occurrence}', 'user.created', '{CONTACT}', 1, {payload}, {NOW});
+            "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, heard, payload, created_at)
+             VALUES ('{workspace}', '{occurrence}', 'user.created', '{CONTACT}', 1, FALSE, {payload}, {NOW});
              INSERT INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status, state,
                  waiting_for, due_at, attempt, settled, created_at, completed_at)
              VALUES ('{automation}', '{id}', '{workspace}', 1, '{CONTACT}', '{occurrence}', 1, '{status}', {state},

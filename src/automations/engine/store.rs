@@ -17,7 +17,7 @@ macro_rules! log {
     ($names:literal) => {
         concat!(
             "SELECT id, seq, name, payload, created_at FROM occurrences
-             WHERE contact_id = $1 AND seq > $2 AND name IN (",
+             WHERE contact_id = $1 AND seq > $2 AND heard AND name IN (",
             $names,
             ") ORDER BY seq LIMIT $4"
         )
@@ -33,13 +33,13 @@ statements! {
          WHERE (automation_id, id) IN
                (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3)
          RETURNING automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state,
-                   attempt, settled",
+                   attempt, settled, created_at",
         "WITH due AS MATERIALIZED
              (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
          UPDATE runs r SET due_at = $2, attempt = r.attempt + 1
          FROM due WHERE r.automation_id = due.automation_id AND r.id = due.id
          RETURNING r.automation_id, r.id, r.workspace_id, r.version, r.contact_id, r.occurrence_id, r.since, r.exit_on,
-                   r.state, r.attempt, r.settled");
+                   r.state, r.attempt, r.settled, r.created_at");
     /// The contact, the payload that started the run, and whether the automation
     /// is there.
     SIGHT = Sql::both(
@@ -89,6 +89,7 @@ pub struct Claimed {
     /// The fence.
     pub attempt: i64,
     pub settled: i64,
+    pub created_at: i64,
 }
 
 impl Claimed {
@@ -105,6 +106,7 @@ impl Claimed {
             state: row.text(8)?,
             attempt: row.int(9)?,
             settled: row.int(10)?,
+            created_at: row.int(11)?,
         })
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
 use super::{Engine, Plan};
-use crate::automations::entry::{self, Moment};
+use crate::automations::entry;
 use crate::automations::run::{Call, Effect, Heard, Run, World};
 use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
@@ -16,7 +16,7 @@ use crate::contacts::contact::Changes;
 use crate::contacts::{self, Contact, arrival};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
-use crate::events::occurrences::{Happenings, system};
+use crate::events::occurrences::{Happenings, Moment, system};
 use crate::segments;
 use crate::web::input::Input;
 
@@ -55,8 +55,9 @@ impl Engine {
     }
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
-        let state = serde_json::from_str::<Run>(&claimed.state).ok();
-        let Some((plan, before)) = self.plan(claimed).await?.zip(state) else { return self.abandon(claimed).await };
+        let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
+        let before = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
+        let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
         let mut from = before.judged().max(claimed.since);
         for _ in 0..ATTEMPTS {

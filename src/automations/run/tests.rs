@@ -306,3 +306,13 @@ fn a_run_reads_back_as_it_was_kept() {
     let kept = serde_json::to_string(&scene.run).expect("json");
     assert_eq!(serde_json::from_str::<Run>(&kept).expect("a run"), scene.run);
 }
+
+#[test]
+fn a_run_that_nobody_has_brought_on_follows_from_its_graph_and_its_time() {
+    for graph in [wait(None), chain(json!([{"key": "d", "type": "delay", "config": {"duration": "1 hour"}}]))] {
+        let begun = Run::stored("", "r", &graph, 7).expect("a run");
+        assert_eq!(begun, Run::begun("r".into(), &graph, 7));
+        assert_eq!(begun.due_at(7), Some(Run::first_due(&graph, 7)));
+        assert_eq!(Run::stored(&begun.to_json(), "r", &graph, 0), Some(begun));
+    }
+}

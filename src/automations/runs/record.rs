@@ -40,11 +40,12 @@ pub struct StepRecord {
 
 impl Record {
     pub fn new(stored: Stored) -> Result<Record, Error> {
-        let run: Run = parsed(&stored.state)?;
         let graph = Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
             tracing::error!(?findings, "a graph that was accepted once is not any more");
             Error::Internal
         })?;
+        let (id, created_at) = (&stored.listed.id, stored.listed.created_at);
+        let run = Run::stored(&stored.state, id, &graph, created_at).ok_or(Error::Internal)?;
         Ok(Record {
             steps: steps(&run, &graph, stored.listed.created_at),
             listed: stored.listed,

@@ -206,6 +206,8 @@ impl Store {
             state: row.run.to_json(),
             attempt: row.attempt,
             settled: row.settled,
+            // The state is always written out here.
+            created_at: 0,
         })
     }
 

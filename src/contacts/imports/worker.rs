@@ -12,13 +12,12 @@ use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::app::App;
-use crate::automations::entry::Moment;
 use crate::clock::{HOUR, SECOND, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
 use crate::contacts::{properties_store, store as contacts};
 use crate::db::DbError;
-use crate::events::occurrences::{Happenings, system};
+use crate::events::occurrences::{Happenings, Moment, system};
 use crate::{segments, topics};
 
 /// How often to look for imports that are due.

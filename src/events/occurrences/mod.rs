@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::automations::entry::{self, Cause, Moment, Whom};
+use crate::automations::entry::{self, Cause};
 use crate::automations::triggers::Listeners;
 use crate::clock::Clock;
 use crate::contacts::arrival;
@@ -44,6 +44,37 @@ pub enum Recipient {
     Known(String),
     /// Whoever has the address; where nobody has it, a contact with this id.
     Address { email: Email, new_id: String },
+}
+
+/// How a statement finds the contact that something happened to.
+#[derive(Debug, Clone, Copy)]
+pub enum Whom<'a> {
+    Id(&'a str),
+    EmailKey(&'a str),
+}
+
+impl<'a> Whom<'a> {
+    pub fn key(self) -> &'a str {
+        match self {
+            Whom::Id(key) | Whom::EmailKey(key) => key,
+        }
+    }
+}
+
+/// The moment in a contact's life that an occurrence is.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// How far it lies behind the contact's version.
+    behind: i64,
+    /// It only comes to pass for a contact of no higher version.
+    newest: i64,
+}
+
+impl Moment {
+    /// Whatever just made the contact's version what it is.
+    pub const NOW: Moment = Moment { behind: 0, newest: i64::MAX };
+    /// The making of a contact that is new; nothing for one that is not.
+    pub const BIRTH: Moment = Moment { behind: 1, newest: arrival::NEW };
 }
 
 /// What a commit will hold: occurrences, the runs that they start with their
@@ -118,18 +149,18 @@ impl<'a> Happenings<'a> {
     }
 
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
-        self.batch.push(store::insert(self.workspace_id, occurrence, whom, moment, self.now));
-        let cause =
-            Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, whom, moment, now: self.now };
+        // Nobody can have waited for a contact that was not there.
+        let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
+        self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
+        let cause = Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, now: self.now };
         for trigger in self.listeners.to(occurrence.name) {
             let (stmt, at_once) = entry::enter(&cause, trigger, self.clock);
             self.batch.push(stmt);
             self.starts_now |= at_once;
         }
-        // Nobody can have waited for a contact that was not there.
-        if moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name) {
+        if heard {
             self.wakes.push(self.batch.len());
-            self.batch.push(entry::wake(self.workspace_id, whom, occurrence.name, self.now));
+            self.batch.push(entry::wake(&cause, occurrence.name));
         }
     }
 

@@ -1,7 +1,6 @@
 //! Occurrences in the store.
 
-use super::Occurrence;
-use crate::automations::entry::{Moment, Whom};
+use super::{Moment, Occurrence, Whom};
 use crate::clock::{HOUR, first_id_at};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
@@ -12,8 +11,8 @@ macro_rules! insert {
     ($insert:literal, $whom:literal) => {
         concat!(
             $insert,
-            " INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at)
-             SELECT c.workspace_id, $3, $4, c.id, c.version - $5, $6, $7, CAST($8 AS BIGINT)
+            " INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at, heard)
+             SELECT c.workspace_id, $3, $4, c.id, c.version - $5, $6, $7, CAST($8 AS BIGINT), CAST($10 AS BOOLEAN)
              FROM contacts c WHERE c.workspace_id = $1 AND c.",
             $whom,
             " = $2 AND c.version <= $9"
@@ -64,7 +63,14 @@ statements! {
          ORDER BY r.automation_id, r.id");
 }
 
-pub fn insert(workspace_id: &str, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment, now: i64) -> Stmt {
+/// Records an occurrence; `heard` says whether runs may be woken by it.
+pub fn insert(
+    workspace_id: &str,
+    occurrence: &Occurrence<'_>,
+    (whom, moment): (Whom<'_>, Moment),
+    heard: bool,
+    now: i64,
+) -> Stmt {
     let sql = match whom {
         Whom::Id(_) => INSERT_BY_ID,
         Whom::EmailKey(_) => INSERT_BY_EMAIL,
@@ -79,6 +85,7 @@ pub fn insert(workspace_id: &str, occurrence: &Occurrence<'_>, whom: Whom<'_>, m
         occurrence.replay_of.into(),
         now.into(),
         moment.newest.into(),
+        heard.into(),
     ])
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::{Job, Stmt};
 
 /// The distinct guards that the jobs of a group carry, and which of them each
 /// job needs.
 pub(super) struct Guards<'a> {
     pub stmts: Vec<&'a Stmt>,
-    needed: Vec<Vec<usize>>,
+    needed: Vec<SmallVec<[usize; 4]>>,
 }
 
 impl<'a> Guards<'a> {

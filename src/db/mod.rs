@@ -64,13 +64,14 @@ pub(crate) type Committed = Result<Vec<Effect>, DbError>;
 /// A batch on its way to a committer, with the way back.
 struct Job {
     batch: Batch,
-    reply: oneshot::Sender<Committed>,
+    reply: oneshot::Sender<(Committed, Batch)>,
 }
 
 impl Job {
+    /// The batch goes back as well: memory is cheaper to free where it was taken.
     fn answer(self, result: Committed) {
         // A caller that went away does not undo its write.
-        let _ = self.reply.send(result);
+        let _ = self.reply.send((result, self.batch));
     }
 }
 
@@ -156,7 +157,7 @@ impl Db {
             mpsc::error::TrySendError::Closed(_) => DbError::Unavailable("the writer has stopped".into()),
         })?;
         match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(Ok(result)) => result,
+            Ok(Ok((result, _))) => result,
             Ok(Err(_)) => Err(DbError::Unavailable("the writer stopped before it answered".into())),
             Err(_) => Err(DbError::Unavailable("no answer in time".into())),
         }

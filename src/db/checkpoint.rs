@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 /// How much may gather before it is carried.
-const GATHER: Duration = Duration::from_millis(250);
+const GATHER: Duration = Duration::from_millis(400);
 
 /// A log of so many pages (16 MiB) should start over.
 const LONG: i64 = 4000;
@@ -60,6 +60,9 @@ impl Carrier {
 fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool) -> rusqlite::Result<()> {
     while told.recv().is_ok() {
         std::thread::sleep(GATHER);
+        checkpoint(connection)?;
+        // Once more for what came meanwhile, so that next to nothing is left to
+        // the writer.
         let pages = checkpoint(connection)?;
         is_long.store(pages >= LONG, Ordering::Relaxed);
     }

@@ -51,9 +51,11 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     let failure = Arc::new(Notify::new());
     let told = failure.clone();
     let carrier = Carrier::start(connect(path, options)?, path, failure.clone())?;
+    let (answers, settled) = mpsc::unbounded_channel();
+    tokio::spawn(hand_out(settled));
     std::thread::Builder::new()
         .name("sqlite-writer".into())
-        .spawn(move || write(&writer, jobs, &carrier, &told))
+        .spawn(move || write(&writer, jobs, answers, &carrier, &told))
         .context("the writer thread could not be started")?;
     Ok(Readers { connections, next: AtomicUsize::new(0), failure })
 }
@@ -134,11 +136,29 @@ fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
     answer().map(|effect| effect.rows).map_err(refusal)
 }
 
+/// A group that was committed, each job with its answer.
+type Settled = Vec<(Job, Committed)>;
+
+/// Answers the jobs of a group from within the runtime that their callers wait
+/// in: waking them from the writer's thread, one by one, would cost it more than
+/// their statements did.
+async fn hand_out(mut settled: mpsc::UnboundedReceiver<Settled>) {
+    while let Some(group) = settled.recv().await {
+        group.into_iter().for_each(|(job, result)| job.answer(result));
+    }
+}
+
 /// The writer's life: take all that waits, commit it, answer, repeat. Ends when
 /// the last handle to the store is dropped.
-fn write(connection: &Connection, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Notify) {
+fn write(
+    connection: &Connection,
+    mut jobs: mpsc::Receiver<Job>,
+    answers: mpsc::UnboundedSender<Settled>,
+    carrier: &Carrier,
+    failure: &Notify,
+) {
     let _alarm = Alarm(failure);
-    let mut desk = Desk { connection, prepared: HashMap::new() };
+    let mut desk = Desk { connection, prepared: HashMap::new(), answers };
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -190,6 +210,7 @@ fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
 struct Desk<'c> {
     connection: &'c Connection,
     prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
+    answers: mpsc::UnboundedSender<Settled>,
 }
 
 impl Desk<'_> {
@@ -225,8 +246,10 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<(
         }
     };
     desk.execute("COMMIT")?;
-    for (job, result) in group.drain(..).zip(results) {
-        job.answer(result);
+    let settled: Settled = group.drain(..).zip(results).collect();
+    if let Err(refused) = desk.answers.send(settled) {
+        // The runtime is gone, and whoever waited in it.
+        refused.0.into_iter().for_each(|(job, result)| job.answer(result));
     }
     Ok(())
 }

@@ -227,19 +227,14 @@ fn insert_version(id: &str, version: i64, graph: &GraphText, now: i64) -> Stmt {
 
 /// Those with the status, or all.
 pub fn page(workspace_id: &str, page: &Page, status: Option<Status>) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    let [one, other] = status.map_or(Status::ALL, |status| [status, status]).map(Status::as_str);
-    sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
+    let wanted = status.map_or(Status::ALL, |status| [status, status]);
+    page.statement(OLDER, NEWER, workspace_id, wanted.map(|status| status.as_str().into()))
 }
 
 /// As [`page`] of all, each row followed by how many runs it has had, counted
 /// to a bound.
 pub fn page_counted(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER_COUNTED } else { OLDER_COUNTED };
-    let [one, other] = Status::ALL.map(Status::as_str);
-    sql.with([workspace_id.into(), from.into(), rows.into(), one.into(), other.into()])
+    page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, Status::ALL.map(|status| status.as_str().into()))
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {

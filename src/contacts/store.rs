@@ -89,15 +89,11 @@ pub fn by_email_key(workspace_id: &str, key: &str) -> Stmt {
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 pub fn page_in_segment(workspace_id: &str, segment_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER_IN_SEGMENT } else { OLDER_IN_SEGMENT };
-    sql.with([workspace_id.into(), from.into(), rows.into(), segment_id.into()])
+    page.statement(OLDER_IN_SEGMENT, NEWER_IN_SEGMENT, workspace_id, [segment_id.into()])
 }
 
 /// Writes the whole contact over the one it was read from, unless that has

@@ -29,7 +29,11 @@ impl Sql {
     }
 
     pub fn with<const N: usize>(self, params: [Value; N]) -> Stmt {
-        Stmt { sql: self, params: params.into(), expect: None }
+        self.with_all(params.into())
+    }
+
+    pub fn with_all(self, params: Vec<Value>) -> Stmt {
+        Stmt { sql: self, params, expect: None }
     }
 }
 

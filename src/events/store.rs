@@ -98,16 +98,12 @@ pub fn insert(workspace_id: &str, id: &str, name: &EventName, schema: Option<&Sc
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 /// As [`page`], each row followed by whether it is in force.
 pub fn page_in_force(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER_IN_FORCE } else { OLDER_IN_FORCE };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER_IN_FORCE, NEWER_IN_FORCE, workspace_id, [])
 }
 
 /// How many definitions there are, counted to a bound, and when the newest came.

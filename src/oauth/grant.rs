@@ -406,9 +406,7 @@ pub fn tally(workspace_id: &str) -> Stmt {
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 /// Forgets codes and tokens that can be of no use to anybody.

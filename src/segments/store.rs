@@ -68,16 +68,12 @@ pub fn insert(workspace_id: &str, id: &str, name: &SegmentName, now: i64) -> Stm
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 /// The segments that a contact is in.
 pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER_OF_CONTACT } else { OLDER_OF_CONTACT };
-    sql.with([workspace_id.into(), from.into(), rows.into(), contact_id.into()])
+    page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into()])
 }
 
 /// The names of the segments of all contacts from one id to another, each

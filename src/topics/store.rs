@@ -84,9 +84,7 @@ pub fn insert(workspace_id: &str, id: &str, new: &New, now: i64) -> Stmt {
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into()])
+    page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
@@ -127,7 +125,5 @@ pub fn forget(workspace_id: &str, contact_id: &str) -> Stmt {
 
 /// Every topic, with what holds for a contact.
 pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER_OF_CONTACT } else { OLDER_OF_CONTACT };
-    sql.with([workspace_id.into(), from.into(), rows.into(), contact_id.into()])
+    page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into()])
 }

@@ -7,6 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::query::{Flaw, Params, Sent};
 use crate::app::App;
+use crate::db::{Sql, Stmt, Value};
 use crate::error::Error;
 
 const DEFAULT: usize = 20;
@@ -94,9 +95,18 @@ impl Page {
         Ok(Page { limit, cursor })
     }
 
+    /// The statement that reads the page, of one that reads towards older items
+    /// and one towards newer ones. Their parameters are whose list it is, where to
+    /// read from, how many rows, and then `more`.
+    pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: &str, more: [Value; N]) -> Stmt {
+        let (upwards, from, rows) = self.bounds();
+        let sql = if upwards { newer } else { older };
+        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect())
+    }
+
     /// Whether to read towards newer items; where from; and how many rows: one
     /// more than asked for, to know whether there are more.
-    pub fn bounds(&self) -> (bool, &str, i64) {
+    fn bounds(&self) -> (bool, &str, i64) {
         let rows = self.limit as i64 + 1;
         match &self.cursor {
             Cursor::Start => (false, END, rows),
@@ -105,7 +115,7 @@ impl Page {
         }
     }
 
-    /// Makes the page of the rows that [`Page::bounds`] asked for.
+    /// Makes the page of the rows that [`Page::statement`] asked for.
     pub fn list<T>(&self, mut data: Vec<T>) -> List<T> {
         let has_more = data.len() > self.limit;
         data.truncate(self.limit);

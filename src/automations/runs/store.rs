@@ -93,11 +93,9 @@ impl Stored {
 
 /// The runs of an automation with one of the statuses; all, where none is named.
 pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
     let wanted = if wanted.is_empty() { &STATUSES } else { wanted };
-    let [one, two, three, four] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
-    sql.with([automation_id.into(), from.into(), rows.into(), one, two, three, four])
+    let four: [Value; 4] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
+    page.statement(OLDER, NEWER, automation_id, four)
 }
 
 pub fn by_id(workspace_id: &str, automation_id: &str, id: &str) -> Stmt {

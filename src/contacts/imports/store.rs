@@ -160,9 +160,7 @@ pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
 
 /// `status` keeps to imports of one.
 pub fn page(workspace_id: &str, status: Option<&str>, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into(), status.unwrap_or_default().into()])
+    page.statement(OLDER, NEWER, workspace_id, [status.unwrap_or_default().into()])
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {

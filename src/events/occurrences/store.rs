@@ -113,9 +113,7 @@ impl Stored {
 }
 
 pub fn page(workspace_id: &str, name: &str, page: &Page) -> Stmt {
-    let (upwards, from, rows) = page.bounds();
-    let sql = if upwards { NEWER } else { OLDER };
-    sql.with([workspace_id.into(), from.into(), rows.into(), name.into()])
+    page.statement(OLDER, NEWER, workspace_id, [name.into()])
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {

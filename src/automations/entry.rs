@@ -1,24 +1,48 @@
 //! How runs begin: in the commit of the occurrence that starts them.
 
+use smallvec::SmallVec;
+
 use super::automation::ReEntry;
 use super::run::Run;
 use super::triggers::Trigger;
 use crate::clock::Clock;
-use crate::db::{Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, statements};
 
-/// A run for the contact of an occurrence that was just recorded; none where it
-/// was not. SQLite is told to fail without undoing: of one row there is nothing
-/// to undo, and it need not keep copies of the pages that it changes.
+/// Runs for the contact of an occurrence that was just recorded; none where it
+/// was not. SQLite is told to fail without undoing: what failed is undone with
+/// the batch, and it need not keep copies of the pages that it changes.
 macro_rules! enter {
-    ($insert:literal, $unless:expr) => {
+    ($insert:literal, ($a:literal, $id:literal, $version:literal, $exit_on:literal, $due_at:literal), $and:expr) => {
         concat!(
             $insert,
-            " INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status,
-                         state, exit_on, due_at, attempt, settled, created_at)
-             SELECT $3, $4, o.workspace_id, CAST($5 AS BIGINT), o.contact_id, o.id, o.seq, 'running',
-                    '', $6, CAST($7 AS BIGINT), 0, 0, CAST($8 AS BIGINT)
-             FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2",
-            $unless
+            " INTO runs (automation_id, id, version, exit_on, due_at, workspace_id, contact_id, occurrence_id, since,
+                         status, state, attempt, settled, created_at)
+             SELECT ",
+            concat!($a, ", ", $id, ", CAST(", $version, " AS BIGINT), ", $exit_on, ", CAST(", $due_at, " AS BIGINT),"),
+            " o.workspace_id, o.contact_id, o.id, o.seq, 'running', '', 0, 0, CAST($3 AS BIGINT)
+             FROM occurrences o",
+            $and
+        )
+    };
+}
+
+macro_rules! enter_one {
+    ($insert:literal, $unless:expr) => {
+        enter!($insert, ("$4", "$5", "$6", "$7", "$8"), concat!(" WHERE o.workspace_id = $1 AND o.id = $2", $unless))
+    };
+}
+
+macro_rules! enter_many {
+    ($insert:literal, $($more:expr),+) => {
+        enter!(
+            $insert,
+            ("v.column1", "v.column2", "v.column3", "v.column4", "v.column5"),
+            concat!(
+                " CROSS JOIN (VALUES (CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS BIGINT), CAST($7 AS TEXT),
+                                      CAST($8 AS BIGINT))",
+                $(", ", $more,)+
+                ") v WHERE o.workspace_id = $1 AND o.id = $2"
+            )
         )
     };
 }
@@ -30,21 +54,34 @@ macro_rules! unless_there {
         concat!(
             " AND NOT EXISTS (SELECT 1 FROM runs r",
             $hint,
-            " WHERE r.contact_id = o.contact_id AND r.automation_id = $3",
+            " WHERE r.contact_id = o.contact_id AND r.automation_id = $4",
             $when,
             ")"
         )
     };
 }
 
+/// As many runs as one statement lets in.
+const MOST: usize = 4;
+
 statements! {
-    ENTER = Sql::each(enter!("INSERT OR FAIL", ""), enter!("INSERT", ""));
+    ENTER = Sql::each(enter_one!("INSERT OR FAIL", ""), enter_one!("INSERT", ""));
+    ENTER_2 = Sql::each(
+        enter_many!("INSERT OR FAIL", "($9, $10, $11, $12, $13)"),
+        enter_many!("INSERT", "($9, $10, $11, $12, $13)"));
+    ENTER_3 = Sql::each(
+        enter_many!("INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"),
+        enter_many!("INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"));
+    ENTER_4 = Sql::each(
+        enter_many!(
+            "INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"),
+        enter_many!("INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"));
     ENTER_ONCE = Sql::each(
-        enter!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", "")),
-        enter!("INSERT", unless_there!("", "")));
+        enter_one!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", "")),
+        enter_one!("INSERT", unless_there!("", "")));
     ENTER_ALONE = Sql::each(
-        enter!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
-        enter!("INSERT", unless_there!("", " AND r.status = 'running'")));
+        enter_one!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
+        enter_one!("INSERT", unless_there!("", " AND r.status = 'running'")));
     WAKE = Sql::both(
         "UPDATE runs SET due_at = $4
          WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
@@ -63,27 +100,39 @@ pub struct Cause<'a> {
     pub now: i64,
 }
 
-/// Lets the contact in, if the automation takes it, with the first timer set.
-/// Tells whether the run can go on at once. Its state is left empty: until a
-/// worker has brought it on, it follows from the graph and the time.
-pub fn enter(cause: &Cause<'_>, trigger: &Trigger, clock: &Clock) -> (Stmt, bool) {
-    let due_at = Run::first_due(&trigger.graph, cause.now);
-    let sql = match trigger.re_entry {
-        ReEntry::Always => ENTER,
-        ReEntry::OncePerContact => ENTER_ONCE,
-        ReEntry::OneAtATime => ENTER_ALONE,
+/// Lets the contact in, where the automations take it, with the first timers
+/// set. Tells whether a run can go on at once. Their state is left empty: until a
+/// worker has brought a run on, it follows from the graph and the time.
+pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], clock: &Clock, batch: &mut Batch) -> bool {
+    let mut at_once = false;
+    let mut let_in = |sql: Sql, triggers: &[&Trigger]| {
+        let mut params = Vec::with_capacity(3 + 5 * triggers.len());
+        params.extend([cause.workspace_id.into(), cause.occurrence_id.into(), cause.now.into()]);
+        for trigger in triggers {
+            let due_at = Run::first_due(&trigger.graph, cause.now);
+            at_once |= due_at <= cause.now;
+            params.extend([
+                (&trigger.automation_id).into(),
+                clock.ordered_id().into(),
+                trigger.version.into(),
+                trigger.exit_on.as_deref().into(),
+                due_at.into(),
+            ]);
+        }
+        batch.push(sql.with_all(params));
     };
-    let stmt = sql.with([
-        cause.workspace_id.into(),
-        cause.occurrence_id.into(),
-        (&trigger.automation_id).into(),
-        clock.ordered_id().into(),
-        trigger.version.into(),
-        trigger.exit_on.as_deref().into(),
-        due_at.into(),
-        cause.now.into(),
-    ]);
-    (stmt, due_at <= cause.now)
+    let mut unlimited: SmallVec<[&Trigger; MOST]> = SmallVec::new();
+    for trigger in triggers {
+        match trigger.re_entry {
+            ReEntry::Always => unlimited.push(trigger),
+            ReEntry::OncePerContact => let_in(ENTER_ONCE, &[trigger]),
+            ReEntry::OneAtATime => let_in(ENTER_ALONE, &[trigger]),
+        }
+    }
+    for some in unlimited.chunks(MOST) {
+        let_in([ENTER, ENTER_2, ENTER_3, ENTER_4][some.len() - 1], some);
+    }
+    at_once
 }
 
 /// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
@@ -95,4 +144,34 @@ pub fn wake(cause: &Cause<'_>, event_name: &str) -> Stmt {
 /// will come.
 pub fn release(workspace_id: &str, contact_id: &str, now: i64) -> Stmt {
     RELEASE.with([workspace_id.into(), contact_id.into(), now.into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::{Db, DbError, Location, Options, Value};
+
+    /// One statement lets several in. If the second cannot enter, the first has
+    /// not either.
+    #[tokio::test]
+    async fn who_was_let_in_with_one_that_cannot_enter_is_not_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.db");
+        let db = Db::open(&Options::new(Location::Sqlite(path.clone()))).await.expect("a store");
+        let store = rusqlite::Connection::open(&path).expect("a connection");
+        store
+            .execute("INSERT INTO occurrences VALUES ('w', 'o', 'name', 'c', 2, 0, '{}', NULL, 4)", [])
+            .expect("a row");
+        let run = |id: &str| -> [Value; 5] { ["a".into(), id.into(), 1.into(), Value::Null, 5.into()] };
+        let mut params: Vec<Value> = vec!["w".into(), "o".into(), 4.into()];
+        params.extend(run("r"));
+        params.extend(run("r"));
+        let refused = db.commit(ENTER_2.with_all(params.clone())).await;
+        assert!(matches!(refused, Err(DbError::Duplicate(_))), "{refused:?}");
+        let count = || store.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).expect("a count");
+        assert_eq!(count(), 0);
+        params[9] = "s".into();
+        assert_eq!(db.commit(ENTER_2.with_all(params)).await.expect("a commit")[0].changed, 2);
+        assert_eq!(count(), 2);
+    }
 }

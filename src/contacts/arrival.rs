@@ -17,10 +17,10 @@ statements! {
     HOLD = Sql::both("UPDATE contacts SET version = version WHERE workspace_id = $1 AND id = $2 AND version = $3");
 }
 
-/// Something happens to whoever has this address; a contact is made where
-/// nobody has it.
-pub fn meet(workspace_id: &str, email: &Email, new_id: &str, now: i64) -> Stmt {
-    MEET.with([workspace_id.into(), new_id.into(), email.as_str().into(), email.key().into(), false.into(), now.into()])
+/// Something happens to whoever has this address, of which `key` is the key; a
+/// contact is made where nobody has it.
+pub fn meet(workspace_id: &str, (email, key): (&Email, &str), new_id: &str, now: i64) -> Stmt {
+    MEET.with([workspace_id.into(), new_id.into(), email.as_str().into(), key.into(), false.into(), now.into()])
 }
 
 /// Something happens to a contact that must be there.

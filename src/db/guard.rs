@@ -23,7 +23,16 @@ impl<'a> Guards<'a> {
                 stmts.len() - 1
             })
         };
-        let needed = jobs.iter().map(|job| job.batch.guards.iter().map(&mut place).collect()).collect();
+        let mut needed: Vec<SmallVec<[usize; 4]>> = Vec::with_capacity(jobs.len());
+        for (number, job) in jobs.iter().enumerate() {
+            let guards = &job.batch.guards;
+            // Most carry what the one before them does: to compare is cheaper than to look up.
+            let alike = number.checked_sub(1).filter(|before| jobs[*before].batch.guards == *guards);
+            needed.push(match alike {
+                Some(before) => needed[before].clone(),
+                None => guards.iter().map(&mut place).collect(),
+            });
+        }
         Guards { stmts, needed }
     }
 

@@ -18,6 +18,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0008_refresh_families", include_str!("../../migrations/0008_refresh_families.sql")),
     ("0009_topics", include_str!("../../migrations/0009_topics.sql")),
     ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
+    ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
@@ -32,10 +33,10 @@ const LOCK_ROW: &str = "INSERT INTO posthorn_migrations (position, name, fingerp
     VALUES (0, 'lock', '') ON CONFLICT DO NOTHING";
 const LOCK: &str = "SELECT position FROM posthorn_migrations WHERE position = 0 FOR UPDATE";
 
-/// SQLite keeps a table in the order of its key when told so; PostgreSQL reads
-/// the words as a comment.
+/// What is meant for SQLite alone stands between `/*` and `*/`, where PostgreSQL
+/// reads it as a comment; what is meant for people stands behind `--`.
 fn for_sqlite(text: &str) -> String {
-    text.replace("/* WITHOUT ROWID */", "WITHOUT ROWID")
+    text.replace("/*", "").replace("*/", "")
 }
 
 fn fingerprint(text: &str) -> String {
@@ -141,5 +142,44 @@ mod tests {
         applied[0].1 = "0000000000000000".into();
         let message = outstanding(&applied).expect_err("changed").to_string();
         assert!(message.contains("not Posthorn's"), "{message}");
+    }
+
+    #[test]
+    fn what_an_older_store_holds_is_there_after_its_tables_were_made_anew() {
+        let mut store = Connection::open_in_memory().expect("a store");
+        store.execute_batch(HISTORY).expect("a history");
+        for (index, (name, text)) in STEPS[..10].iter().enumerate() {
+            store.execute_batch(&for_sqlite(text)).expect("a step");
+            store.execute(RECORD, (index as i64 + 1, name, fingerprint(text))).expect("a record");
+        }
+        let rows = "
+            INSERT INTO runs VALUES ('a', 'r', 'w', 1, 'c', 'o', 2, 'running', '{}', 'e', 'x', 5, 3, 2, 4, NULL);
+            INSERT INTO messages VALUES ('m', 'w', 'to', 'subject', 'body', 'sent', 1, NULL, 2, NULL, 'why');
+            INSERT INTO occurrences VALUES ('w', 'o', 'name', 'c', 2, 1, '{}', NULL, 4);";
+        store.execute_batch(rows).expect("rows");
+        sqlite(&mut store).expect("the rest");
+        let found = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a row");
+        assert_eq!(
+            found(
+                "SELECT count(*) FROM runs WHERE automation_id = 'a' AND id = 'r' AND workspace_id = 'w'
+                   AND version = 1 AND contact_id = 'c' AND occurrence_id = 'o' AND since = 2 AND status = 'running'
+                   AND state = '{}' AND waiting_for = 'e' AND exit_on = 'x' AND due_at = 5 AND attempt = 3
+                   AND settled = 2 AND created_at = 4 AND completed_at IS NULL"
+            ),
+            1
+        );
+        assert_eq!(found("SELECT count(*) FROM messages WHERE id = 'm' AND status = 'sent' AND error = 'why'"), 1);
+        assert_eq!(found("SELECT count(*) FROM occurrences WHERE name = 'name' AND heard"), 1);
+        let indices = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
+            ('runs_due', 'runs_by_contact', 'runs_listening', 'messages_by_workspace', 'messages_due',
+             'occurrences_by_name', 'occurrences_heard')";
+        assert_eq!(found(indices), 7);
+        for refused in [
+            "UPDATE runs SET status = 'odd'",
+            "UPDATE messages SET status = 'odd'",
+            "INSERT INTO runs SELECT * FROM runs",
+        ] {
+            assert!(store.execute(refused, []).is_err(), "{refused}");
+        }
     }
 }

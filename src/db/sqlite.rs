@@ -70,7 +70,7 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // The page size only takes effect on a new file. Larger pages were
         // measured slower: every commit logs whole pages.
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        keep_log(&connection)?;
         connection.pragma_update(None, "synchronous", if options.full_sync { "FULL" } else { "NORMAL" })?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -8192)?;
@@ -82,6 +82,20 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
     };
     configure().with_context(|| format!("the SQLite file {shown} cannot be used"))?;
     Ok(connection)
+}
+
+/// Where several processes open a new file at once, SQLite refuses all but one
+/// of them rather than let them wait for each other.
+fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_lock(tries) => {
+                tries += 1;
+            }
+            settled => return settled,
+        }
+    }
 }
 
 /// Short naps rather than SQLite's growing ones: under load the lock is free
@@ -295,22 +309,20 @@ enum Ran {
 /// transaction is lost.
 fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
     let mut effects = Vec::with_capacity(batch.stmts.len());
-    let mut changed = 0;
+    let before = desk.connection.total_changes();
     for (statement, stmt) in batch.stmts.iter().enumerate() {
         let failure = match desk.run(stmt.sql.sqlite, &stmt.params) {
             Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => {
-                changed += effect.changed;
                 effects.push(effect);
                 continue;
             }
-            Ok(effect) => {
-                changed += effect.changed;
-                DbError::Unexpected { statement }
-            }
+            Ok(_) => DbError::Unexpected { statement },
             Err(error) if desk.connection.is_autocommit() => return Err(error),
             Err(error) => refusal(error),
         };
-        return Ok(if changed == 0 { Ran::Nothing(failure) } else { Ran::Partly(failure) });
+        // A statement that fails may have written some of its rows.
+        let untouched = desk.connection.total_changes() == before;
+        return Ok(if untouched { Ran::Nothing(failure) } else { Ran::Partly(failure) });
     }
     Ok(Ran::Whole(effects))
 }

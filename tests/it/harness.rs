@@ -31,7 +31,6 @@ macro_rules! on_both {
     ($($(#[$meta:meta])* async fn $name:ident($fixture:ident: $kind:ty) $body:block)+) => {$(
         $(#[$meta])*
         mod $name {
-            #[allow(unused_imports, reason = "a test need not use all that its file does")]
             use super::*;
 
             async fn test($fixture: $kind) $body

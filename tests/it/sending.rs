@@ -134,6 +134,32 @@ on_both! {
         assert_eq!((stage.runs(&first).await.len(), stage.runs(&second).await.len()), (1, 2));
     }
 
+    /// Runs are let in by fours; those of limited automations one by one.
+    async fn however_many_automations_listen_each_gets_its_run(app: TestApp) {
+        let stage = Stage::new(app).await;
+        let limits = ["always", "once_per_contact", "always", "one_at_a_time", "always"];
+        let mut all: Vec<String> = Vec::new();
+        for count in 1..=9 {
+            let more = json!({"re_entry": limits[count % limits.len()], "exit_on": "gone"});
+            let hours = ("delay", json!({"duration": format!("{count} hours")}));
+            all.push(stage.automation_with(&[Stage::trigger(), hours], more).await);
+            let id = stage.send("user.created", &format!("u{count}@example.com"), json!({})).await;
+            let occurrence = stage.get(&format!("/occurrences/{id}")).await;
+            let started: Vec<&Value> = occurrence["runs"].as_array().expect("runs").iter().collect();
+            let mut automations: Vec<&str> =
+                started.iter().map(|run| run["automation_id"].as_str().expect("an id")).collect();
+            automations.sort_unstable();
+            assert_eq!(automations, all, "ids sort as they were made");
+        }
+        for (at, automation) in all.iter().enumerate() {
+            assert_eq!(stage.runs(automation).await.len(), 9 - at);
+            stage.app.clock.advance(HOUR);
+            stage.work().await;
+            let runs = stage.runs(automation).await;
+            assert!(runs.iter().all(|run| run["status"] == "completed"), "each waits for as long as its own delay");
+        }
+    }
+
     async fn issue_4_bad_input_is_refused_and_nothing_is_stored(app: TestApp) {
         let stage = Stage::new(app).await;
         stage.automation(&[Stage::trigger()]).await;

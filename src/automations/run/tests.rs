@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::advance::MOST_CALLS;
 use super::*;
 use crate::clock::HOUR;
 

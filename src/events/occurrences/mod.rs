@@ -90,6 +90,8 @@ pub struct Happenings<'a> {
     /// Which statements must find the contact that was named.
     lookups: Vec<usize>,
     starts_now: bool,
+    /// How many occurrences and runs it makes.
+    pub weight: usize,
 }
 
 impl<'a> Happenings<'a> {
@@ -104,6 +106,7 @@ impl<'a> Happenings<'a> {
             wakes: Vec::new(),
             lookups: Vec::new(),
             starts_now: false,
+            weight: 0,
         }
     }
 
@@ -119,7 +122,7 @@ impl<'a> Happenings<'a> {
             Recipient::Address { email, new_id } => {
                 let key = email.key();
                 self.batch.lock(&key);
-                self.batch.push(arrival::meet(self.workspace_id, email, new_id, self.now));
+                self.batch.push(arrival::meet(self.workspace_id, (email, &key), new_id, self.now));
                 if !self.listeners.to(system::CONTACT_CREATED).is_empty() {
                     let birth = Occurrence {
                         id: self.clock.ordered_id(),
@@ -153,11 +156,9 @@ impl<'a> Happenings<'a> {
         let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let cause = Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, now: self.now };
-        for trigger in self.listeners.to(occurrence.name) {
-            let (stmt, at_once) = entry::enter(&cause, trigger, self.clock);
-            self.batch.push(stmt);
-            self.starts_now |= at_once;
-        }
+        let triggers = self.listeners.to(occurrence.name);
+        self.weight += 1 + triggers.len();
+        self.starts_now |= entry::enter(&cause, triggers, self.clock, &mut self.batch);
         if heard {
             self.wakes.push(self.batch.len());
             self.batch.push(entry::wake(&cause, occurrence.name));

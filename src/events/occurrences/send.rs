@@ -23,8 +23,9 @@ use crate::web::idempotency::{Answer, Idempotency};
 use crate::web::input::{Id, Input, Many, kind, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
-/// How much one commit may hold: whoever commits next has to wait for it.
-const MOST_STATEMENTS: usize = 20_000;
+/// How many occurrences and runs one commit may make: whoever commits next has to
+/// wait for it.
+const MOST_WEIGHT: usize = 20_000;
 
 /// How many events one request may send.
 const MOST: usize = 1000;
@@ -255,7 +256,7 @@ impl Errand<'_> {
                 return Err(placed(unknown(&order.name)));
             }
             happenings.add(&order.occurrence(&in_force).map_err(placed)?, &order.recipient);
-            if happenings.batch.len() > MOST_STATEMENTS {
+            if happenings.weight > MOST_WEIGHT {
                 return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
             }
         }

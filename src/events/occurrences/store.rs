@@ -22,12 +22,10 @@ macro_rules! insert {
 
 /// A page of what happened under a name.
 macro_rules! page {
-    ($hint:literal, $equal:literal, $side:literal, $order:literal) => {
+    ($named:literal, $side:literal, $order:literal) => {
         concat!(
-            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences",
-            $hint,
-            " WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($4, 1, 128) AND name ",
-            $equal,
+            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences WHERE workspace_id = $1 AND ",
+            $named,
             " AND id ",
             $side,
             " $2 ORDER BY id",
@@ -40,19 +38,18 @@ macro_rules! page {
 statements! {
     INSERT_BY_ID = Sql::each(insert!("INSERT OR FAIL", "id"), insert!("INSERT", "id"));
     INSERT_BY_EMAIL = Sql::each(insert!("INSERT OR FAIL", "email_key"), insert!("INSERT", "email_key"));
-    /// `BETWEEN` for the reason that events are looked up so.
+    /// PostgreSQL's index holds the start of a name, SQLite's all of it.
     OLDER = Sql::each(
-        page!(" INDEXED BY occurrences_by_name", "BETWEEN $4 AND $4", "<", " DESC"),
-        page!("", "= $4", "<", " DESC"));
+        page!("name = $4", "<", " DESC"),
+        page!("substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", "<", " DESC"));
     NEWER = Sql::each(
-        page!(" INDEXED BY occurrences_by_name", "BETWEEN $4 AND $4", ">", ""),
-        page!("", "= $4", ">", ""));
+        page!("name = $4", ">", ""),
+        page!("substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", ">", ""));
     BY_ID = Sql::both(
         "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences
          WHERE workspace_id = $1 AND id = $2");
     ANY = Sql::each(
-        "SELECT 1 FROM occurrences INDEXED BY occurrences_by_name
-         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2 LIMIT 1",
+        "SELECT 1 FROM occurrences WHERE workspace_id = $1 AND name = $2 LIMIT 1",
         "SELECT 1 FROM occurrences
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
     /// They were made in the same commit, a moment after the occurrence.

@@ -1,0 +1,327 @@
+//! How a run goes on: step by step, as far as the moment allows.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::{Ending, Position, Run, Status, find};
+use crate::automations::graph::Graph;
+use crate::automations::step::{Action, Exit, Step};
+use crate::automations::values::{Values, excerpt, resolve};
+use crate::clock::{MINUTE, SECOND};
+use crate::contacts::contact::Changes;
+use crate::web::input::Input;
+
+/// How often a call to the outside is tried.
+pub(super) const MOST_CALLS: u32 = 6;
+
+/// Why a step of a run whose contact is gone is not taken.
+const GONE: &str = "the contact was deleted";
+
+/// An occurrence for the run's contact since the run started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    pub id: String,
+    /// Its place in what happened to the contact.
+    pub seq: i64,
+    pub name: String,
+    pub payload: Value,
+    pub at: i64,
+}
+
+/// The world at the moment a run goes on.
+#[derive(Clone)]
+pub struct World<'a> {
+    pub now: i64,
+    /// The payload of the event that started the run.
+    pub event: &'a Value,
+    /// The contact as an object; `None` when it is gone.
+    pub contact: Option<Value>,
+    /// What was heard since the run started, oldest first: at least every
+    /// occurrence that the run waits for or ends on.
+    pub heard: &'a [Heard],
+    /// The event that ends the run wherever it is.
+    pub exit_on: Option<&'a str>,
+    /// The segments that exist, of those that the graph names.
+    pub segments: &'a HashSet<String>,
+}
+
+/// What has to happen, in the same commit as the run's new state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Hand a message to the outbox under this id.
+    SendEmail {
+        id: String,
+        step: String,
+        message: Value,
+    },
+    UpdateContact {
+        changes: Value,
+    },
+    DeleteContact,
+    AddToSegment {
+        segment_id: String,
+    },
+}
+
+/// A call that has to be made outside of any commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The same for every attempt.
+    pub id: String,
+    pub url: String,
+    pub body: Value,
+    pub attempt: u32,
+}
+
+impl Run {
+    /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
+    pub fn advance(&mut self, graph: &Graph, world: &mut World<'_>) -> Vec<Effect> {
+        (self.failures, self.not_before) = (0, None);
+        let mut effects = Vec::new();
+        loop {
+            if self.ending().is_none() && self.hears_the_end(world) {
+                self.end(world.now, Ending::Cancelled);
+            }
+            let moved = match self.position.clone() {
+                Position::Ready { step } => self.take(graph, &step, world, &mut effects),
+                Position::Sleeping { step, until } if world.now >= until => {
+                    self.complete(&step, world.now, None);
+                    self.go(graph, &step, Exit::Default, world.now)
+                }
+                Position::Waiting { step, deadline, judged } => self.listen(graph, &step, (deadline, judged), world),
+                _ => false,
+            };
+            if !moved {
+                return effects;
+            }
+        }
+    }
+
+    /// What to call, if the run stands before a call whose time has come and
+    /// nothing has ended it.
+    pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
+        let Position::Calling { step, attempt, not_before } = &self.position else { return None };
+        let is_due = *not_before <= world.now && !self.hears_the_end(world);
+        let (_, found) = find(graph, step).filter(|_| is_due)?;
+        let Action::Webhook { url } = &found.action else { return None };
+        let contact = world.contact.clone().unwrap_or(Value::Null);
+        let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+        let body = match found.config.get("body") {
+            // What is too large was refused when the step was taken.
+            Some(body) => resolve(body, &values).unwrap_or_default(),
+            None => json!({"event": world.event, "contact": contact}),
+        };
+        Some(Call { id: self.effect_id(step), url: url.clone(), body, attempt: *attempt })
+    }
+
+    /// Goes on after a call: with its answer, or with why there was none.
+    pub fn called(&mut self, graph: &Graph, world: &mut World<'_>, answer: Result<Value, String>) -> Vec<Effect> {
+        let Position::Calling { step, attempt, .. } = self.position.clone() else { return Vec::new() };
+        match answer {
+            Ok(output) => {
+                self.complete(&step, world.now, Some(output));
+                self.go(graph, &step, Exit::Default, world.now);
+                self.advance(graph, world)
+            }
+            Err(reason) if attempt >= MOST_CALLS => {
+                self.fail(&step, world.now, &reason);
+                Vec::new()
+            }
+            Err(reason) => {
+                // 5 s, 25 s, 2 min, 10 min, 52 min.
+                let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
+                self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
+                self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
+                // It may have been ended during the call.
+                self.advance(graph, world)
+            }
+        }
+    }
+
+    fn hears_the_end(&self, world: &World<'_>) -> bool {
+        world.exit_on.is_some_and(|name| world.heard.iter().any(|heard| heard.name == name))
+    }
+
+    /// Takes one step. `true` when the run can go on at once.
+    fn take(&mut self, graph: &Graph, key: &str, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let now = world.now;
+        let Some((_, step)) = find(graph, key) else {
+            self.fail(key, now, "the step is not in the graph");
+            return true;
+        };
+        match &step.action {
+            Action::Trigger { .. } => self.pass(graph, key, now, None),
+            Action::Delay { duration } if duration.micros() == 0 => self.pass(graph, key, now, None),
+            Action::Delay { duration } => {
+                self.sleep(key, now, duration.micros());
+                false
+            }
+            Action::Condition { rule } => {
+                let contact = world.contact.clone().unwrap_or(Value::Null);
+                let (met, evidence) =
+                    rule.judge(&Values { event: world.event, contact: &contact, waited: &self.waited });
+                self.complete(key, now, Some(json!({"met": met, "rules": evidence})));
+                self.go(graph, key, if met { Exit::ConditionMet } else { Exit::ConditionNotMet }, now)
+            }
+            Action::WaitForEvent { timeout, .. } => {
+                self.entry(key, now).status = Status::Waiting;
+                let deadline = timeout.map(|timeout| now + timeout.micros());
+                self.position = Position::Waiting { step: key.to_owned(), deadline, judged: 0 };
+                true
+            }
+            Action::Webhook { .. } => {
+                let contact = world.contact.clone().unwrap_or(Value::Null);
+                let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+                if let Some(Err(reason)) = step.config.get("body").map(|body| resolve(body, &values)) {
+                    return self.fail(key, now, &reason);
+                }
+                self.entry(key, now).status = Status::Running;
+                self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: now };
+                false
+            }
+            Action::Exit => {
+                self.complete(key, now, None);
+                self.end(now, Ending::Completed);
+                true
+            }
+            _ => self.touch_contact(graph, step, world, effects),
+        }
+    }
+
+    /// The steps that do something to the contact, or for it.
+    fn touch_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let (key, now) = (step.key.as_str(), world.now);
+        let Some(contact) = world.contact.as_mut() else {
+            self.skip(key, now, GONE);
+            self.end(now, Ending::Cancelled);
+            return true;
+        };
+        let values = Values { event: world.event, contact, waited: &self.waited };
+        match &step.action {
+            Action::SendEmail if contact.get("unsubscribed") == Some(&Value::Bool(true)) => {
+                self.skip(key, now, "the contact has unsubscribed");
+                self.go(graph, key, Exit::Default, now)
+            }
+            Action::SendEmail => {
+                let id = self.effect_id(key);
+                let mut message = match resolve(&step.config, &values) {
+                    Ok(message) => message,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
+                let to = contact.get("email").cloned().unwrap_or(Value::Null);
+                message["to"] = to.clone();
+                let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
+                effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
+                self.pass(graph, key, now, Some(output))
+            }
+            Action::ContactUpdate => {
+                let changes = match resolve(&step.config, &values).and_then(check_changes) {
+                    Ok(changes) => changes,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
+                apply(contact, &changes);
+                effects.push(Effect::UpdateContact { changes: changes.clone() });
+                self.pass(graph, key, now, Some(shortened(&changes)))
+            }
+            Action::AddToSegment { segment_id } if !world.segments.contains(segment_id) => {
+                self.fail(key, now, "the segment does not exist");
+                true
+            }
+            Action::AddToSegment { segment_id } => {
+                effects.push(Effect::AddToSegment { segment_id: segment_id.clone() });
+                self.pass(graph, key, now, Some(json!({"segment_id": segment_id})))
+            }
+            _ => {
+                effects.push(Effect::DeleteContact);
+                world.contact = None;
+                self.complete(key, now, None);
+                self.end(now, Ending::Completed);
+                true
+            }
+        }
+    }
+
+    /// Looks whether the event has come, or the time is up. Decided by when the
+    /// event happened, not by when we look.
+    fn listen(&mut self, graph: &Graph, key: &str, wait: (Option<i64>, i64), world: &World<'_>) -> bool {
+        let (deadline, judged) = wait;
+        let Some((_, step)) = find(graph, key) else { return false };
+        let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
+        let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0).max(judged);
+        let contact = world.contact.clone().unwrap_or(Value::Null);
+        let fits = |heard: &&Heard| {
+            let values = Values { event: &heard.payload, contact: &contact, waited: &self.waited };
+            heard.name == *event_name
+                && heard.seq > after
+                && deadline.is_none_or(|deadline| heard.at <= deadline)
+                && filter.as_ref().is_none_or(|rule| rule.judge(&values).0)
+        };
+        if let Some(heard) = world.heard.iter().find(fits) {
+            let output = json!({"event": heard.name, "occurrence_id": heard.id});
+            self.waited.insert(heard.name.clone(), heard.payload.clone());
+            self.consumed.insert(heard.name.clone(), heard.seq.into());
+            self.complete(key, world.now, Some(output));
+            return self.go(graph, key, Exit::EventReceived, world.now);
+        }
+        if deadline.is_some_and(|deadline| world.now >= deadline) {
+            self.complete(key, world.now, Some(json!({"timed_out": true})));
+            return self.go(graph, key, Exit::Timeout, world.now);
+        }
+        // Nothing happens to whom is not there; but time passes.
+        if deadline.is_none() && world.contact.is_none() {
+            self.skip(key, world.now, GONE);
+            self.end(world.now, Ending::Cancelled);
+            return true;
+        }
+        let judged = world.heard.last().map_or(judged, |last| last.seq.max(judged));
+        self.position = Position::Waiting { step: key.to_owned(), deadline, judged };
+        false
+    }
+
+    /// The id of what a step makes: the same however often it is made.
+    fn effect_id(&self, step: &str) -> String {
+        let hash = crate::secret::hash(&format!("{} {step}", self.id));
+        let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
+    }
+}
+
+/// Each field as a history keeps it.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), excerpt(value))).collect(),
+        other => excerpt(other),
+    }
+}
+
+/// Whether a contact can take the change: variables may have turned out to be
+/// anything.
+fn check_changes(changes: Value) -> Result<Value, String> {
+    let fields = changes.as_object().cloned().unwrap_or_default();
+    match Changes::parse(&Input(fields)) {
+        Ok(_) => Ok(changes),
+        Err(error) => Err(error.message().into_owned()),
+    }
+}
+
+/// Applies a change to a contact as the rest of the run will see it. A property
+/// that is set to null is gone.
+pub fn apply(contact: &mut Value, changes: &Value) {
+    let Some(changes) = changes.as_object() else { return };
+    for (name, value) in changes {
+        match (name.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (key, value) in properties {
+                    match contact["properties"].as_object_mut() {
+                        Some(known) if value.is_null() => drop(known.shift_remove(key)),
+                        _ => contact["properties"][key] = value.clone(),
+                    }
+                }
+            }
+            // Null says nothing here: only names can be emptied.
+            ("properties", _) | ("unsubscribed", Value::Null) => {}
+            _ => contact[name] = value.clone(),
+        }
+    }
+}

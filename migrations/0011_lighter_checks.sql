@@ -1,4 +1,4 @@
--- SQLite alone: PostgreSQL does all of this well as it is.
+-- First SQLite alone: PostgreSQL does all of this well as it is.
 --
 -- Against a list of more than two values, SQLite checks a row with a table that it
 -- makes for the row; and where an index holds what a function returns, it keeps a
@@ -57,3 +57,6 @@ CREATE INDEX messages_due ON messages (due_at) WHERE due_at IS NOT NULL;
 DROP INDEX occurrences_by_name;
 CREATE INDEX occurrences_by_name ON occurrences (workspace_id, name, id);
 */
+
+-- What failed is looked for among very many that did not.
+CREATE INDEX runs_failed ON runs (automation_id, id) WHERE status = 'failed';

@@ -144,6 +144,13 @@ impl Graph {
         })
     }
 
+    /// Whether runs of this graph may give properties to a contact.
+    pub fn sets_properties(&self) -> bool {
+        let sets =
+            |step: &Step| matches!(step.action, Action::ContactUpdate) && step.config.get("properties").is_some();
+        self.steps.iter().any(sets)
+    }
+
     /// As the API shows it: the steps as they were given, every connection with its type.
     pub fn steps_json(&self) -> Value {
         let step = |step: &Step| json!({"key": step.key, "type": step.action.type_name(), "config": step.config});

@@ -253,11 +253,27 @@ on_both! {
         }
     }
 
+    async fn a_step_cannot_give_a_property_another_type_than_was_declared(app: TestApp) {
+        let stage = Stage::new(app).await;
+        stage.post("/contact-properties", json!({"key": "seats", "type": "number"})).await;
+        let update = ("contact_update", json!({"properties": {"seats": {"var": "event.plan"}}}));
+        let automation = stage.automation(&[Stage::trigger(), update]).await;
+        stage.send("user.created", "a@example.com", json!({"plan": "pro"})).await;
+        stage.work().await;
+        let run = stage.run(&automation).await;
+        assert_eq!(run["status"], "failed");
+        let reason = run["steps"][1]["error"]["message"].as_str().expect("a reason").to_owned();
+        assert!(reason.contains("`seats` is declared as a number"), "{reason}");
+        assert_eq!(stage.get("/contacts/a@example.com").await["properties"], json!({}));
+    }
+
     async fn the_runs_of_a_deleted_automation_end_and_go(app: TestApp) {
         let stage = Stage::new(app).await;
         let automation = stage.automation(&[Stage::trigger(), ("delay", json!({"duration": "1 hour"})), mail()]).await;
         stage.send("user.created", "a@example.com", json!({})).await;
         stage.app.delete(format!("/automations/{automation}")).key(&stage.key).send().await;
+        engine::sweep(&stage.app.app).await.expect("a sweep");
+        assert_eq!(stage.app.count("automations").await, 1, "a commit under way may still start a run");
         stage.app.clock.advance(HOUR);
         stage.work().await;
         assert_eq!(stage.app.store.value("SELECT status FROM runs").await.as_deref(), Some("cancelled"));

@@ -62,6 +62,7 @@ impl Scene {
             heard: &[],
             exit_on: None,
             segments: &HashSet::new(),
+            declared: &[],
         };
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::graph::Graph;
 use crate::app::App;
-use crate::clock::SECOND;
+use crate::clock::{MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use store::Claimed;
 use webhook::Outside;
@@ -164,9 +164,10 @@ impl Engine {
     }
 }
 
-/// Deletes what is left of deleted automations, a little at a time.
+/// Deletes what is left of deleted automations, a little at a time. Those that
+/// were deleted just now have to wait: a commit under way may still start a run.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
-    for row in app.db.read(store::deleted()).await? {
+    for row in app.db.read(store::deleted(app.clock.now() - MINUTE)).await? {
         let (workspace_id, id) = (row.text(0)?, row.text(1)?);
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(&id)).await?;

@@ -65,7 +65,7 @@ statements! {
     INSERT_MAIL = Sql::both(
         "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
-    DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at IS NOT NULL LIMIT 10");
+    DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
     DELETE_RUNS = Sql::both(
         "DELETE FROM runs WHERE automation_id = $1 AND id IN
              (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
@@ -216,9 +216,10 @@ pub fn insert_mail(claimed: &Claimed, mail: &Mail<'_>, now: i64) -> Stmt {
     ])
 }
 
-/// Automations that were deleted and are not gone yet: workspace and id.
-pub fn deleted() -> Stmt {
-    DELETED.with([])
+/// Automations that were deleted before `until` and are not gone yet: workspace
+/// and id.
+pub fn deleted(until: i64) -> Stmt {
+    DELETED.with([until.into()])
 }
 
 pub fn delete_runs(automation_id: &str) -> Stmt {

@@ -13,7 +13,8 @@ use crate::automations::run::{Call, Effect, Heard, Run, World};
 use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
-use crate::contacts::{self, Contact, arrival};
+use crate::contacts::properties::Declared;
+use crate::contacts::{self, Contact, arrival, properties_store};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
 use crate::events::occurrences::{Happenings, Moment, system};
@@ -42,6 +43,7 @@ pub(in crate::automations) struct View {
     pub sight: Sight,
     pub heard: Vec<Heard>,
     pub segments: HashSet<String>,
+    pub declared: Vec<Declared>,
     pub now: i64,
 }
 
@@ -111,7 +113,12 @@ impl Engine {
                 found.insert(id.to_owned());
             }
         }
-        Ok(View { sight, heard, segments: found, now })
+        let declared = match plan.graph.sets_properties() {
+            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
+            false => Vec::new(),
+        };
+        let declared = declared.iter().map(Declared::read).collect::<Result<_, _>>()?;
+        Ok(View { sight, heard, segments: found, declared, now })
     }
 
     /// What happened to the contact after a moment, under these names.
@@ -201,6 +208,7 @@ impl View {
             heard: &self.heard,
             exit_on: claimed.exit_on.as_deref(),
             segments: &self.segments,
+            declared: &self.declared,
         }
     }
 }

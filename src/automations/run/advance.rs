@@ -10,6 +10,7 @@ use crate::automations::step::{Action, Exit, Step};
 use crate::automations::values::{Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::contacts::contact::Changes;
+use crate::contacts::properties::Declared;
 use crate::web::input::Input;
 
 /// How often a call to the outside is tried.
@@ -44,6 +45,8 @@ pub struct World<'a> {
     pub exit_on: Option<&'a str>,
     /// The segments that exist, of those that the graph names.
     pub segments: &'a HashSet<String>,
+    /// The properties that were declared, if the graph sets any.
+    pub declared: &'a [Declared],
 }
 
 /// What has to happen, in the same commit as the run's new state.
@@ -216,10 +219,11 @@ impl Run {
                 self.pass(graph, key, now, Some(output))
             }
             Action::ContactUpdate => {
-                let changes = match resolve(&step.config, &values).and_then(check_changes) {
-                    Ok(changes) => changes,
-                    Err(reason) => return self.fail(key, now, &reason),
-                };
+                let changes =
+                    match resolve(&step.config, &values).and_then(|changes| check_changes(changes, world.declared)) {
+                        Ok(changes) => changes,
+                        Err(reason) => return self.fail(key, now, &reason),
+                    };
                 apply(contact, &changes);
                 effects.push(Effect::UpdateContact { changes: changes.clone() });
                 self.pass(graph, key, now, Some(shortened(&changes)))
@@ -297,10 +301,10 @@ fn shortened(value: &Value) -> Value {
 
 /// Whether a contact can take the change: variables may have turned out to be
 /// anything.
-fn check_changes(changes: Value) -> Result<Value, String> {
+fn check_changes(changes: Value, declared: &[Declared]) -> Result<Value, String> {
     let fields = changes.as_object().cloned().unwrap_or_default();
-    match Changes::parse(&Input(fields)) {
-        Ok(_) => Ok(changes),
+    match Changes::parse(&Input(fields)).and_then(|parsed| parsed.properties.check(declared)) {
+        Ok(()) => Ok(changes),
         Err(error) => Err(error.message().into_owned()),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::advance::MOST_CALLS;
 use super::*;
 use crate::clock::HOUR;
+use crate::contacts::properties::{Declared, Kind};
 
 fn graph(steps: Value, connections: Value) -> Graph {
     let mut all = vec![json!({"key": "start", "type": "trigger", "config": {"event_name": "e"}})];
@@ -31,6 +32,7 @@ struct Scene {
     contact: Option<Value>,
     heard: Vec<Heard>,
     exit_on: Option<String>,
+    declared: Vec<Declared>,
 }
 
 impl Scene {
@@ -45,6 +47,7 @@ impl Scene {
             contact: Some(contact),
             heard: vec![],
             exit_on: None,
+            declared: vec![],
         }
     }
 
@@ -57,6 +60,7 @@ impl Scene {
             heard: &self.heard,
             exit_on: self.exit_on.as_deref(),
             segments: &segments,
+            declared: &self.declared,
         };
         let result = act(&mut self.run, &self.graph, &mut world);
         self.contact = world.contact;
@@ -315,5 +319,19 @@ fn a_run_that_nobody_has_brought_on_follows_from_its_graph_and_its_time() {
         assert_eq!(begun, Run::begun("r".into(), &graph, 7));
         assert_eq!(begun.due_at(7), Some(Run::first_due(&graph, 7)));
         assert_eq!(Run::stored(&begun.to_json(), "r", &graph, 0), Some(begun));
+    }
+}
+
+#[test]
+fn a_property_is_only_set_to_what_it_was_declared_as() {
+    let update =
+        json!([{"key": "u", "type": "contact_update", "config": {"properties": {"age": {"var": "event.age"}}}}]);
+    let declared =
+        || vec![Declared { id: "p".into(), key: "age".into(), kind: Kind::Number, fallback: None, created_at: 0 }];
+    for (age, ending) in [(json!(7), Ending::Completed), (json!("seven"), Ending::Failed)] {
+        let mut scene = Scene::new(chain(update.clone()));
+        (scene.declared, scene.event) = (declared(), json!({"age": age}));
+        let effects = scene.advance();
+        assert_eq!((scene.run.ending(), effects.len()), (Some(ending), usize::from(ending == Ending::Completed)));
     }
 }

@@ -14,4 +14,5 @@ mod shapes;
 pub mod store;
 
 /// What a run can be.
-pub const STATUSES: [&str; 4] = ["running", "completed", "failed", "cancelled"];
+pub const STATUSES: [&str; 4] = ["running", "completed", FAILED, "cancelled"];
+pub const FAILED: &str = "failed";

@@ -1,6 +1,6 @@
 //! Runs in the store, as far as people and programs look at them.
 
-use super::STATUSES;
+use super::{FAILED, STATUSES};
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
 
@@ -12,6 +12,13 @@ statements! {
     NEWER = Sql::both(
         "SELECT id, status, created_at, completed_at FROM runs
          WHERE automation_id = $1 AND id > $2 AND status IN ($4, $5, $6, $7) ORDER BY id LIMIT $3");
+    /// Through an index of their own.
+    OLDER_FAILED = Sql::both(
+        "SELECT id, status, created_at, completed_at FROM runs
+         WHERE automation_id = $1 AND id < $2 AND status = 'failed' ORDER BY id DESC LIMIT $3");
+    NEWER_FAILED = Sql::both(
+        "SELECT id, status, created_at, completed_at FROM runs
+         WHERE automation_id = $1 AND id > $2 AND status = 'failed' ORDER BY id LIMIT $3");
     ONE = Sql::both(
         "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
                 r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload
@@ -93,6 +100,9 @@ impl Stored {
 
 /// The runs of an automation with one of the statuses; all, where none is named.
 pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
+    if wanted == [FAILED] {
+        return page.statement(OLDER_FAILED, NEWER_FAILED, automation_id, []);
+    }
     let wanted = if wanted.is_empty() { &STATUSES } else { wanted };
     let four: [Value; 4] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
     page.statement(OLDER, NEWER, automation_id, four)

@@ -65,7 +65,7 @@ impl World {
                 let mut names: Vec<&str> = worker.plan.graph.waited_names().collect();
                 names.extend(worker.claimed.exit_on.as_deref());
                 let heard = self.store.log(&worker.claimed, &names);
-                Seen::All(View { sight, heard, segments: self.store.segments.clone(), now })
+                Seen::All(View { sight, heard, segments: self.store.segments.clone(), declared: Vec::new(), now })
             }
             Seen::All(view) => match self.go_on(&mut worker, &view)? {
                 true => return Ok(None),

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""A disk that fails under 32 concurrent writers: whatever was acknowledged is there, what was refused is not.
+
+    tests/faults/disk.py [SCENARIO…]
+
+full     no space left for two seconds: writes get 503, reads go on, service returns by itself
+flush    the flush of a commit fails: the process ends by itself and is started again, several times
+
+SQLite only: `failing_disk.c`, compiled here, stands between the binary and its files. A
+flush that fails loses what it should have kept. Afterwards every row is compared with
+what the writers remember. Prints one line a scenario; exits 1 if one of them failed.
+"""
+
+import argparse
+import asyncio
+import http.client
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from load import History, Load, WRITERS, exchange, verify
+from scene import ask
+from server import Server, Sqlite
+
+LOAD = 1.0  # seconds of writing before and after each fault
+FULL = 2.0  # seconds without space
+BACK_WITHIN = 5.0  # seconds after there is space again
+ENDED_WITHIN = 10.0  # seconds after a flush has failed
+FLUSHES = 4  # that fail, one in the life of each process
+PAUSE = 0.05  # seconds for which a writer waits that was refused
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scenario", nargs="*", help=", ".join(SCENARIOS))
+    names = parser.parse_args().scenario or list(SCENARIOS)
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"there is no scenario {', '.join(unknown)}")
+    began = time.monotonic()
+    disk = Disk()
+    try:
+        failed = [name for name in names if not play(name, disk)]
+    finally:
+        disk.remove()
+    outcome = f"{', '.join(failed)} FAILED" if failed else "all passed"
+    print(f"disk: {len(names)} scenarios, {outcome}, {time.monotonic() - began:.0f} s", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def play(name, disk):
+    """One scenario on a store of its own; True when nothing went wrong."""
+    store = Sqlite()
+    server = Server(store, "--log", "error")  # a warning for every refusal would be a load of its own
+    began = time.monotonic()
+    try:
+        server.start().wait()
+        figures = SCENARIOS[name](disk, server)
+        print(f"{name}: {figures}, integrity ok, {time.monotonic() - began:.0f} s", flush=True)
+        return True
+    except (AssertionError, OSError, http.client.HTTPException) as problem:
+        print(f"{name}: FAILED: {problem}\n{server.tail()}", flush=True)
+        return False
+    finally:
+        disk.mend()
+        if server.process.poll() is None:
+            server.kill()
+        store.remove()
+
+
+class Disk:
+    """The disk under every process that is started from here on, and what makes it fail."""
+
+    def __init__(self):
+        self.dir = Path(tempfile.mkdtemp(prefix="posthorn-disk-"))
+        self.full, self.flush = self.dir / "full", self.dir / "flush"
+        source, library = Path(__file__).resolve().with_name("failing_disk.c"), self.dir / "failing_disk.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        os.environ["FAILING_DISK_FULL"] = str(self.full)
+        os.environ["FAILING_DISK_FLUSH"] = str(self.flush)
+        os.environ["LD_PRELOAD"] = str(library)
+
+    def mend(self):
+        self.full.unlink(missing_ok=True)
+        self.flush.unlink(missing_ok=True)
+
+    def remove(self):
+        del os.environ["LD_PRELOAD"]
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Writers(Load):
+    """The writers of `load.py`, who here only create events and know that they may be refused."""
+
+    def __init__(self, server, key):
+        super().__init__(server.port, key, client_id=None)
+        self.acknowledged = []  # (sent, answered), by the monotonic clock
+        self.refused = {}  # name -> (sent, answered)
+        self.served = [0.0] * WRITERS  # when each sent the last request that was acknowledged
+
+    async def _create(self, history, reader, writer, mark):
+        history.sent_events.add(mark)
+        sent = time.monotonic()
+        request = ask(self.key, "/events", mark, {"name": mark, "schema": {"plan": "string"}})
+        status, head, body = await exchange(reader, writer, request)
+        times = (sent, time.monotonic())
+        if status == 201:
+            history.events[json.loads(body)["id"]] = mark
+            self.acknowledged.append(times)
+            self.served[int(mark.split(".")[1])] = sent
+        elif is_refusal(status, re.search(r"\r\nretry-after: *\d+\r\n", head, re.I), body):
+            self.refused[mark] = times
+            await asyncio.sleep(PAUSE)
+        else:
+            history.wrong.append(f"{mark}: {status} {head!r} {body[:200]!r}")
+
+    _authorize = _create
+
+
+def is_refusal(status, retry_after, body):
+    """Whether an answer is a 503 as it should be: in the envelope, and with the header that says when to come back."""
+    if status != 503 or not retry_after:
+        return False
+    envelope = json.loads(body)
+    return list(envelope) == ["statusCode", "name", "message"] and envelope["statusCode"] == 503
+
+
+def compare(store, history, problems):
+    """Holds the store against what the writers remember; fails with all that is wrong."""
+    problems = problems + verify(store, history, client_id=None)
+    assert not problems, f"{len(problems)} problems, the first of them:\n  " + "\n  ".join(problems[:20])
+
+
+# ---- full -------------------------------------------------------------------
+
+
+def full(disk, server):
+    """There is no space for a while."""
+    key, history = server.create_key(), History("full")
+    writers = Writers(server, key)
+    log = Path(server.store.dir) / "posthorn.db-wal"
+    problems, looks, back = [], [], []
+
+    async def end():
+        await asyncio.sleep(LOAD)
+        before = len(writers.acknowledged)
+        disk.full.touch()
+        since = time.monotonic()
+        await asyncio.sleep(0.1)  # a write that was under way may still have found space
+        size = log.stat().st_size
+        while time.monotonic() < since + FULL:
+            looks.append(await asyncio.to_thread(look, server, key))
+            await asyncio.sleep(PAUSE)
+        until = time.monotonic()
+        if log.stat().st_size > size:
+            problems.append(f"the log grew from {size} to {log.stat().st_size} bytes on a full disk")
+        disk.full.unlink()
+
+        freed = time.monotonic()
+        while min(writers.served) < freed:
+            late = sum(served < freed for served in writers.served)
+            assert time.monotonic() < freed + BACK_WITHIN, f"{late} writers not served {BACK_WITHIN:.0f} s later"
+            await asyncio.sleep(0.005)
+        again = time.monotonic()
+        back.append(again - freed)
+        await asyncio.sleep(LOAD)
+        status = (await asyncio.to_thread(server.ask, "GET", "/readyz"))[0]
+        if status != 200:
+            problems.append(f"/readyz says {status} when there is space again")
+        if history.unanswered:
+            problems.append(f"{history.unanswered} writers lost their connection")
+        await asyncio.to_thread(server.stop)
+
+        acknowledged, refused = writers.acknowledged, writers.refused.values()
+        wrongly = sum(since < sent and answered < until for sent, answered in acknowledged)
+        needless = sum(answered < since or again < sent for sent, answered in refused)
+        if wrongly or needless:
+            problems.append(f"{wrongly} writes acknowledged on a full disk, {needless} refused on another")
+        if before < 100 or len(acknowledged) < before + 100 or len(refused) < WRITERS:
+            problems.append(f"{len(acknowledged)} acknowledged and {len(refused)} refused: that proves nothing")
+
+    asyncio.run(writers.run(history, end))
+    history.sent_events -= writers.refused.keys()  # as if nobody had asked for them: they must not be there
+    problems += [problem for look in looks for problem in look]
+    compare(server.store, history, problems)
+    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    return (
+        f"{FULL:.0f} s without space, {len(writers.refused)} writes refused with 503 and none of them stored,"
+        f" {len(looks)} looks at lists and health, all writers served again after {back[0] * 1000:.0f} ms,"
+        f" {len(history.events)} events acknowledged, missing=0"
+    )
+
+
+def look(server, key):
+    """What can be seen of a server on a full disk: it lives, it reads, and it says that it cannot write."""
+    events = server.ask("GET", "/events?limit=10", headers={"Authorization": f"Bearer {key}"})
+    lives = server.ask("GET", "/healthz")
+    ready = server.ask("GET", "/readyz")
+    problems = []
+    if events[0] != 200 or len(json.loads(events[2])["data"]) != 10:
+        problems.append(f"GET /events on a full disk: {events[0]} {events[2][:200]!r}")
+    if lives[0] != 200:
+        problems.append(f"/healthz says {lives[0]} on a full disk")
+    if not is_refusal(ready[0], ready[1].get("retry-after"), ready[2]):
+        problems.append(f"/readyz on a full disk: {ready}")
+    return problems
+
+
+# ---- flush ------------------------------------------------------------------
+
+
+def flush(disk, server):
+    """A commit cannot be flushed, and the next process finds the log without it."""
+    key = server.create_key()
+    events, refused, cut, ends = {}, 0, 0, []
+    for number in range(1, FLUSHES + 1):
+        history, writers, problems = History(f"flush{number}"), Writers(server, key), []
+
+        async def end():
+            await asyncio.sleep(LOAD)
+            disk.flush.touch()
+            touched = time.monotonic()
+            while disk.flush.exists():
+                assert time.monotonic() < touched + 5.0, "nothing was flushed for 5 s: that proves nothing"
+                await asyncio.sleep(0.001)
+            failed = time.monotonic()
+            ends.append(await asyncio.to_thread(ended, server, failed))
+            late = sum(sent > failed for sent, _ in writers.acknowledged)
+            if late:
+                problems.append(f"{late} writes sent and acknowledged after the failed flush")
+
+        asyncio.run(writers.run(history, end))
+        server.start().wait()
+        compare(server.store, history, problems)
+        assert len(history.events) >= 100, f"only {len(history.events)} events acknowledged: that proves nothing"
+        events |= history.events
+        refused += len(writers.refused)
+        cut += history.unanswered
+    status, _, body = server.ask("POST", "/events", {"name": "after"}, {"Authorization": f"Bearer {key}"})
+    assert status == 201, f"POST /events after the last start: {status} {body[:200]!r}"
+    server.stop()
+    stored = dict(server.store.query("SELECT id, name FROM events"))
+    lost = [name for event, name in events.items() if stored.get(event) != name]
+    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
+    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    return (
+        f"{FLUSHES} flushes failed, the process ended with an error after {statistics.median(ends) * 1000:.0f} ms"
+        f" (worst {max(ends) * 1000:.0f} ms), {refused} writes refused with 503 and {cut} cut off,"
+        f" {len(events)} events acknowledged, missing=0"
+    )
+
+
+def ended(server, since):
+    """Waits for the end of a process that nobody told to stop; returns the seconds."""
+    try:
+        code = server.process.wait(ENDED_WITHIN)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"still running {ENDED_WITHIN:.0f} s after a failed flush") from None
+    assert code > 0, f"exit code {code} after a failed flush"
+    return time.monotonic() - since
+
+
+SCENARIOS = {"full": full, "flush": flush}
+
+if __name__ == "__main__":
+    main()

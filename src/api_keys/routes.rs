@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,7 +17,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::{Id, Input, kind, shown};
+use crate::web::input::{Id, IdParam, Input, kind, shown};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
@@ -104,16 +104,6 @@ pub struct Deleted {
     deleted: bool,
 }
 
-/// Which key.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the key.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// Create an API key
 ///
 /// The token is in this answer and nowhere else. A key that is made with an OAuth access token ends with the app's
@@ -177,7 +167,7 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(Identifier),
+    params(IdParam),
     request_body = Change,
     responses(
         (status = 200, description = "The key has its new name.", body = Reference),
@@ -197,7 +187,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The key is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

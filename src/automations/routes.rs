@@ -9,13 +9,13 @@ use utoipa_axum::routes;
 
 use super::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
-use super::shapes::{Change, Check, Deleted, Draft, Identifier, Item, Reference, StatusParam, Stopped, Whole, Wish};
+use super::shapes::{Change, Check, Deleted, Draft, Item, Reference, StatusParam, Stopped, Whole, Wish};
 use super::store::{self, GraphText, Listed, NewAutomation, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{self, List, Page, PageParams};
 use crate::web::query::Params;
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
@@ -128,7 +128,7 @@ fn status(query: &str) -> Result<Option<Status>, Error> {
 /// With the graph that new runs start with. Every connection names its type.
 #[utoipa::path(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The automation.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -145,7 +145,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Err
 /// flight keep the one they started with.
 #[utoipa::path(
     patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
-    params(Identifier),
+    params(IdParam),
     request_body = Change,
     responses(
         (status = 200, description = "The automation is changed.", body = Reference),
@@ -216,7 +216,7 @@ fn graph_wanted(input: &Input) -> Result<Option<GraphText>, Error> {
 /// It starts no more runs, and it and its runs are not to be seen any more.
 #[utoipa::path(
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The automation is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
@@ -234,7 +234,7 @@ async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) 
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 201, description = "The copy is made.", body = Reference),
         OfCaller, OfPath, OfQuery,
@@ -259,7 +259,7 @@ async fn duplicate(
 /// Disables it: events start no more runs. Those in flight finish.
 #[utoipa::path(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The automation is disabled.", body = Stopped),
         OfCaller, OfPath, OfQuery,

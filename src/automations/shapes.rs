@@ -133,16 +133,6 @@ pub struct ConnectionShape {
     kind: Option<String>,
 }
 
-/// Which automation.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the automation.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// Which automations.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

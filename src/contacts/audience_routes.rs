@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::segments;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
 
@@ -42,7 +42,7 @@ pub struct OfAudience {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(segments::Identifier),
+    params(IdParam),
     request_body = NewAudienceContact,
     responses(
         (status = 201, description = "The contact is in the audience.", body = Reference),
@@ -86,7 +86,7 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> R
 /// The same as `GET /segments/{id}/contacts`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
-    params(segments::Identifier, PageParams),
+    params(IdParam, PageParams),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

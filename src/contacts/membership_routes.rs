@@ -16,7 +16,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::segments;
-use crate::web::input::Id;
+use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
@@ -177,7 +177,7 @@ pub(super) fn not_a_member() -> Error {
 /// Who is in the segment, newest contact first.
 #[utoipa::path(
     get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
-    params(segments::Identifier, PageParams),
+    params(IdParam, PageParams),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,7 +17,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
 
@@ -89,16 +89,6 @@ pub struct Deleted {
     deleted: bool,
 }
 
-/// Which property.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the property.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// Declare a contact property
 ///
 /// From then on contacts can be given only values of this type under this key. Properties that were not declared are
@@ -162,7 +152,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its key, its type, and what stands in where a contact has no value.
 #[utoipa::path(
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The property.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -179,7 +169,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// Key and type cannot be changed: declare another property instead.
 #[utoipa::path(
     patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
-    params(Identifier),
+    params(IdParam),
     request_body = ContactPropertyChange,
     responses(
         (status = 200, description = "The fallback is changed.", body = Reference),
@@ -215,7 +205,7 @@ fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
 /// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
 #[utoipa::path(
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The property is not declared any more.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -8,11 +8,11 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::routes::{self as segments, Identifier, Item, Wish};
+use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
@@ -103,7 +103,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// The same as `GET /segments/{id}`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The audience.", body = Audience),
         OfCaller, OfPath, OfQuery,
@@ -120,7 +120,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, 
 /// The same as `DELETE /segments/{id}`, under its older name.
 #[utoipa::path(
     delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The audience is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -16,5 +16,5 @@ pub mod routes;
 pub mod segment;
 pub mod store;
 
-pub use routes::{Identifier, Item, must_exist, not_found};
+pub use routes::{Item, must_exist, not_found};
 pub use segment::{MOST_NAMED, id, ids};

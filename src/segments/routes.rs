@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -16,7 +16,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
@@ -95,16 +95,6 @@ impl Item {
     }
 }
 
-/// Which segment.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the segment.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// Create a segment
 ///
 /// Makes a set that contacts can be put into. Names need not be unique.
@@ -173,7 +163,7 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 /// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The segment.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -194,7 +184,7 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
 /// Changes its name; who is in it stays.
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(Identifier),
+    params(IdParam),
     request_body = Wish,
     responses(
         (status = 200, description = "The segment has its new name.", body = Reference),
@@ -214,7 +204,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// The contacts in it stay, and stay in their other segments.
 #[utoipa::path(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The segment is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

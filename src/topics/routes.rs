@@ -6,14 +6,14 @@ use http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::shapes::{Deleted, Identifier, Item, NewTopic, Reference, TopicChange};
+use super::shapes::{Deleted, Item, NewTopic, Reference, TopicChange};
 use super::store::{self, Stored};
 use super::topic::{Changes, New};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::{Id, Input};
+use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
@@ -72,7 +72,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// What it is called, what it is about, and what holds for contacts that have not chosen.
 #[utoipa::path(
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The topic.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -89,7 +89,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// it would sign people up for mail, or off, that they never decided on.
 #[utoipa::path(
     patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
-    params(Identifier),
+    params(IdParam),
     request_body = Option<TopicChange>,
     responses(
         (status = 200, description = "The topic is changed.", body = Reference),
@@ -113,7 +113,7 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// What contacts chose of it is forgotten.
 #[utoipa::path(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The topic is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::store::Stored;
 use super::topic::MOST_NAMED;
@@ -183,14 +183,4 @@ impl ToSchema for TopicChoices {
     fn name() -> Cow<'static, str> {
         "TopicChoices".into()
     }
-}
-
-/// Which topic.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the topic.
-    #[param(format = Uuid)]
-    id: String,
 }

@@ -11,6 +11,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
+use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::error::Error;
@@ -68,6 +69,16 @@ pub async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error
     serde_json::from_slice(&bytes)
         .map(Some)
         .map_err(|error| Error::NotJson { message: format!("The body is not valid JSON: {error}.") })
+}
+
+/// The id in a path, as the API's description shows it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
+pub struct IdParam {
+    /// Its id.
+    #[param(format = Uuid)]
+    id: String,
 }
 
 /// The id in a path.

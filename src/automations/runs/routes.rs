@@ -14,11 +14,10 @@ use super::store::{self, Listed, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::routes::not_found;
-use crate::automations::shapes::Identifier as OfAutomation;
 use crate::automations::store::version_number;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::input::{Id, shown};
+use crate::web::input::{Id, IdParam, shown};
 use crate::web::pagination::{self, List, Page, PageParams};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
@@ -53,7 +52,7 @@ impl FromRequestParts<App> for RunId {
 /// Newest first, whatever version of the automation they keep to.
 #[utoipa::path(
     get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
-    params(OfAutomation, PageParams, StatusParam),
+    params(IdParam, PageParams, StatusParam),
     responses(
         (status = 200, description = "The runs, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::plan::Upload;
-use super::shapes::{Filter, Identifier, Item, NewImport, Reference, Whole};
+use super::shapes::{Filter, Item, NewImport, Reference, Whole};
 use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -17,7 +17,7 @@ use crate::contacts::properties::Declared;
 use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::input::{Id, read_within};
+use crate::web::input::{Id, IdParam, read_within};
 use crate::web::multipart::Form;
 use crate::web::pagination::{List, Page, PageParams, text};
 use crate::web::query::Params;
@@ -136,7 +136,7 @@ async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<L
 /// How far it is, and which rows failed.
 #[utoipa::path(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
-    params(Identifier),
+    params(IdParam),
     responses(
         (status = 200, description = "The import.", body = Whole),
         OfCaller, OfPath, OfQuery,

@@ -94,16 +94,6 @@ impl From<Stored> for Whole {
     }
 }
 
-/// Which import.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the import.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// Which imports.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { Resend } from 'resend';
+import { ok, refused } from './answers.js';
 import { person } from './person.js';
 
 const base = process.env.RESEND_BASE_URL;
@@ -26,16 +27,6 @@ async function connect(scope) {
   });
   assert.equal(answer.status, 200);
   return new Resend((await answer.json()).access_token);
-}
-
-function ok({ data, error }) {
-  assert.equal(error, null);
-  return data;
-}
-
-function refused({ data, error }, statusCode, name) {
-  assert.equal(data, null);
-  assert.deepEqual([error.statusCode, error.name], [statusCode, name]);
 }
 
 test('an access token is as good as a key, until its grant is revoked', async () => {

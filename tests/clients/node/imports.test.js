@@ -6,18 +6,11 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Resend } from 'resend';
+import { ok, TIME, UUID } from './answers.js';
 
 const resend = new Resend(process.env.RESEND_API_KEY);
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 const address = () => `ada+${randomUUID()}@example.com`;
 const csv = (...rows) => new Blob([rows.join('\r\n')], { type: 'text/csv' });
-
-// The client never throws: it returns data or error, and one of them is null.
-function ok({ data, error }) {
-  assert.equal(error, null);
-  return data;
-}
 
 async function completed(options) {
   const created = ok(await resend.contacts.imports.create(options));

@@ -6,24 +6,11 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { Resend } from 'resend';
+import { ok, refused, UUID } from './answers.js';
 
 const resend = new Resend(process.env.RESEND_API_KEY);
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const unique = (text) => `${text}.${randomUUID()}`;
 const address = () => `${randomUUID()}@example.com`;
-
-// The client never throws: it returns data or error, and one of them is null.
-function ok({ data, error }) {
-  assert.equal(error, null);
-  return data;
-}
-
-function refused({ data, error }, statusCode, name) {
-  assert.equal(data, null);
-  assert.equal(error.statusCode, statusCode);
-  assert.equal(error.name, name);
-  return error.message;
-}
 
 // An event with its automation, which notes the plan and is done.
 async function automation(event, steps) {

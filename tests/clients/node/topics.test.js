@@ -5,25 +5,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Resend } from 'resend';
+import { ok, refused, TIME, UUID } from './answers.js';
 
 const resend = new Resend(process.env.RESEND_API_KEY);
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 const address = () => `ada+${randomUUID()}@example.com`;
-
-// The client never throws: it returns data or error, and one of them is null.
-function ok({ data, error }) {
-  assert.equal(error, null);
-  return data;
-}
-
-function refused({ data, error }, statusCode, name) {
-  assert.equal(data, null);
-  assert.equal(error.statusCode, statusCode);
-  assert.equal(error.name, name);
-  assert.ok(error.message.length > 0);
-  return error.message;
-}
 
 async function topic(defaultSubscription, name = 'News') {
   const data = ok(await resend.topics.create({ name, defaultSubscription }));

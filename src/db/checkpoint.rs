@@ -35,11 +35,9 @@ impl Carrier {
         let is_long = Arc::new(AtomicBool::new(false));
         let (long, shown) = (is_long.clone(), path.display().to_string());
         let run = move || {
-            if let Err(error) = carry(&connection, &told, &long) {
-                tracing::error!(%error, file = shown, "the log could not be carried to the file");
-                if super::sqlite::flush_failed(&error) {
-                    failure.notify_one();
-                }
+            if let Err(error) = carry(&connection, &told, &long, &shown) {
+                tracing::error!(%error, file = shown, "the disk failed to flush what was carried to the file");
+                failure.notify_one();
             }
         };
         std::thread::Builder::new().name("sqlite-carrier".into()).spawn(run)?;
@@ -48,7 +46,7 @@ impl Carrier {
 
     /// Something was committed.
     pub(super) fn committed(&self, writer: &Connection) -> rusqlite::Result<()> {
-        // One message is enough; a carrier that has failed leaves it to the writer.
+        // One message is enough.
         let _ = self.news.try_send(());
         if self.is_long.swap(false, Ordering::Relaxed) {
             checkpoint(writer)?;
@@ -57,14 +55,26 @@ impl Carrier {
     }
 }
 
-fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool) -> rusqlite::Result<()> {
+/// Ends with the writer, or with a flush that failed.
+fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool, file: &str) -> rusqlite::Result<()> {
+    let mut is_failing = false;
     while told.recv().is_ok() {
         std::thread::sleep(GATHER);
-        checkpoint(connection)?;
         // Once more for what came meanwhile, so that next to nothing is left to
         // the writer.
-        let pages = checkpoint(connection)?;
-        is_long.store(pages >= LONG, Ordering::Relaxed);
+        match checkpoint(connection).and_then(|_| checkpoint(connection)) {
+            Ok(pages) => {
+                is_failing = false;
+                is_long.store(pages >= LONG, Ordering::Relaxed);
+            }
+            Err(error) if super::sqlite::flush_failed(&error) => return Err(error),
+            // The disk may be full. The log has everything; after the next commit it is tried again.
+            Err(error) if !is_failing => {
+                is_failing = true;
+                tracing::error!(%error, file, "the log could not be carried to the file");
+            }
+            Err(_) => {}
+        }
     }
     Ok(())
 }

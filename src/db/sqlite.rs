@@ -24,7 +24,7 @@ const GROUP: usize = 512;
 
 /// A commit that finds so many pages in the log (128 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
-/// beside a server, or after a failure.
+/// beside a server.
 const CHECKPOINT: i64 = 32_000;
 
 /// How long to wait for another process (a command, a backup) to let go of the

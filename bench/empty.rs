@@ -33,7 +33,7 @@ pub fn serve() -> anyhow::Result<()> {
             .route("/oauth/token", post(refreshed))
     };
     cli::block_on(async {
-        let _log = log::start(&config);
+        let _log = log::start(&config)?;
         serve::serve_behind(config, |app| Gate::before(app, routes())).await
     })
 }

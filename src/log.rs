@@ -1,13 +1,15 @@
 //! The log: one line a request and a word on what goes wrong, on standard error.
 
+mod sink;
+
 use std::fmt::{self, Debug, Write};
+use std::io;
 
 use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::DateTimePrinter;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -17,17 +19,16 @@ use crate::config::{Config, LogFormat};
 
 /// Starts the log. It is written by a thread of its own, so that a slow terminal
 /// does not slow the answers; what is left is written when the guard is dropped.
-pub fn start(config: &Config) -> WorkerGuard {
-    let writer = std::io::BufWriter::with_capacity(64 << 10, std::io::stderr());
-    let (writer, guard) = NonBlockingBuilder::default().lossy(false).finish(writer);
+pub fn start(config: &Config) -> io::Result<sink::Guard> {
+    let (sink, guard) = sink::start(io::stderr())?;
     let filter = EnvFilter::new(&config.log);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || sink.clone());
     match config.log_format {
         LogFormat::Json => log.json().flatten_event(true).init(),
-        LogFormat::Text if std::io::IsTerminal::is_terminal(&std::io::stderr()) => log.init(),
+        LogFormat::Text if io::IsTerminal::is_terminal(&io::stderr()) => log.init(),
         LogFormat::Text => log.event_format(Line).init(),
     }
-    guard
+    Ok(guard)
 }
 
 /// A line of text for a file or a pipe, as [`tracing_subscriber`] writes it,

@@ -65,7 +65,7 @@ impl Cli {
     async fn run_command(self) -> anyhow::Result<()> {
         let command = match self.command {
             None | Some(Command::Serve) => {
-                let _log = log::start(&self.config);
+                let _log = log::start(&self.config)?;
                 return serve::serve(self.config).await;
             }
             Some(Command::Openapi) => {

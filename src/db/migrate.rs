@@ -74,6 +74,7 @@ pub(super) fn sqlite(connection: &mut Connection) -> anyhow::Result<()> {
         .collect::<rusqlite::Result<Vec<_>>>()?;
     for index in outstanding(&applied)? {
         let (name, text) = STEPS[index];
+        announce(name, &applied);
         transaction.execute_batch(&for_sqlite(text)).with_context(|| format!("migration {name} failed"))?;
         transaction.execute(RECORD, (index as i64 + 1, name, fingerprint(text)))?;
     }
@@ -89,11 +90,19 @@ pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Res
     let applied: Vec<_> = applied.iter().map(|row| (row.get(0), row.get(1))).collect();
     for index in outstanding(&applied)? {
         let (name, text) = STEPS[index];
+        announce(name, &applied);
         transaction.batch_execute(text).await.with_context(|| format!("migration {name} failed"))?;
         transaction.execute(RECORD, &[&(index as i64 + 1), &name, &fingerprint(text)]).await?;
     }
     transaction.commit().await?;
     Ok(())
+}
+
+/// A store that holds something may take its time.
+fn announce(name: &str, applied: &[(String, String)]) {
+    if !applied.is_empty() {
+        tracing::info!(name, "migrating the store");
+    }
 }
 
 /// `IF NOT EXISTS` is not atomic in PostgreSQL: of several processes that start
@@ -172,8 +181,8 @@ mod tests {
         assert_eq!(found("SELECT count(*) FROM occurrences WHERE name = 'name' AND heard"), 1);
         let indices = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
             ('runs_due', 'runs_by_contact', 'runs_listening', 'messages_by_workspace', 'messages_due',
-             'occurrences_by_name', 'occurrences_heard')";
-        assert_eq!(found(indices), 7);
+             'occurrences_by_name', 'occurrences_heard', 'runs_failed')";
+        assert_eq!(found(indices), 8);
         for refused in [
             "UPDATE runs SET status = 'odd'",
             "UPDATE messages SET status = 'odd'",

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rusqlite::config::DbConfig;
@@ -24,12 +24,13 @@ const GROUP: usize = 512;
 
 /// A commit that finds so many pages in the log (128 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
-/// beside a server.
+/// beside a server, or while carrying fails.
 const CHECKPOINT: i64 = 32_000;
 
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+const NAP: Duration = Duration::from_micros(250);
 
 /// The reading side, and news of the writer's health.
 pub(super) struct Readers {
@@ -41,10 +42,13 @@ pub(super) struct Readers {
 pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
     let mut writer = connect(path, options)?;
     migrate::sqlite(&mut writer)?;
+    // Only now: indices of large tables are sorted on disk.
+    writer.pragma_update(None, "temp_store", "MEMORY")?;
     let connections = (0..options.readers.max(1))
         .map(|_| {
             let reader = connect(path, options)?;
             reader.pragma_update(None, "query_only", true)?;
+            reader.pragma_update(None, "temp_store", "MEMORY")?;
             Ok(Mutex::new(reader))
         })
         .collect::<anyhow::Result<_>>()?;
@@ -76,7 +80,6 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         connection.pragma_update(None, "cache_size", -8192)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-        connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.set_prepared_statement_cache_capacity(512);
         Ok(())
     };
@@ -87,11 +90,11 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
 /// Where several processes open a new file at once, SQLite refuses all but one
 /// of them rather than let them wait for each other.
 fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
-    let mut tries = 0;
+    let patience = Instant::now() + LOCK_WAIT;
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_lock(tries) => {
-                tries += 1;
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < patience => {
+                std::thread::sleep(NAP);
             }
             settled => return settled,
         }
@@ -101,7 +104,6 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
 /// Short naps rather than SQLite's growing ones: under load the lock is free
 /// for moments only, and a command run beside the server has to catch one.
 fn wait_for_lock(tries: i32) -> bool {
-    const NAP: Duration = Duration::from_micros(250);
     std::thread::sleep(NAP);
     NAP * u32::try_from(tries).unwrap_or(u32::MAX) < LOCK_WAIT
 }

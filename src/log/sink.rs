@@ -3,11 +3,13 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long lines gather.
 const GATHER: Duration = Duration::from_millis(2);
+
+/// How long the end of the process waits for somebody to take the last lines.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Who logs while so many bytes wait, waits too: no line is lost.
 const MOST: usize = 1 << 20;
@@ -24,6 +26,8 @@ struct Waiting {
     lines: Vec<u8>,
     /// Nobody logs any more: what waits is the last.
     is_over: bool,
+    /// And that is written, too.
+    is_done: bool,
 }
 
 impl Shared {
@@ -36,18 +40,15 @@ impl Shared {
 #[derive(Clone)]
 pub struct Sink(Arc<Shared>);
 
-/// Writes what is left when it is dropped.
-pub struct Guard {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
+/// Sees to it that what is left is written when it is dropped.
+pub struct Guard(Arc<Shared>);
 
 /// Starts to write to `out` whatever the sink is given.
 pub fn start(out: impl Write + Send + 'static) -> io::Result<(Sink, Guard)> {
     let shared = Arc::new(Shared::default());
     let ours = shared.clone();
-    let thread = std::thread::Builder::new().name("log".into()).spawn(move || write_out(&ours, out))?;
-    Ok((Sink(shared.clone()), Guard { shared, thread: Some(thread) }))
+    std::thread::Builder::new().name("log".into()).spawn(move || write_out(&ours, out))?;
+    Ok((Sink(shared.clone()), Guard(shared)))
 }
 
 fn write_out(shared: &Shared, mut out: impl Write) {
@@ -66,7 +67,8 @@ fn write_out(shared: &Shared, mut out: impl Write) {
         let _ = out.write_all(&lines).and_then(|()| out.flush());
         lines.clear();
         if is_last {
-            return;
+            shared.waiting().is_done = true;
+            return shared.emptied.notify_all();
         }
     }
 }
@@ -92,12 +94,11 @@ impl Write for Sink {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.shared.waiting().is_over = true;
-        self.shared.filled.notify_one();
-        self.shared.emptied.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.0.waiting().is_over = true;
+        self.0.filled.notify_one();
+        self.0.emptied.notify_all();
+        // Where nobody reads it, the log does not keep the process from ending.
+        let _ = self.0.emptied.wait_timeout_while(self.0.waiting(), LAST, |waiting| !waiting.is_done);
     }
 }
 
@@ -148,6 +149,30 @@ mod tests {
             assert_eq!(parts.next().map(str::len), Some(40));
         }
         assert_eq!(next, [20_000; 4]);
+    }
+
+    /// Takes nothing, for ever.
+    struct Wall;
+
+    impl Write for Wall {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            loop {
+                std::thread::park();
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_does_not_keep_the_process_from_ending() {
+        let (mut sink, guard) = start(Wall).expect("a sink");
+        sink.write_all(b"one\n").expect("a line");
+        std::thread::sleep(GATHER * 5);
+        sink.write_all(b"two\n").expect("a line");
+        drop(guard);
     }
 
     #[test]

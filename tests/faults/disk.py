@@ -34,6 +34,7 @@ from server import Server, Sqlite
 LOAD = 1.0  # seconds of writing before and after each fault
 FULL = 2.0  # seconds without space
 BACK_WITHIN = 5.0  # seconds after there is space again
+CARRIED_WITHIN = 1.5  # seconds in which something of the log is carried to the file
 ENDED_WITHIN = 10.0  # seconds after a flush has failed
 FLUSHES = 4  # that fail, one in the life of each process
 PAUSE = 0.05  # seconds for which a writer waits that was refused
@@ -148,6 +149,7 @@ def full(disk, server):
     key, history = server.create_key(), History("full")
     writers = Writers(server, key)
     (log,) = Path(server.store.dir).glob("*.db-wal")
+    (store_file,) = Path(server.store.dir).glob("*.db")
     problems, looks, back = [], 0, 0.0
 
     async def end():
@@ -175,6 +177,10 @@ def full(disk, server):
         again = time.monotonic()
         back = again - freed
         await asyncio.sleep(LOAD)
+        carried = store_file.stat().st_mtime_ns
+        await asyncio.sleep(CARRIED_WITHIN)
+        if store_file.stat().st_mtime_ns == carried:
+            problems.append("the log is not carried to the file any more")
         status = (await asyncio.to_thread(server.ask, "GET", "/readyz"))[0]
         if status != 200:
             problems.append(f"/readyz says {status} when there is space again")

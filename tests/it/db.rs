@@ -187,6 +187,12 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
             if text.contains("AND name") && text.contains("FROM events") && is_look_up {
                 assert!(step.contains("events_by_name (workspace_id=? AND"), "{step}: {text}");
             }
+            if text.contains("FROM occurrences") && text.contains("name = $") {
+                assert!(step.contains("occurrences_by_name (workspace_id=? AND name=?"), "{step}: {text}");
+            }
+            if text.contains("FROM runs") && text.contains("status = 'failed'") {
+                assert!(step.contains("runs_failed (automation_id=? AND id"), "{step}: {text}");
+            }
         }
     }
 }

@@ -22,9 +22,11 @@ macro_rules! insert {
 
 /// A page of what happened under a name.
 macro_rules! page {
-    ($named:literal, $side:literal, $order:literal) => {
+    ($hint:literal, $named:literal, $side:literal, $order:literal) => {
         concat!(
-            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences WHERE workspace_id = $1 AND ",
+            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences",
+            $hint,
+            " WHERE workspace_id = $1 AND ",
             $named,
             " AND id ",
             $side,
@@ -38,13 +40,14 @@ macro_rules! page {
 statements! {
     INSERT_BY_ID = Sql::each(insert!("INSERT OR FAIL", "id"), insert!("INSERT", "id"));
     INSERT_BY_EMAIL = Sql::each(insert!("INSERT OR FAIL", "email_key"), insert!("INSERT", "email_key"));
-    /// PostgreSQL's index holds the start of a name, SQLite's all of it.
+    /// PostgreSQL's index holds the start of a name, SQLite's all of it. Left to
+    /// itself, SQLite would walk through all that happened under any name.
     OLDER = Sql::each(
-        page!("name = $4", "<", " DESC"),
-        page!("substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", "<", " DESC"));
+        page!(" INDEXED BY occurrences_by_name", "name = $4", "<", " DESC"),
+        page!("", "substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", "<", " DESC"));
     NEWER = Sql::each(
-        page!("name = $4", ">", ""),
-        page!("substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", ">", ""));
+        page!(" INDEXED BY occurrences_by_name", "name = $4", ">", ""),
+        page!("", "substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", ">", ""));
     BY_ID = Sql::both(
         "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences
          WHERE workspace_id = $1 AND id = $2");

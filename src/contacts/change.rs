@@ -142,8 +142,7 @@ async fn check_types(caller: &Caller<FullAccess>, properties: &Properties) -> Re
         return Ok(());
     }
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
-    let declared: Result<Vec<Declared>, DbError> = rows.iter().map(Declared::read).collect();
-    properties.check(&declared?)
+    properties.check(&Declared::read_all(&rows)?)
 }
 
 /// Who has this address.

@@ -30,6 +30,10 @@ statements! {
 }
 
 impl Declared {
+    pub fn read_all(rows: &[Row]) -> Result<Vec<Declared>, DbError> {
+        rows.iter().map(Declared::read).collect()
+    }
+
     pub fn read(row: &Row) -> Result<Declared, DbError> {
         let broken = |what: &str| DbError::Broken(format!("{what} of a contact property"));
         let fallback = row.maybe(3, Row::text)?.map(|text| serde_json::from_str(&text));

@@ -172,7 +172,12 @@ mod tests {
         sink.write_all(b"one\n").expect("a line");
         std::thread::sleep(GATHER * 5);
         sink.write_all(b"two\n").expect("a line");
-        drop(guard);
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(guard);
+            done.send(())
+        });
+        assert!(ended.recv_timeout(LAST * 20).is_ok(), "the guard waits for ever");
     }
 
     #[test]

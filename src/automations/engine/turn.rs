@@ -117,8 +117,7 @@ impl Engine {
             true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
             false => Vec::new(),
         };
-        let declared = declared.iter().map(Declared::read).collect::<Result<_, _>>()?;
-        Ok(View { sight, heard, segments: found, declared, now })
+        Ok(View { sight, heard, segments: found, declared: Declared::read_all(&declared)?, now })
     }
 
     /// What happened to the contact after a moment, under these names.

@@ -14,5 +14,4 @@ mod shapes;
 pub mod store;
 
 /// What a run can be.
-pub const STATUSES: [&str; 4] = ["running", "completed", FAILED, "cancelled"];
-pub const FAILED: &str = "failed";
+pub const STATUSES: [&str; 4] = ["running", "completed", "failed", "cancelled"];

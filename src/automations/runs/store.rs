@@ -1,6 +1,7 @@
 //! Runs in the store, as far as people and programs look at them.
 
-use super::{FAILED, STATUSES};
+use super::STATUSES;
+use crate::automations::run::Ending;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
 
@@ -100,7 +101,7 @@ impl Stored {
 
 /// The runs of an automation with one of the statuses; all, where none is named.
 pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
-    if wanted == [FAILED] {
+    if wanted == [Ending::Failed.as_str()] {
         return page.statement(OLDER_FAILED, NEWER_FAILED, automation_id, []);
     }
     let wanted = if wanted.is_empty() { &STATUSES } else { wanted };

@@ -74,8 +74,7 @@ async fn create(
     HandedIn(form): HandedIn,
 ) -> Result<(StatusCode, Json<Reference>), Error> {
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
-    let declared: Result<Vec<Declared>, DbError> = rows.iter().map(Declared::read).collect();
-    let upload = Upload::parse(&form, &declared?)?;
+    let upload = Upload::parse(&form, &Declared::read_all(&rows)?)?;
     if upload.file.len() > LARGEST {
         return Err(Error::TooLarge { limit: LARGEST });
     }

@@ -101,8 +101,7 @@ pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
     let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
-    let declared: Vec<Declared> = declared.iter().map(Declared::read).collect::<Result<_, _>>()?;
-    let rows = read(app, import, &declared).await?;
+    let rows = read(app, import, &Declared::read_all(&declared)?).await?;
     let mut most = rows.len();
     for _ in 0..ATTEMPTS {
         match commit(app, import, &rows[..most]).await {

@@ -1,6 +1,7 @@
 //! What came with an occurrence, checked against the schema in force and
 //! brought into its types.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -45,23 +46,24 @@ impl Type {
     }
 
     /// The value as this type, where its meaning is beyond doubt.
-    fn coerce(self, value: &Value) -> Option<Value> {
-        match (self, value) {
+    fn coerce(self, value: &Value) -> Option<Cow<'_, Value>> {
+        let coerced = match (self, value) {
             (_, Value::Null)
             | (Type::String, Value::String(_))
             | (Type::Number, Value::Number(_))
-            | (Type::Boolean, Value::Bool(_)) => Some(value.clone()),
-            (Type::String, Value::Number(number)) => Some(Value::String(number.to_string())),
-            (Type::String, Value::Bool(flag)) => Some(Value::String(flag.to_string())),
-            (Type::Number, Value::String(text)) => number(text).map(Value::Number),
+            | (Type::Boolean, Value::Bool(_)) => return Some(Cow::Borrowed(value)),
+            (Type::String, Value::Number(number)) => Value::String(number.to_string()),
+            (Type::String, Value::Bool(flag)) => Value::String(flag.to_string()),
+            (Type::Number, Value::String(text)) => Value::Number(number(text)?),
             (Type::Boolean, Value::String(text)) => match text.trim() {
-                "true" => Some(Value::Bool(true)),
-                "false" => Some(Value::Bool(false)),
-                _ => None,
+                "true" => Value::Bool(true),
+                "false" => Value::Bool(false),
+                _ => return None,
             },
-            (Type::Date, Value::String(text)) => date(text.trim()).map(|micros| Value::String(rfc3339(micros))),
-            _ => None,
-        }
+            (Type::Date, Value::String(text)) => Value::String(rfc3339(date(text.trim())?)),
+            _ => return None,
+        };
+        Some(Cow::Owned(coerced))
     }
 }
 
@@ -102,18 +104,18 @@ impl Types {
 
     /// The payload in the schema's types. A key that is missing is fine, one that
     /// the schema does not know is kept.
-    pub fn check(&self, payload: Option<&Value>) -> Result<Value, Error> {
-        let mut fields = match payload {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(fields)) => fields.clone(),
+    pub fn check<'p>(&self, payload: Option<&'p Value>) -> Result<Cow<'p, Value>, Error> {
+        let (mut whole, fields) = match payload {
+            None | Some(Value::Null) => return Ok(Cow::Owned(Value::Object(Map::new()))),
+            Some(whole @ Value::Object(fields)) => (Cow::Borrowed(whole), fields),
             Some(other) => {
                 return Err(Error::invalid(format!("The `payload` field must be an object, but is {}.", kind(other))));
             }
         };
-        for (key, value) in &mut fields {
+        for (key, value) in fields {
             let Some(wanted) = self.0.get(key) else { continue };
-            *value = wanted.coerce(value).ok_or_else(|| {
-                let came = match &*value {
+            let coerced = wanted.coerce(value).ok_or_else(|| {
+                let came = match value {
                     Value::String(text) => format!("the string `{}`", shown(text)),
                     Value::Number(number) => format!("the number {number}"),
                     Value::Bool(flag) => format!("the boolean {flag}"),
@@ -125,8 +127,11 @@ impl Types {
                     wanted.wanted()
                 ))
             })?;
+            if let Cow::Owned(coerced) = coerced {
+                whole.to_mut()[key] = coerced;
+            }
         }
-        Ok(Value::Object(fields))
+        Ok(whole)
     }
 }
 
@@ -138,9 +143,7 @@ mod tests {
     use super::*;
 
     fn checked(kind: &str, value: Value) -> Result<Value, Error> {
-        Types::of(Some(&json!({"k": kind}).to_string()))
-            .check(Some(&json!({"k": value})))
-            .map(|mut all| all["k"].take())
+        Types::of(Some(&json!({"k": kind}).to_string())).check(Some(&json!({"k": value}))).map(|all| all["k"].clone())
     }
 
     #[test]
@@ -189,8 +192,11 @@ mod tests {
     #[test]
     fn decisions_5_missing_keys_are_fine_and_extra_ones_are_kept() {
         let types = Types::of(Some(r#"{"a":"number"}"#));
-        assert_eq!(types.check(None).expect("nothing"), json!({}));
-        assert_eq!(types.check(Some(&json!({"b": [1, {"c": 2}]}))).expect("extra"), json!({"b": [1, {"c": 2}]}));
+        assert_eq!(types.check(None).expect("nothing").into_owned(), json!({}));
+        assert_eq!(
+            types.check(Some(&json!({"b": [1, {"c": 2}]}))).expect("extra").into_owned(),
+            json!({"b": [1, {"c": 2}]})
+        );
         for wrong in [json!([]), json!("x"), json!(1), json!(true)] {
             assert!(types.check(Some(&wrong)).is_err());
         }

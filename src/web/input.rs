@@ -137,6 +137,11 @@ impl Input {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
+    /// As [`Input::get`], for who wants to keep it.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.get_mut(name).map(Value::take).filter(|value| !value.is_null())
+    }
+
     /// A required field. Where it is missing, a field that looks like a
     /// misspelling of it is pointed out.
     pub fn required(&self, name: &'static str) -> Result<&Value, Error> {

@@ -54,9 +54,9 @@ pub async fn send(
     key: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {
-    let order = Order::parse(&app, &input)?;
-    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
     let body = key.meaning(&input.0);
+    let order = Order::parse(&app, input)?;
+    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
     Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
 }
 
@@ -86,7 +86,7 @@ pub async fn send_many(
     let body = key.meaning(&items);
     let parse = |(at, item): (usize, Value)| match item {
         Value::Object(fields) => {
-            Order::parse(&app, &Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
+            Order::parse(&app, Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
         }
         other => Err(Error::invalid(format!("Event {at}: it must be an object, but is {}.", kind(&other)))),
     };
@@ -145,7 +145,7 @@ pub struct Order {
 }
 
 impl Order {
-    fn parse(app: &App, input: &Input) -> Result<Order, Error> {
+    fn parse(app: &App, mut input: Input) -> Result<Order, Error> {
         let name = input.required("event")?;
         let name = EventName::sent(name)?;
         let recipient = match (input.get("contact_id"), input.get("email")) {
@@ -160,7 +160,7 @@ impl Order {
             (Some(id), None) => Recipient::Known(contact_id(id)?),
             (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
         };
-        let payload = input.get("payload").cloned();
+        let payload = input.take("payload");
         Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
     }
 

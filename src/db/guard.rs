@@ -1,4 +1,5 @@
-//! Guards of a group: equal ones are asked once.
+//! Guards of a group on PostgreSQL, where all are sent ahead of it: equal ones are
+//! asked once.
 
 use std::collections::HashMap;
 

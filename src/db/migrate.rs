@@ -19,6 +19,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0009_topics", include_str!("../../migrations/0009_topics.sql")),
     ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
     ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
+    ("0012_whole_names", include_str!("../../migrations/0012_whole_names.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock};
 use std::task::Poll;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use futures_util::TryStreamExt;
 use tokio::sync::{Mutex, mpsc};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
 
 use super::guard::Guards;
@@ -63,6 +63,8 @@ pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>
 struct Session {
     client: Client,
     prepared: Lock<HashMap<&'static str, Statement>>,
+    /// Whether statements can be run for many.
+    joins: AtomicBool,
 }
 
 impl Session {
@@ -74,22 +76,25 @@ impl Session {
             }
         });
         client.batch_execute(STATEMENT_WAIT).await?;
-        Ok(Session { client, prepared: Lock::default() })
+        Ok(Session { client, prepared: Lock::default(), joins: AtomicBool::new(true) })
     }
 
-    async fn prepare(&self, sql: Sql) -> Result<Statement, tokio_postgres::Error> {
-        let known = self.prepared.lock().ok().and_then(|prepared| prepared.get(sql.postgres).cloned());
+    async fn prepare(&self, text: &'static str) -> Result<Statement, tokio_postgres::Error> {
+        let known = self.prepared.lock().ok().and_then(|prepared| prepared.get(text).cloned());
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.client.prepare(sql.postgres).await?;
+        let statement = self.client.prepare(text).await?;
         if let Ok(mut prepared) = self.prepared.lock() {
-            prepared.insert(sql.postgres, statement.clone());
+            prepared.insert(text, statement.clone());
         }
         Ok(statement)
     }
 
-    async fn run(&self, statement: &Statement, params: &[Value]) -> Result<Effect, tokio_postgres::Error> {
+    async fn run<P>(&self, statement: &Statement, params: P) -> Result<Effect, tokio_postgres::Error>
+    where
+        P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
+    {
         let found = self.client.query_raw(statement, params).await?;
         tokio::pin!(found);
         let mut rows = Vec::new();
@@ -145,11 +150,11 @@ impl Readers {
     }
 
     async fn read_on(&self, session: &Session, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
-        let statement = session.prepare(stmt.sql).await.map_err(refusal)?;
+        let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
         let Some(guard) = guard else {
             return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
         };
-        let asked = session.prepare(guard.sql).await.map_err(refusal)?;
+        let asked = session.prepare(guard.sql.postgres).await.map_err(refusal)?;
         let (held, found) =
             tokio::join!(biased; session.run(&asked, &guard.params), session.run(&statement, &stmt.params));
         if held.map_err(refusal)?.rows.is_empty() {
@@ -159,11 +164,17 @@ impl Readers {
     }
 
     pub(super) async fn check(&self, sql: Sql) -> Result<(), DbError> {
-        let statement = self.session().await?.prepare(sql).await.map_err(refusal)?;
+        let session = self.session().await?;
+        let statement = session.prepare(sql.postgres).await.map_err(refusal)?;
         // It can be prepared and still never be run.
-        match statement.params().iter().find(|kind| !Value::accepts(kind)) {
-            Some(kind) => Err(DbError::Broken(format!("no value can be bound to a parameter of the type {kind}"))),
-            None => Ok(()),
+        if let Some(kind) = statement.params().iter().find(|kind| !Value::accepts(kind)) {
+            return Err(DbError::Broken(format!("no value can be bound to a parameter of the type {kind}")));
+        }
+        let Some(many) = sql.many else { return Ok(()) };
+        let many = session.prepare(many).await.map_err(refusal)?;
+        match many.params().len() == statement.params().len() && many.params().iter().all(Vec::<&Value>::accepts) {
+            true => Ok(()),
+            false => Err(DbError::Broken("for many, each parameter must be an array".into())),
         }
     }
 }
@@ -270,21 +281,85 @@ impl Writer {
 
 type Sent<'a> = Pin<Box<dyn Future<Output = Result<Effect, tokio_postgres::Error>> + Send + 'a>>;
 
+/// Batches of a group that are run together, because each of them is the same one
+/// statement, which can be run for many.
+#[derive(Default)]
+struct Joined {
+    stmts: Vec<(Sql, Vec<usize>)>,
+}
+
+impl Joined {
+    fn of(group: &[Job]) -> Joined {
+        let mut stmts: Vec<(Sql, Vec<usize>)> = Vec::new();
+        for (number, job) in group.iter().enumerate() {
+            let [stmt] = job.batch.stmts.as_slice() else { continue };
+            if stmt.sql.many.is_none() || stmt.expect.is_some_and(|rows| rows != 1) {
+                continue;
+            }
+            let alike = |jobs: &[usize]| group[jobs[0]].batch.stmts[0].params.len() == stmt.params.len();
+            match stmts.iter_mut().find(|(sql, jobs)| *sql == stmt.sql && alike(jobs)) {
+                Some((_, jobs)) => jobs.push(number),
+                None => stmts.push((stmt.sql, vec![number])),
+            }
+        }
+        stmts.retain(|(_, jobs)| jobs.len() > 1);
+        Joined { stmts }
+    }
+
+    fn holds(&self, job: usize) -> bool {
+        self.stmts.iter().any(|(_, jobs)| jobs.binary_search(&job).is_ok())
+    }
+}
+
 impl Session {
     async fn commit_group(&self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let joined = if self.joins.load(Ordering::Relaxed) { Joined::of(group) } else { Joined::default() };
+        if let Some(effects) = self.try_group(group, &joined).await? {
+            return Ok(effects);
+        }
+        let apart = self.try_group(group, &Joined::default()).await?;
+        apart.ok_or_else(|| Undone::Again(DbError::Unavailable("nothing was run".into())))
+    }
+
+    fn sent<'a>(&'a self, stmt: &'a Stmt, statement: Result<Statement, tokio_postgres::Error>) -> Sent<'a> {
+        Box::pin(async move { self.run(&statement?, &stmt.params).await })
+    }
+
+    /// Runs and commits a group. `None`: nothing came of it because something
+    /// failed that was run for many, and nobody knows for whom.
+    async fn try_group(&self, group: &[Job], joined: &Joined) -> Result<Option<Vec<Vec<Effect>>>, Undone> {
         let guards = Guards::of(group);
-        let stmts = || guards.stmts.iter().copied().chain(group.iter().flat_map(|job| &job.batch.stmts));
+        let mut together = Vec::with_capacity(joined.stmts.len());
+        for (sql, _) in &joined.stmts {
+            let Ok(statement) = self.prepare(sql.many.unwrap_or_default()).await else {
+                // A server that speaks the protocol need not know `unnest`.
+                self.joins.store(false, Ordering::Relaxed);
+                return Ok(None);
+            };
+            together.push(statement);
+        }
+        let mut asked = Vec::with_capacity(guards.stmts.len());
+        for stmt in &guards.stmts {
+            asked.push(self.prepare(stmt.sql.postgres).await);
+        }
+        let alone = || {
+            let jobs = group.iter().enumerate().filter(|(number, _)| !joined.holds(*number));
+            jobs.flat_map(|(_, job)| &job.batch.stmts)
+        };
         let mut prepared = Vec::new();
-        for stmt in stmts() {
-            prepared.push(self.prepare(stmt.sql).await);
+        for stmt in alone() {
+            prepared.push(self.prepare(stmt.sql.postgres).await);
         }
 
         // A text that cannot be prepared fails its own batch, not the group.
         let begin: Sent<'_> = Box::pin(async { self.client.batch_execute("BEGIN").await.map(|()| Effect::default()) });
-        let sent = stmts().zip(prepared).map(|(stmt, statement)| -> Sent<'_> {
-            Box::pin(async move { self.run(&statement?, &stmt.params).await })
+        let for_many = joined.stmts.iter().zip(together).map(|((_, jobs), statement)| -> Sent<'_> {
+            Box::pin(async move { self.run(&statement, columns(group, jobs)).await })
         });
-        let mut results = pipelined(std::iter::once(begin).chain(sent).collect()).await.into_iter();
+        let first = std::iter::once(begin)
+            .chain(guards.stmts.iter().copied().zip(asked).map(|(stmt, text)| self.sent(stmt, text)));
+        let all = first.chain(for_many).chain(alone().zip(prepared).map(|(stmt, text)| self.sent(stmt, text)));
+        let mut results = pipelined(all.collect()).await.into_iter();
 
         if let Some(Err(error)) = results.next() {
             return Err(Undone::Again(refusal(error)));
@@ -294,20 +369,45 @@ impl Session {
             .take(guards.stmts.len())
             .map(|found| found.map(|effect| !effect.rows.is_empty()))
             .collect();
-        match judge(group, &guards, held, results) {
-            Ok(effects) => match self.client.batch_execute("COMMIT").await {
-                Ok(()) => Ok(effects),
+        let judged = match went_well(joined, &mut results) {
+            Ok(true) => judge(group, joined, &guards, held, results).map(Some),
+            Ok(false) => Ok(None),
+            Err(undone) => Err(undone),
+        };
+        if let Ok(Some(effects)) = judged {
+            return match self.client.batch_execute("COMMIT").await {
+                Ok(()) => Ok(Some(effects)),
                 Err(error) if is_race(&error) => Err(Undone::Again(refusal(error))),
                 Err(error) => Err(Undone::Unknown(refusal(error))),
-            },
-            Err(undone) => {
-                // A connection that cannot even roll back is closed, and its
-                // transaction with it.
-                let _ = self.client.batch_execute("ROLLBACK").await;
-                Err(undone)
-            }
+            };
+        }
+        // A connection that cannot even roll back is closed, and its transaction
+        // with it.
+        let _ = self.client.batch_execute("ROLLBACK").await;
+        judged
+    }
+}
+
+/// The parameters of the same statement of several batches: an array for each.
+fn columns<'a>(group: &'a [Job], jobs: &[usize]) -> Vec<Vec<&'a Value>> {
+    let rows = || jobs.iter().map(|job| &group[*job].batch.stmts[0].params);
+    let width = rows().next().map_or(0, Vec::len);
+    (0..width).map(|column| rows().map(|row| &row[column]).collect()).collect()
+}
+
+/// Whether all that was joined went well.
+fn went_well(
+    joined: &Joined,
+    results: &mut impl Iterator<Item = Result<Effect, tokio_postgres::Error>>,
+) -> Result<bool, Undone> {
+    for ((_, jobs), result) in joined.stmts.iter().zip(results) {
+        match result {
+            Ok(effect) if effect.changed == jobs.len() as u64 => {}
+            Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+            _ => return Ok(false),
         }
     }
+    Ok(true)
 }
 
 /// Sends every statement before it waits for the first answer. Polling once, in
@@ -331,9 +431,13 @@ async fn pipelined(mut futures: Vec<Sent<'_>>) -> Vec<Result<Effect, tokio_postg
     results
 }
 
+/// What a statement has done that was run for many.
+const ONE: Effect = Effect { changed: 1, rows: Vec::new() };
+
 /// Decides whether a group may be committed, and if not, who is to blame.
 fn judge(
     group: &[Job],
+    joined: &Joined,
     guards: &Guards<'_>,
     held: Vec<Result<bool, tokio_postgres::Error>>,
     mut results: impl Iterator<Item = Result<Effect, tokio_postgres::Error>>,
@@ -351,7 +455,8 @@ fn judge(
         }
         let mut own = Vec::with_capacity(job.batch.stmts.len());
         for (statement, stmt) in job.batch.stmts.iter().enumerate() {
-            let Some(result) = results.next() else { break };
+            let next = if joined.holds(number) { Some(Ok(ONE)) } else { results.next() };
+            let Some(result) = next else { break };
             match result {
                 Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => own.push(effect),
                 Ok(_) if matches!(verdict, Verdict::Blameless) => {

@@ -10,17 +10,26 @@ use super::Value;
 pub struct Sql {
     pub(super) sqlite: &'static str,
     pub(super) postgres: &'static str,
+    pub(super) many: Option<&'static str>,
 }
 
 impl Sql {
     /// One text for both engines.
     pub(crate) const fn both(text: &'static str) -> Sql {
-        Sql { sqlite: text, postgres: text }
+        Sql::each(text, text)
     }
 
     /// A text for each engine, for the few statements in which they cannot agree.
     pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Sql {
-        Sql { sqlite, postgres }
+        Sql { sqlite, postgres, many: None }
+    }
+
+    /// How PostgreSQL does the same for many batches that hold nothing else: with
+    /// arrays for parameters, in which each of them has its place. It must change
+    /// as many rows as there are batches, and return none; who comes first among
+    /// them is left open.
+    pub(crate) const fn for_many(self, postgres: &'static str) -> Sql {
+        Sql { many: Some(postgres), ..self }
     }
 
     /// The text as SQLite reads it, which names the statement in messages.

@@ -4,17 +4,45 @@ use super::event::{EventName, Schema};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
+/// A name is looked for in an index: SQLite's holds all of it, PostgreSQL's its
+/// start.
+macro_rules! whole {
+    ($events:literal, $name:literal) => {
+        concat!($events, "name = ", $name)
+    };
+}
+
+macro_rules! start {
+    ($events:literal, $name:literal) => {
+        concat!("substr(", $events, "name, 1, 128) = substr(", $name, ", 1, 128) AND ", $events, "name = ", $name)
+    };
+}
+
+/// Left to itself, SQLite would walk through the workspace's events, for they are
+/// in the order of ids.
+macro_rules! by_name {
+    ($hint:literal, $named:expr) => {
+        concat!(
+            "SELECT id, name, schema, created_at, updated_at FROM events",
+            $hint,
+            " WHERE workspace_id = $1 AND ",
+            $named,
+            " ORDER BY id DESC LIMIT 1"
+        )
+    };
+}
+
 /// A page for people, with a word on which definitions are in force: none newer
-/// has their name. Left to itself, SQLite would walk through all newer events to
-/// tell.
+/// has their name.
 macro_rules! in_force {
-    ($hint:literal, $side:literal, $order:literal) => {
+    ($hint:literal, $named:expr, $side:literal, $order:literal) => {
         concat!(
             "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
                     CASE WHEN EXISTS (SELECT 1 FROM events n",
             $hint,
-            "   WHERE n.workspace_id = e.workspace_id AND substr(n.name, 1, 128) = substr(e.name, 1, 128)
-                  AND n.name = e.name AND n.id > e.id) THEN 0 ELSE 1 END
+            "           WHERE n.workspace_id = e.workspace_id AND ",
+            $named,
+            " AND n.id > e.id) THEN 0 ELSE 1 END
              FROM events e WHERE e.workspace_id = $1 AND e.id ",
             $side,
             " $2 ORDER BY e.id",
@@ -24,9 +52,33 @@ macro_rules! in_force {
     };
 }
 
+macro_rules! is_in_force {
+    ($hint:literal, $named:expr) => {
+        concat!(
+            "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
+               AND NOT EXISTS (SELECT 1 FROM events n",
+            $hint,
+            " WHERE n.workspace_id = $1 AND ",
+            $named,
+            " AND n.id > $3)"
+        )
+    };
+}
+
+macro_rules! is_undefined {
+    ($named:expr) => {
+        concat!("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events WHERE workspace_id = $1 AND ", $named, ")")
+    };
+}
+
 statements! {
     INSERT = Sql::both(
-        "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES ($1, $2, $3, $4, $5)");
+        "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES ($1, $2, $3, $4, $5)")
+        .for_many(
+        "INSERT INTO events (workspace_id, id, name, schema, created_at)
+         SELECT workspace_id, id, name, schema, created_at
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+              AS many (workspace_id, id, name, schema, created_at)");
     OLDER = Sql::both(
         "SELECT id, name, schema, created_at, updated_at FROM events
          WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
@@ -35,37 +87,22 @@ statements! {
          WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     BY_ID = Sql::both(
         "SELECT id, name, schema, created_at, updated_at FROM events WHERE workspace_id = $1 AND id = $2");
-    /// The newest definition of a name is the one in force. `BETWEEN` and not `=`:
-    /// knowing that the name equals $2, SQLite would put $2 into the first
-    /// `substr` as well, and then find no index for it.
-    /// And left to itself, it would walk through the workspace's events.
+    /// The newest definition of a name is the one in force.
     BY_NAME = Sql::each(
-        "SELECT id, name, schema, created_at, updated_at FROM events INDEXED BY events_by_name
-         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2
-         ORDER BY id DESC LIMIT 1",
-        "SELECT id, name, schema, created_at, updated_at FROM events
-         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2
-         ORDER BY id DESC LIMIT 1");
-    OLDER_IN_FORCE = Sql::each(in_force!(" INDEXED BY events_by_name", "<", " DESC"), in_force!("", "<", " DESC"));
-    NEWER_IN_FORCE = Sql::each(in_force!(" INDEXED BY events_by_name", ">", ""), in_force!("", ">", ""));
+        by_name!(" INDEXED BY events_by_name", whole!("", "$2")),
+        by_name!("", start!("", "$2")));
+    OLDER_IN_FORCE = Sql::each(
+        in_force!(" INDEXED BY events_by_name", whole!("n.", "e.name"), "<", " DESC"),
+        in_force!("", start!("n.", "e.name"), "<", " DESC"));
+    NEWER_IN_FORCE = Sql::each(
+        in_force!(" INDEXED BY events_by_name", whole!("n.", "e.name"), ">", ""),
+        in_force!("", start!("n.", "e.name"), ">", ""));
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
     /// A definition that has not changed, and that no newer one has replaced.
-    IS_IN_FORCE = Sql::each(
-        "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
-           AND NOT EXISTS (SELECT 1 FROM events n INDEXED BY events_by_name
-               WHERE n.workspace_id = $1 AND substr(n.name, 1, 128) = substr($2, 1, 128)
-                 AND n.name BETWEEN $2 AND $2 AND n.id > $3)",
-        "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
-           AND NOT EXISTS (SELECT 1 FROM events n
-               WHERE n.workspace_id = $1 AND substr(n.name, 1, 128) = substr($2, 1, 128)
-                 AND n.name = $2 AND n.id > $3)");
-    IS_UNDEFINED = Sql::each(
-        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events INDEXED BY events_by_name
-             WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name BETWEEN $2 AND $2)",
-        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events
-             WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2)");
+    IS_IN_FORCE = Sql::each(is_in_force!(" INDEXED BY events_by_name", whole!("n.", "$2")), is_in_force!("", start!("n.", "$2")));
+    IS_UNDEFINED = Sql::each(is_undefined!(whole!("", "$2")), is_undefined!(start!("", "$2")));
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");

@@ -14,11 +14,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
+use super::flush::Seen;
+use super::sqlite::{flush_failed, leave_log};
+
 /// How much may gather before it is carried.
 const GATHER: Duration = Duration::from_millis(400);
 
-/// A log of so many pages (16 MiB) should start over.
-const LONG: i64 = 4000;
+/// A log of so many pages (48 MiB) should start over.
+const LONG: i64 = 12_000;
 
 const CARRY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
@@ -30,14 +33,22 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// Starts carrying on a connection of its own, for as long as the writer lives.
-    pub(super) fn start(connection: Connection, path: &Path, failure: Arc<Notify>) -> std::io::Result<Carrier> {
+    pub(super) fn start(
+        connection: Connection,
+        path: &Path,
+        seen: Seen,
+        failure: Arc<Notify>,
+    ) -> std::io::Result<Carrier> {
         let (news, told) = sync_channel(1);
         let is_long = Arc::new(AtomicBool::new(false));
         let (long, shown) = (is_long.clone(), path.display().to_string());
         let run = move || {
-            if let Err(error) = carry(&connection, &told, &long, &shown) {
+            if let Err(error) = carry(&connection, &told, &seen, &long, &shown) {
                 tracing::error!(%error, file = shown, "the disk failed to flush what was carried to the file");
                 failure.notify_one();
+            }
+            if seen.has_failed() {
+                leave_log(&connection);
             }
         };
         std::thread::Builder::new().name("sqlite-carrier".into()).spawn(run)?;
@@ -55,11 +66,21 @@ impl Carrier {
     }
 }
 
-/// Ends with the writer, or with a flush that failed.
-fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool, file: &str) -> rusqlite::Result<()> {
+/// Ends with the writer, or with a flush that failed: what the log holds then must
+/// not get into the file.
+fn carry(
+    connection: &Connection,
+    told: &Receiver<()>,
+    seen: &Seen,
+    is_long: &AtomicBool,
+    file: &str,
+) -> rusqlite::Result<()> {
     let mut is_failing = false;
     while told.recv().is_ok() {
         std::thread::sleep(GATHER);
+        if seen.has_failed() {
+            return Ok(());
+        }
         // Once more for what came meanwhile, so that next to nothing is left to
         // the writer.
         match checkpoint(connection).and_then(|_| checkpoint(connection)) {
@@ -67,7 +88,7 @@ fn carry(connection: &Connection, told: &Receiver<()>, is_long: &AtomicBool, fil
                 is_failing = false;
                 is_long.store(pages >= LONG, Ordering::Relaxed);
             }
-            Err(error) if super::sqlite::flush_failed(&error) => return Err(error),
+            Err(error) if flush_failed(&error) => return Err(error),
             // The disk may be full. The log has everything; after the next commit it is tried again.
             Err(error) if !is_failing => {
                 is_failing = true;

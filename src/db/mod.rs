@@ -6,6 +6,7 @@
 //! batch still gets an answer of its own.
 
 mod checkpoint;
+mod flush;
 mod guard;
 pub mod migrate;
 mod postgres;
@@ -103,7 +104,7 @@ pub struct Options {
     pub location: Location,
     /// How many batches may wait for a commit before callers are told [`DbError::Busy`].
     pub queue: usize,
-    /// SQLite: flush the log at every commit (true), or leave it to checkpoints.
+    /// SQLite: flush the log before anybody is answered (true), or leave it to checkpoints.
     pub full_sync: bool,
     /// How many connections read. PostgreSQL writers come on top.
     pub readers: usize,
@@ -172,7 +173,7 @@ impl Db {
     /// the guard finds no row.
     pub async fn read_when(&self, guard: Option<&Stmt>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
         match &*self.engine {
-            Engine::Sqlite(readers) => readers.read(guard, &stmt),
+            Engine::Sqlite(readers) => readers.read(guard, &stmt).await,
             Engine::Postgres(readers) => readers.read(guard, &stmt).await,
         }
     }

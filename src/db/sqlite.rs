@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,20 +13,25 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use smallvec::SmallVec;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 
 use super::checkpoint::Carrier;
-use super::guard::Guards;
+use super::flush::{self, Flusher, Seen};
 use super::{Batch, Committed, DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
 /// all that wait, few enough that nobody waits long for his answer.
 const GROUP: usize = 512;
 
-/// A commit that finds so many pages in the log (128 MiB) carries them to the
+/// A commit that finds so many pages in the log (256 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
 /// beside a server, or while carrying fails.
-const CHECKPOINT: i64 = 32_000;
+const CHECKPOINT: i64 = 64_000;
+
+/// The file of the log keeps so much room when the log starts over. What grows
+/// anew each time is slower to flush than what is written over.
+const LOG_ROOM: i64 = 128 << 20;
 
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
@@ -36,6 +42,7 @@ const NAP: Duration = Duration::from_micros(250);
 pub(super) struct Readers {
     connections: Vec<Mutex<Connection>>,
     next: AtomicUsize,
+    seen: Seen,
     failure: Arc<Notify>,
 }
 
@@ -44,6 +51,12 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     migrate::sqlite(&mut writer)?;
     // Only now: indices of large tables are sorted on disk.
     writer.pragma_update(None, "temp_store", "MEMORY")?;
+    // A writer looks for little twice. Pages that it keeps are gone through at the
+    // end of a commit, so few of them are faster than many.
+    writer.pragma_update(None, "cache_size", -4096)?;
+    // A commit no longer flushes the log by itself; the flusher does, with a handle of its own.
+    writer.pragma_update(None, "synchronous", "NORMAL")?;
+    let log = options.full_sync.then(|| open_log(&writer));
     let connections = (0..options.readers.max(1))
         .map(|_| {
             let reader = connect(path, options)?;
@@ -53,15 +66,29 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
         })
         .collect::<anyhow::Result<_>>()?;
     let failure = Arc::new(Notify::new());
-    let told = failure.clone();
-    let carrier = Carrier::start(connect(path, options)?, path, failure.clone())?;
-    let (answers, settled) = mpsc::unbounded_channel();
-    tokio::spawn(hand_out(settled));
-    std::thread::Builder::new()
-        .name("sqlite-writer".into())
-        .spawn(move || write(&writer, jobs, answers, &carrier, &told))
-        .context("the writer thread could not be started")?;
-    Ok(Readers { connections, next: AtomicUsize::new(0), failure })
+    let flusher = Flusher::start(log.transpose()?, failure.clone())?;
+    let seen = flusher.seen();
+    let carrier = Carrier::start(connect(path, options)?, path, seen.clone(), failure.clone())?;
+    let (told, runtime) = (failure.clone(), Handle::current());
+    let run = move || {
+        let desk = Desk { connection: &writer, prepared: HashMap::new(), flusher, runtime };
+        write(desk, jobs, &carrier, &told);
+    };
+    let thread = std::thread::Builder::new().name("sqlite-writer".into());
+    thread.spawn(run).context("the writer thread could not be started")?;
+    Ok(Readers { connections, next: AtomicUsize::new(0), seen, failure })
+}
+
+/// The log as SQLite itself knows it, whatever way leads to the file.
+fn open_log(connection: &Connection) -> anyhow::Result<File> {
+    let log = format!("{}-wal", connection.path().context("the store has no file")?);
+    File::options().read(true).write(true).open(&log).with_context(|| format!("the log {log} cannot be opened"))
+}
+
+/// When it is closed, the connection does not carry the log to the file: nobody
+/// knows what of it the disk holds.
+pub(super) fn leave_log(connection: &Connection) {
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }
 
 fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
@@ -79,7 +106,7 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -8192)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
-        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_ROOM)?;
         connection.set_prepared_statement_cache_capacity(512);
         Ok(())
     };
@@ -111,7 +138,13 @@ fn wait_for_lock(tries: i32) -> bool {
 impl Readers {
     /// Reads run on the calling thread: they take microseconds, and a hop to
     /// another thread costs more than that.
-    pub(super) fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    pub(super) async fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+        let found = self.look(guard, stmt)?;
+        self.seen.kept().await?;
+        Ok(found)
+    }
+
+    fn look(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let connection = self.idle()?;
         if let Some(guard) = guard
             && read(&connection, guard)?.is_empty()
@@ -136,6 +169,7 @@ impl Readers {
 
     pub(super) async fn failed(&self) {
         self.failure.notified().await;
+        self.connections.iter().filter_map(|connection| connection.lock().ok()).for_each(|reader| leave_log(&reader));
     }
 
     pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
@@ -152,29 +186,10 @@ fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
     answer().map(|effect| effect.rows).map_err(refusal)
 }
 
-/// A group that was committed, each job with its answer.
-type Settled = Vec<(Job, Committed)>;
-
-/// Answers the jobs of a group from within the runtime that their callers wait
-/// in: waking them from the writer's thread, one by one, would cost it more than
-/// their statements did.
-async fn hand_out(mut settled: mpsc::UnboundedReceiver<Settled>) {
-    while let Some(group) = settled.recv().await {
-        group.into_iter().for_each(|(job, result)| job.answer(result));
-    }
-}
-
-/// The writer's life: take all that waits, commit it, answer, repeat. Ends when
-/// the last handle to the store is dropped.
-fn write(
-    connection: &Connection,
-    mut jobs: mpsc::Receiver<Job>,
-    answers: mpsc::UnboundedSender<Settled>,
-    carrier: &Carrier,
-    failure: &Notify,
-) {
+/// The writer's life: take all that waits, commit it, have it flushed, repeat.
+/// Ends when the last handle to the store is dropped.
+fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Notify) {
     let _alarm = Alarm(failure);
-    let mut desk = Desk { connection, prepared: HashMap::new(), answers };
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = false;
     while let Some(first) = jobs.blocking_recv() {
@@ -184,23 +199,25 @@ fn write(
         {
             group.push(job);
         }
-        if broken {
-            refuse_all(&mut group, &DbError::Unavailable("the disk failed to flush".into()));
+        if broken || desk.flusher.has_failed() {
+            refuse_all(&mut group, &flush::failure());
             continue;
         }
-        if let Err(error) = commit_group(&mut desk, &mut group).and_then(|()| carrier.committed(connection)) {
+        let committed = commit_group(&mut desk, &mut group, &mut jobs);
+        if let Err(error) = committed.and_then(|()| carrier.committed(desk.connection)) {
             if flush_failed(&error) {
-                // After a failed flush nobody knows what the disk holds. Trying
-                // again could acknowledge what is not there.
                 broken = true;
-                tracing::error!(%error, "the disk failed to flush a commit; refusing further writes");
+                tracing::error!(%error, "the disk failed to flush the log; refusing further writes");
                 failure.notify_one();
             }
-            if !connection.is_autocommit() {
-                let _ = connection.execute_batch("ROLLBACK");
+            if !desk.connection.is_autocommit() {
+                let _ = desk.connection.execute_batch("ROLLBACK");
             }
             refuse_all(&mut group, &refusal(error));
         }
+    }
+    if broken || desk.flusher.has_failed() {
+        leave_log(desk.connection);
     }
 }
 
@@ -221,12 +238,14 @@ fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
     }
 }
 
-/// What the writer works with: its connection, and every statement it has used
-/// so far, known by the address of its text, which nobody has to read again.
+/// What the writer works with: its connection, every statement it has used so
+/// far, known by the address of its text, which nobody has to read again, and who
+/// flushes what it has committed.
 struct Desk<'c> {
     connection: &'c Connection,
     prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
-    answers: mpsc::UnboundedSender<Settled>,
+    flusher: Flusher,
+    runtime: Handle,
 }
 
 impl Desk<'_> {
@@ -247,41 +266,34 @@ impl Desk<'_> {
     }
 }
 
-/// Commits a group and answers its jobs. On `Err` nothing was committed and
-/// nobody was answered.
+/// Commits a group and has its jobs answered. While the group before it is being
+/// flushed, whoever comes may join. On `Err` nothing was committed and nobody was
+/// answered.
 ///
 /// A savepoint around every batch would make SQLite keep a copy of each page
 /// that the batch changes. So the group is first run without; only where a
 /// batch fails half-way is all of it undone and run again with savepoints.
-fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
-    let results = match run_group(desk, group, false)? {
-        Some(results) => results,
-        None => {
-            desk.execute("ROLLBACK")?;
-            run_group(desk, group, true)?.unwrap_or_default()
-        }
-    };
-    desk.execute("COMMIT")?;
-    let settled: Settled = group.drain(..).zip(results).collect();
-    if let Err(refused) = desk.answers.send(settled) {
-        // The runtime is gone, and whoever waited in it.
-        refused.0.into_iter().for_each(|(job, result)| job.answer(result));
-    }
-    Ok(())
-}
-
-/// Runs a group in a transaction of its own, which stays open. `None`: a batch
-/// failed that can only be undone with the rest.
-fn run_group(desk: &mut Desk<'_>, group: &[Job], careful: bool) -> rusqlite::Result<Option<Vec<Committed>>> {
+fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
     desk.execute("BEGIN IMMEDIATE")?;
-    let guards = Guards::of(group);
-    let mut held = Vec::with_capacity(guards.stmts.len());
-    for guard in &guards.stmts {
-        held.push(!desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty());
-    }
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
-    for (number, job) in group.iter().enumerate() {
-        if !guards.let_pass(number, &held) {
+    let mut asked = HashMap::new();
+    let mut careful = false;
+    loop {
+        let number = results.len();
+        let Some(job) = group.get(number) else {
+            match latecomer(desk, number, jobs) {
+                Some(job) => group.push(job),
+                None => break,
+            }
+            continue;
+        };
+        // Most carry the guards of the one before them: to compare is cheaper than to look up.
+        let before = number.checked_sub(1).filter(|before| group[*before].batch.guards == job.batch.guards);
+        let passes = match before {
+            Some(before) => !matches!(results[before], Err(DbError::Stale)),
+            None => hold(desk, &job.batch.guards, &mut asked)?,
+        };
+        if !passes {
             results.push(Err(DbError::Stale));
             continue;
         }
@@ -292,10 +304,56 @@ fn run_group(desk: &mut Desk<'_>, group: &[Job], careful: bool) -> rusqlite::Res
         match ran {
             Ran::Whole(effects) => results.push(Ok(effects)),
             Ran::Nothing(error) => results.push(Err(error)),
-            Ran::Partly(_) => return Ok(None),
+            Ran::Partly(_) => {
+                desk.execute("ROLLBACK")?;
+                desk.execute("BEGIN IMMEDIATE")?;
+                results.clear();
+                asked.clear();
+                careful = true;
+            }
         }
     }
-    Ok(Some(results))
+    desk.flusher.announce();
+    let committed = desk.execute("COMMIT");
+    let settled = if committed.is_ok() { group.drain(..).zip(results).collect() } else { Vec::new() };
+    desk.flusher.flush(settled);
+    committed
+}
+
+/// Whoever comes before the flusher has time for a group of this size.
+fn latecomer(desk: &mut Desk<'_>, size: usize, jobs: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    while size < GROUP && desk.flusher.is_busy() {
+        let flusher = &mut desk.flusher;
+        let came = desk.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                job = jobs.recv() => Some(job),
+                () = flusher.progress() => None,
+            }
+        });
+        if let Some(job) = came {
+            return job;
+        }
+    }
+    None
+}
+
+/// Whether all of these guards hold. Equal ones are asked once in a group.
+fn hold(desk: &mut Desk<'_>, guards: &[Stmt], asked: &mut HashMap<Stmt, bool>) -> rusqlite::Result<bool> {
+    for guard in guards {
+        let holds = match asked.get(guard) {
+            Some(holds) => *holds,
+            None => {
+                let holds = !desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty();
+                asked.insert(guard.clone(), holds);
+                holds
+            }
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What became of a batch.

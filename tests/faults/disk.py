@@ -5,10 +5,12 @@
 
 full     no space left for two seconds: writes get 503, reads go on, service returns by itself
 flush    the flush of a commit fails: the process ends by itself and is started again, several times
+power    the power is cut again and again: what was not flushed is lost, all of it or some
 
 SQLite only: `failing_disk.c`, compiled here, stands between the binary and its files. A
 flush that fails loses what it should have kept. Afterwards every row is compared with
-what the writers remember. Prints one line a scenario; exits 1 if one of them failed.
+what the writers remember, and with what readers have seen. Prints one line a scenario;
+exits 1 if one of them failed.
 """
 
 import argparse
@@ -16,8 +18,10 @@ import asyncio
 import http.client
 import json
 import os
+import random
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from load import History, Load, WRITERS, exchange, verify
+from load import Cut, History, Load, WRITERS, exchange, verify
 from scene import ask
 from server import Server, Sqlite
 
@@ -37,6 +41,9 @@ BACK_WITHIN = 5.0  # seconds after there is space again
 CARRIED_WITHIN = 1.5  # seconds in which something of the log is carried to the file
 ENDED_WITHIN = 10.0  # seconds after a flush has failed
 FLUSHES = 4  # that fail, one in the life of each process
+CUTS = 30  # of the power, one in the life of each process
+CUT_AFTER = (0.1, 0.6)  # seconds of writing
+READERS = 4
 PAUSE = 0.05  # seconds for which a writer waits that was refused
 
 
@@ -83,16 +90,18 @@ class Disk:
 
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="posthorn-disk-"))
-        self.full, self.flush = self.dir / "full", self.dir / "flush"
+        self.full, self.flush, self.power = (self.dir / name for name in ("full", "flush", "power"))
         source, library = Path(__file__).resolve().with_name("failing_disk.c"), self.dir / "failing_disk.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
         os.environ["FAILING_DISK_FULL"] = str(self.full)
         os.environ["FAILING_DISK_FLUSH"] = str(self.flush)
+        os.environ["FAILING_DISK_POWER"] = str(self.power)
         os.environ["LD_PRELOAD"] = str(library)
 
     def mend(self):
         self.full.unlink(missing_ok=True)
         self.flush.unlink(missing_ok=True)
+        self.power.unlink(missing_ok=True)
 
     def remove(self):
         del os.environ["LD_PRELOAD"]
@@ -276,7 +285,62 @@ def ended(server, since):
     return time.monotonic() - since
 
 
-SCENARIOS = {"full": full, "flush": flush}
+# ---- power ------------------------------------------------------------------
+
+
+def power(disk, server):
+    """The power is cut, and what was not flushed is not there when it comes back."""
+    key = server.create_key()
+    events, seen, cut, chance = {}, 0, 0, random.Random(1)
+    for number in range(1, CUTS + 1):
+        history, writers, reading = History(f"power{number}"), Writers(server, key), set()
+
+        async def end():
+            await asyncio.sleep(chance.uniform(*CUT_AFTER))
+            disk.power.touch()
+            code = await asyncio.to_thread(server.process.wait, ENDED_WITHIN)
+            assert code == -signal.SIGKILL, f"exit code {code} instead of a power cut"
+
+        async def all_at_once():
+            looking = [asyncio.create_task(look_on(server, key, history.tag, reading)) for _ in range(READERS)]
+            await writers.run(history, end)
+            await asyncio.gather(*looking)
+
+        asyncio.run(all_at_once())
+        server.start().wait()
+        compare(server.store, history, [])
+        stored = {event for (event,) in server.store.query("SELECT id FROM events")}
+        lost = reading - stored
+        assert not lost, f"{len(lost)} events that somebody had read are gone, one of them {lost.pop()}"
+        events |= history.events
+        seen += len(reading)
+        cut += history.unanswered
+    assert len(events) >= 100 * CUTS / 3 and seen >= CUTS, f"{len(events)} events, {seen} read: that proves nothing"
+    server.stop()
+    stored = dict(server.store.query("SELECT id, name FROM events"))
+    lost = [name for event, name in events.items() if stored.get(event) != name]
+    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
+    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    return (
+        f"the power cut {CUTS} times, {cut} writes cut off, {len(events)} events acknowledged, missing=0,"
+        f" {seen} of them read before the power was cut, missing=0"
+    )
+
+
+async def look_on(server, key, tag, seen):
+    """Reads the newest events until the connection is lost, and notes which ones it was shown."""
+    request = f"GET /events?limit=20 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        while True:
+            status, _, body = await exchange(reader, writer, request)
+            assert status == 200, f"GET /events: {status} {body[:200]!r}"
+            seen.update(event["id"] for event in json.loads(body)["data"] if event["name"].startswith(f"{tag}."))
+    except (Cut, OSError):
+        return
+
+
+SCENARIOS = {"full": full, "flush": flush, "power": power}
 
 if __name__ == "__main__":
     main()

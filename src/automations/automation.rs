@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::graph::{Finding, Graph};
 use crate::error::Error;
-use crate::web::input::{kind, shown};
+use crate::web::input::{is_longer, kind, shown};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
@@ -108,7 +108,7 @@ pub struct ExitEvent(String);
 impl ExitEvent {
     pub fn parse(value: &Value) -> Result<ExitEvent, Error> {
         let name = text("exit_on", value)?;
-        if name.is_empty() || name.contains('\0') || name.chars().nth(LONGEST_EVENT_NAME).is_some() {
+        if name.is_empty() || name.contains('\0') || is_longer(name, LONGEST_EVENT_NAME) {
             return Err(Error::invalid(format!(
                 "The `exit_on` field must be the name of an event: 1 to {LONGEST_EVENT_NAME} characters, none of them \
                  U+0000."

@@ -132,7 +132,7 @@ fn size(value: &Value) -> usize {
 pub fn excerpt(value: &Value) -> Value {
     const KEPT: usize = 500;
     match value {
-        Value::String(text) if text.chars().nth(KEPT).is_some() => {
+        Value::String(text) if crate::web::input::is_longer(text, KEPT) => {
             Value::String(text.chars().take(KEPT).chain(['…']).collect())
         }
         Value::Array(_) | Value::Object(_) if size(value) > KEPT => {

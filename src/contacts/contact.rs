@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::properties::Properties;
 use crate::clock::rfc3339;
 use crate::error::Error;
-use crate::web::input::{Input, kind};
+use crate::web::input::{Input, is_longer, kind};
 
 pub const LONGEST_EMAIL: usize = 254;
 pub const LONGEST_NAME: usize = 255;
@@ -62,7 +62,7 @@ impl Email {
 
     pub fn read(text: &str) -> Option<Email> {
         let (local, domain) = text.split_once('@')?;
-        let sound = text.chars().nth(LONGEST_EMAIL).is_none()
+        let sound = !is_longer(text, LONGEST_EMAIL)
             && local.split('.').all(|atom| !atom.is_empty() && !atom.chars().any(breaks_local))
             && domain.split('.').all(is_label);
         sound.then(|| Email(text.to_owned()))
@@ -121,7 +121,7 @@ impl Name {
         let Value::String(name) = value else {
             return Err(Error::invalid(format!("The `{field}` field must be a string, but is {}.", kind(value))));
         };
-        if name.chars().nth(LONGEST_NAME).is_some() || name.chars().any(char::is_control) {
+        if is_longer(name, LONGEST_NAME) || name.chars().any(char::is_control) {
             return Err(Error::invalid(format!(
                 "The `{field}` field must be one line of at most {LONGEST_NAME} characters."
             )));

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::web::input::{kind, shown};
+use crate::web::input::{is_longer, kind, shown};
 
 pub const LONGEST_KEY: usize = 255;
 pub const MOST_KEYS: usize = 256;
@@ -75,7 +75,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), Error> {
     if key.is_empty() {
         return Err(Error::invalid("The `properties` field has an empty key. Give every property a name."));
     }
-    if key.chars().nth(LONGEST_KEY).is_some() {
+    if is_longer(key, LONGEST_KEY) {
         return Err(Error::invalid(format!(
             "The property `{}` must have a name of at most {LONGEST_KEY} characters.",
             shown(key)
@@ -144,7 +144,7 @@ impl Kind {
     pub fn fallback(self, value: Option<&Value>) -> Result<Option<Value>, Error> {
         match value {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.chars().nth(LONGEST_FALLBACK).is_some() => Err(Error::invalid(format!(
+            Some(Value::String(text)) if is_longer(text, LONGEST_FALLBACK) => Err(Error::invalid(format!(
                 "The `fallback_value` field must have at most {LONGEST_FALLBACK} characters."
             ))),
             Some(value) if self.fits(value) => Ok(Some(value.clone())),

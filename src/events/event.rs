@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::web::input::{kind, shown};
+use crate::web::input::{is_longer, kind, shown};
 
 /// Names that start so are the product's own.
 pub const RESERVED_PREFIX: &str = "svc:";
@@ -37,7 +37,7 @@ impl EventName {
         if name.is_empty() {
             return Err(wrong("not be empty".into()));
         }
-        if name.chars().nth(LONGEST_NAME).is_some() {
+        if is_longer(name, LONGEST_NAME) {
             return Err(wrong(format!("have at most {LONGEST_NAME} characters")));
         }
         if name.contains('\0') {
@@ -70,7 +70,7 @@ impl Schema {
             return Err(Error::invalid(format!("The `schema` field must have at most {MOST_KEYS} keys.")));
         }
         fields.iter().try_for_each(|(key, value)| check_pair(key, value))?;
-        Ok(Schema(value.to_string()))
+        serde_json::to_string(fields).map(Schema).map_err(|_| Error::Internal)
     }
 
     pub fn as_str(&self) -> &str {
@@ -82,7 +82,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), Error> {
     if key.is_empty() {
         return Err(Error::invalid("The `schema` field has an empty key. Give every key a name."));
     }
-    if key.chars().nth(LONGEST_KEY).is_some() {
+    if is_longer(key, LONGEST_KEY) {
         return Err(Error::invalid(format!(
             "The `schema` key `{}` must have at most {LONGEST_KEY} characters.",
             shown(key)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::web::input::{kind, uuid};
+use crate::web::input::{is_longer, kind, uuid};
 
 /// How many segments one request may name.
 pub const MOST_NAMED: usize = 100;
@@ -19,7 +19,7 @@ impl SegmentName {
         let Value::String(name) = value else {
             return Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(value))));
         };
-        let one_line = name.chars().nth(Self::LONGEST).is_none() && !name.chars().any(char::is_control);
+        let one_line = !is_longer(name, Self::LONGEST) && !name.chars().any(char::is_control);
         if !one_line || name.trim().is_empty() {
             return Err(Error::invalid(format!(
                 "The `name` field must be one line of 1 to {} characters, not all of them spaces.",

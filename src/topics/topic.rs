@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::web::input::{Input, kind, shown, uuid};
+use crate::web::input::{Input, is_longer, kind, shown, uuid};
 
 /// How many topics one request may name.
 pub const MOST_NAMED: usize = 100;
@@ -18,7 +18,7 @@ impl TopicName {
 
     pub fn parse(value: &Value) -> Result<TopicName, Error> {
         let name = text("name", value)?;
-        let one_line = name.chars().nth(Self::LONGEST).is_none() && !name.chars().any(char::is_control);
+        let one_line = !is_longer(name, Self::LONGEST) && !name.chars().any(char::is_control);
         if !one_line || name.trim().is_empty() {
             return Err(Error::invalid(format!(
                 "The `name` field must be one line of 1 to {} characters, not all of them spaces.",
@@ -43,7 +43,7 @@ impl Description {
     pub fn parse(value: &Value) -> Result<Description, Error> {
         let words = text("description", value)?;
         let unseen = |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r');
-        if words.chars().nth(Self::LONGEST).is_some() || words.chars().any(unseen) {
+        if is_longer(words, Self::LONGEST) || words.chars().any(unseen) {
             return Err(Error::invalid(format!(
                 "The `description` field must be text of at most {} characters, without control characters.",
                 Self::LONGEST

@@ -127,8 +127,12 @@ pub async fn read_within(patience: Duration, headers: &HeaderMap, body: Body, li
 /// Whether a body is labelled JSON (`application/json`, `application/…+json`).
 pub fn is_json(headers: &HeaderMap) -> bool {
     let Some(label) = headers.get(CONTENT_TYPE).and_then(|label| label.to_str().ok()) else { return false };
-    let essence = label.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let essence = label.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return true;
+    }
+    let essence = essence.to_ascii_lowercase();
+    essence.starts_with("application/") && essence.ends_with("+json")
 }
 
 impl Input {
@@ -178,11 +182,17 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Whether a text has more characters than it may. Most have not even as many
+/// bytes, and need not be counted.
+pub fn is_longer(text: &str, most: usize) -> bool {
+    text.len() > most && text.chars().nth(most).is_some()
+}
+
 /// A caller's own word, short enough to be shown in a message.
 pub fn shown(text: &str) -> String {
     let mut short: String =
         text.chars().take(60).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
-    if text.chars().nth(60).is_some() {
+    if is_longer(text, 60) {
         short.push('…');
     }
     short

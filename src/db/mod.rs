@@ -5,9 +5,6 @@
 //! being flushed joins the next one, so the cost of a flush is shared, and each
 //! batch still gets an answer of its own.
 
-mod checkpoint;
-mod flush;
-mod guard;
 pub mod migrate;
 mod postgres;
 mod sql;

@@ -6,27 +6,33 @@ use crate::web::pagination::Page;
 
 /// A name is looked for in an index: SQLite's holds all of it, PostgreSQL's its
 /// start.
-macro_rules! whole {
-    ($events:literal, $name:literal) => {
+macro_rules! named {
+    (sqlite, $events:literal, $name:literal) => {
         concat!($events, "name = ", $name)
     };
-}
-
-macro_rules! start {
-    ($events:literal, $name:literal) => {
+    (postgres, $events:literal, $name:literal) => {
         concat!("substr(", $events, "name, 1, 128) = substr(", $name, ", 1, 128) AND ", $events, "name = ", $name)
     };
 }
 
 /// Left to itself, SQLite would walk through the workspace's events, for they are
 /// in the order of ids.
+macro_rules! hint {
+    (sqlite) => {
+        " INDEXED BY events_by_name"
+    };
+    (postgres) => {
+        ""
+    };
+}
+
 macro_rules! by_name {
-    ($hint:literal, $named:expr) => {
+    ($engine:ident) => {
         concat!(
             "SELECT id, name, schema, created_at, updated_at FROM events",
-            $hint,
+            hint!($engine),
             " WHERE workspace_id = $1 AND ",
-            $named,
+            named!($engine, "", "$2"),
             " ORDER BY id DESC LIMIT 1"
         )
     };
@@ -35,13 +41,13 @@ macro_rules! by_name {
 /// A page for people, with a word on which definitions are in force: none newer
 /// has their name.
 macro_rules! in_force {
-    ($hint:literal, $named:expr, $side:literal, $order:literal) => {
+    ($engine:ident, $side:literal, $order:literal) => {
         concat!(
             "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
                     CASE WHEN EXISTS (SELECT 1 FROM events n",
-            $hint,
-            "           WHERE n.workspace_id = e.workspace_id AND ",
-            $named,
+            hint!($engine),
+            " WHERE n.workspace_id = e.workspace_id AND ",
+            named!($engine, "n.", "e.name"),
             " AND n.id > e.id) THEN 0 ELSE 1 END
              FROM events e WHERE e.workspace_id = $1 AND e.id ",
             $side,
@@ -53,21 +59,27 @@ macro_rules! in_force {
 }
 
 macro_rules! is_in_force {
-    ($hint:literal, $named:expr) => {
+    ($engine:ident) => {
         concat!(
             "SELECT 1 FROM events e WHERE e.workspace_id = $1 AND e.id = $3 AND COALESCE(e.updated_at, 0) = $4
                AND NOT EXISTS (SELECT 1 FROM events n",
-            $hint,
+            hint!($engine),
             " WHERE n.workspace_id = $1 AND ",
-            $named,
+            named!($engine, "n.", "$2"),
             " AND n.id > $3)"
         )
     };
 }
 
 macro_rules! is_undefined {
-    ($named:expr) => {
-        concat!("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events WHERE workspace_id = $1 AND ", $named, ")")
+    ($engine:ident) => {
+        concat!(
+            "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM events",
+            hint!($engine),
+            " WHERE workspace_id = $1 AND ",
+            named!($engine, "", "$2"),
+            ")"
+        )
     };
 }
 
@@ -88,21 +100,15 @@ statements! {
     BY_ID = Sql::both(
         "SELECT id, name, schema, created_at, updated_at FROM events WHERE workspace_id = $1 AND id = $2");
     /// The newest definition of a name is the one in force.
-    BY_NAME = Sql::each(
-        by_name!(" INDEXED BY events_by_name", whole!("", "$2")),
-        by_name!("", start!("", "$2")));
-    OLDER_IN_FORCE = Sql::each(
-        in_force!(" INDEXED BY events_by_name", whole!("n.", "e.name"), "<", " DESC"),
-        in_force!("", start!("n.", "e.name"), "<", " DESC"));
-    NEWER_IN_FORCE = Sql::each(
-        in_force!(" INDEXED BY events_by_name", whole!("n.", "e.name"), ">", ""),
-        in_force!("", start!("n.", "e.name"), ">", ""));
+    BY_NAME = Sql::each(by_name!(sqlite), by_name!(postgres));
+    OLDER_IN_FORCE = Sql::each(in_force!(sqlite, "<", " DESC"), in_force!(postgres, "<", " DESC"));
+    NEWER_IN_FORCE = Sql::each(in_force!(sqlite, ">", ""), in_force!(postgres, ">", ""));
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
     /// A definition that has not changed, and that no newer one has replaced.
-    IS_IN_FORCE = Sql::each(is_in_force!(" INDEXED BY events_by_name", whole!("n.", "$2")), is_in_force!("", start!("n.", "$2")));
-    IS_UNDEFINED = Sql::each(is_undefined!(whole!("", "$2")), is_undefined!(start!("", "$2")));
+    IS_IN_FORCE = Sql::each(is_in_force!(sqlite), is_in_force!(postgres));
+    IS_UNDEFINED = Sql::each(is_undefined!(sqlite), is_undefined!(postgres));
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");

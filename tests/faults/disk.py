@@ -150,6 +150,19 @@ def compare(store, history, problems):
     assert not problems, f"{len(problems)} problems, the first of them:\n  " + "\n  ".join(problems[:20])
 
 
+def sound(store):
+    assert (integrity := store.integrity()) == "ok", f"integrity check: {integrity}"
+
+
+def stop_whole(server, events):
+    """Stops the server; all these events of its processes must be there, in a sound store."""
+    server.stop()
+    stored = dict(server.store.query("SELECT id, name FROM events"))
+    lost = [name for event, name in events.items() if stored.get(event) != name]
+    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
+    sound(server.store)
+
+
 # ---- full -------------------------------------------------------------------
 
 
@@ -208,7 +221,7 @@ def full(disk, server):
     asyncio.run(writers.run(history, end))
     history.sent_events -= writers.refused.keys()  # as if nobody had asked for them: they must not be there
     compare(server.store, history, problems)
-    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    sound(server.store)
     return (
         f"{FULL:.0f} s without space, {len(writers.refused)} writes refused with 503 and none of them stored,"
         f" {looks} looks at lists and health, all writers served again after {back * 1000:.0f} ms,"
@@ -263,11 +276,7 @@ def flush(disk, server):
         cut += history.unanswered
     status, _, body = server.ask("POST", "/events", {"name": "after"}, {"Authorization": f"Bearer {key}"})
     assert status == 201, f"POST /events after the last start: {status} {body[:200]!r}"
-    server.stop()
-    stored = dict(server.store.query("SELECT id, name FROM events"))
-    lost = [name for event, name in events.items() if stored.get(event) != name]
-    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
-    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    stop_whole(server, events)
     return (
         f"{FLUSHES} flushes failed, the process ended with an error after {statistics.median(ends) * 1000:.0f} ms"
         f" (worst {max(ends) * 1000:.0f} ms), {refused} writes refused with 503 and {cut} cut off,"
@@ -316,11 +325,7 @@ def power(disk, server):
         seen += len(reading)
         cut += history.unanswered
     assert len(events) >= 100 * CUTS / 3 and seen >= CUTS, f"{len(events)} events, {seen} read: that proves nothing"
-    server.stop()
-    stored = dict(server.store.query("SELECT id, name FROM events"))
-    lost = [name for event, name in events.items() if stored.get(event) != name]
-    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
-    assert (integrity := server.store.integrity()) == "ok", f"integrity check: {integrity}"
+    stop_whole(server, events)
     return (
         f"the power cut {CUTS} times, {cut} writes cut off, {len(events)} events acknowledged, missing=0,"
         f" {seen} of them read before the power was cut, missing=0"

@@ -1,11 +1,10 @@
-//! Guards of a group on PostgreSQL, where all are sent ahead of it: equal ones are
-//! asked once.
+//! Guards of a group, which are sent ahead of it: equal ones are asked once.
 
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::{Job, Stmt};
+use crate::db::{Job, Stmt};
 
 /// The distinct guards that the jobs of a group carry, and which of them each
 /// job needs.

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::flush::Seen;
-use super::sqlite::{flush_failed, leave_log};
+use super::{flush_failed, leave_log};
 
 /// How much may gather before it is carried.
 const GATHER: Duration = Duration::from_millis(400);

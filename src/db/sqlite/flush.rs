@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::{Committed, DbError, Job, PATIENCE};
+use crate::db::{Committed, DbError, Job, PATIENCE};
 
 /// A group that was committed, each job with its answer.
 pub(super) type Settled = Vec<(Job, Committed)>;

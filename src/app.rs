@@ -19,6 +19,7 @@ use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
 use crate::events::Definitions;
 use crate::oauth::{Clients, Documents};
+use crate::seal::Seal;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
@@ -33,6 +34,7 @@ pub struct Parts {
     pub addresses: Addresses,
     pub db: Db,
     pub clock: Clock,
+    pub seal: Arc<Seal>,
     pub credentials: Credentials,
     pub clients: Clients,
     pub documents: Documents,
@@ -114,14 +116,23 @@ impl Limits {
 }
 
 impl App {
-    pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
+    pub fn new(
+        config: Config,
+        addresses: Addresses,
+        db: Db,
+        clock: Clock,
+        metrics: PrometheusHandle,
+        seal: Seal,
+    ) -> App {
         let limits = Limits::new(&config);
-        let credentials = Credentials::new(config.secret.as_deref());
+        let seal = Arc::new(seal);
+        let credentials = Credentials::new(seal.clone());
         App(Arc::new(Parts {
             config,
             addresses,
             db,
             clock,
+            seal,
             credentials,
             clients: Clients::default(),
             documents: Documents::default(),

@@ -15,6 +15,7 @@ pub mod events;
 pub mod log;
 pub mod mail;
 pub mod oauth;
+pub mod seal;
 pub mod secret;
 pub mod segments;
 pub mod serve;

@@ -22,10 +22,11 @@ use crate::app::{Addresses, App};
 use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
-use crate::db::{Db, Location};
+use crate::db::{Db, Location, files};
+use crate::seal::Seal;
 use crate::web::gate::Gate;
 use crate::web::idempotency;
-use crate::{automations, contacts, mail, oauth};
+use crate::{auth, automations, contacts, mail, oauth};
 
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -53,7 +54,9 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
     let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
-    let app = App::new(config, addresses, db, Clock::system(), metrics()?);
+    let seal = Seal::of(&config)?;
+    let app = App::new(config, addresses, db, Clock::system(), metrics()?, seal);
+    seal_secrets(&app).await?;
     greet(&app).await?;
     tokio::spawn(do_chores(app.clone()));
 
@@ -129,6 +132,7 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
             // What is in there is nobody else's business on this machine.
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+            files::make_private(path)?;
         }
         Db::open(&options).await
     };
@@ -136,6 +140,19 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
         Some(given) => format!("--database-url {given}"),
         None => format!("--data-dir {}", config.data_dir.display()),
     })
+}
+
+/// What an earlier version kept as it was is sealed, and what another key has
+/// sealed is sealed with today's.
+async fn seal_secrets(app: &App) -> anyhow::Result<()> {
+    let unopened = auth::reseal(&app.db, &app.seal).await? + automations::reseal(&app.db, &app.seal).await?;
+    if unopened > 0 {
+        tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
+    }
+    if !app.seal.has_key() {
+        tracing::warn!("secrets in the store are not sealed: set --secret (POSTHORN_SECRET)");
+    }
+    Ok(())
 }
 
 /// The public addresses, from the settings or from where we listen.

@@ -15,6 +15,7 @@ use crate::auth::{password, session};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::seal::Seal;
 use crate::serve;
 use crate::web::gate::Gate;
 
@@ -64,7 +65,8 @@ impl Store {
         let db = Db::open(&config.store()).await.expect("a store that opens");
         let addresses = serve::addresses(&config, config.listen).expect("addresses");
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        App::new(config, addresses, db, clock, metrics)
+        let seal = Seal::of(&config).expect("a key");
+        App::new(config, addresses, db, clock, metrics, seal)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::clock::{MINUTE, SECOND};
 use crate::db::{Db, DbError};
 use crate::error::Error;
 use crate::oauth::scope::ScopeSet;
+use crate::seal::Seal;
 use crate::secret;
 
 /// Where a credential comes from.
@@ -49,9 +50,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// `secret` is the operator's, if he set one.
-    pub fn new(secret: Option<&str>) -> Credentials {
-        Credentials { known: Cache::new(20_000), signing: Signing::new(secret), used: Mutex::default() }
+    pub fn new(seal: Arc<Seal>) -> Credentials {
+        Credentials { known: Cache::new(20_000), signing: Signing::new(seal), used: Mutex::default() }
     }
 
     pub async fn find(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {

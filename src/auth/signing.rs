@@ -5,11 +5,11 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 
 use super::jwt::{self, Claims, SigningKey};
-use super::seal::Seal;
 use super::store;
 use crate::clock::{Clock, HOUR, MINUTE, SECOND};
 use crate::db::{Db, DbError};
 use crate::error::Error;
+use crate::seal::Seal;
 
 /// How long an access token lives, in seconds.
 pub const TOKEN_LIFETIME: i64 = 900;
@@ -27,12 +27,29 @@ const SIGNS_UNSEEN: i64 = MINUTE;
 /// How often tokens that name an unknown key may make us look for new keys.
 const RELOAD: i64 = SECOND;
 
+/// Sees to it that every signing key is kept as it would be kept today. Tells how
+/// many cannot be opened.
+pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
+    let mut unopened = 0;
+    for row in db.read(store::all_signing_keys()).await? {
+        let (id, kept) = (row.text(0)?, row.bytes(1)?);
+        match seal.open(&kept) {
+            None => unopened += 1,
+            Some(key) if seal.has_key() && !seal.is_current(&kept) => {
+                db.commit(store::reseal_signing_key(&id, &kept, &seal.close(&key))).await?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(unopened)
+}
+
 /// The keys as this process knows them; the store is looked at again when a
 /// token names one that is not among them.
 #[derive(Default)]
 pub struct Signing {
     ring: RwLock<Arc<Ring>>,
-    seal: Seal,
+    seal: Arc<Seal>,
 }
 
 #[derive(Default)]
@@ -49,8 +66,8 @@ struct Held {
 }
 
 impl Signing {
-    pub fn new(secret: Option<&str>) -> Signing {
-        Signing { ring: RwLock::default(), seal: Seal::new(secret) }
+    pub fn new(seal: Arc<Seal>) -> Signing {
+        Signing { ring: RwLock::default(), seal }
     }
 
     /// Lets a new key sign from now on, and tells its id; what the old ones
@@ -62,8 +79,8 @@ impl Signing {
         Ok(id)
     }
 
-    /// Whether every key in use can be read with this secret. If not, another
-    /// process has another one, and could not read a key that is sealed here.
+    /// Whether every key in use can be opened here. If not, another process has
+    /// another secret, and could not open a key that is sealed here.
     pub async fn fits(&self, db: &Db, clock: &Clock) -> Result<bool, DbError> {
         let keys = store::signing_keys(db, clock.now() - BELIEVED_AFTER).await?;
         Ok(keys.iter().all(|row| self.seal.open(&row.private_key).is_some()))
@@ -124,7 +141,7 @@ impl Signing {
             let key = self.seal.open(&row.private_key).and_then(|key| SigningKey::load(row.id.clone(), &key));
             let Some(key) = key else {
                 // Another process has another --secret: its tokens are not believed here.
-                tracing::warn!(key = row.id, "a signing key was sealed with another secret");
+                tracing::warn!(key = row.id, "a signing key was sealed with another secret or key file");
                 continue;
             };
             keys.push(Arc::new(Held { key, created_at: row.created_at, retired_at: row.retired_at }));

@@ -36,6 +36,8 @@ statements! {
     SIGNING_KEYS = Sql::both(
         "SELECT id, private_key, created_at, retired_at FROM signing_keys
          WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
+    ALL_SIGNING_KEYS = Sql::both("SELECT id, private_key FROM signing_keys ORDER BY id DESC LIMIT 1000");
+    RESEAL_SIGNING_KEY = Sql::both("UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
     FIND_TOKEN_GRANT = Sql::both(
         "SELECT g.workspace_id, g.scopes, r.number FROM oauth_grants g
          JOIN revisions r ON r.topic = 'access'
@@ -170,6 +172,16 @@ pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<Stor
         })
     };
     rows.iter().map(read).collect()
+}
+
+/// The ids of all signing keys and what is kept of them.
+pub fn all_signing_keys() -> Stmt {
+    ALL_SIGNING_KEYS.with([])
+}
+
+/// Keeps a signing key otherwise, unless somebody did so meanwhile.
+pub(super) fn reseal_signing_key(id: &str, kept: &[u8], now_kept: &[u8]) -> Stmt {
+    RESEAL_SIGNING_KEY.with([id.into(), kept.into(), now_kept.into()])
 }
 
 /// A new key to sign with; those before it sign nothing more.

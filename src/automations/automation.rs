@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::graph::{Finding, Graph};
 use crate::error::Error;
+use crate::seal::Seal;
 use crate::web::input::{is_longer, kind, shown};
 
 /// What a copy is called after.
@@ -122,8 +123,13 @@ impl ExitEvent {
     }
 }
 
-/// What webhook steps sign with, in the notation that verifying libraries read.
-pub fn signing_secret() -> String {
+/// A new secret for webhook steps to sign with, as the store keeps it.
+pub fn new_signing_secret(seal: &Seal) -> String {
+    seal.close_text(&signing_secret())
+}
+
+/// In the notation that verifying libraries read.
+fn signing_secret() -> String {
     format!("whsec_{}", STANDARD.encode(crate::secret::random::<24>()))
 }
 

@@ -29,3 +29,5 @@ pub mod step;
 pub mod store;
 pub mod triggers;
 pub mod values;
+
+pub use store::reseal;

@@ -282,7 +282,7 @@ async fn duplicate(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Res
         let copy = form.text("copy");
         let accepted = desk.accept(&copying(&id, &copy), &form)?;
         let (original, now) = (find(&desk, &id).await?, desk.app.clock.now());
-        let secret = automation::signing_secret();
+        let secret = automation::new_signing_secret(&desk.app.seal);
         let new = NewAutomation::copy(desk.workspace_id(), copy.clone(), original, secret, now);
         match accepted.commit(store::insert(&new)).await? {
             Ok(_) | Err(DbError::Duplicate(_)) => Ok(desk.see_other(&format!("/automations/{copy}?copied"))),

@@ -69,7 +69,7 @@ async fn create(
         status: status.unwrap_or(Status::Disabled),
         re_entry: re_entry.unwrap_or(ReEntry::Always).as_str().to_owned(),
         exit_on: exit_on.map(|event| event.as_str().to_owned()),
-        signing_secret: automation::signing_secret(),
+        signing_secret: automation::new_signing_secret(&app.seal),
         graph: GraphText::from(&graph),
         now: app.clock.now(),
     };
@@ -135,8 +135,8 @@ fn status(query: &str) -> Result<Option<Status>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Error> {
-    Ok(Json(Whole::new(find(&caller, &id).await?)?))
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Whole>, Error> {
+    Ok(Json(Whole::new(find(&caller, &id).await?, &app.seal)?))
 }
 
 /// Change an automation
@@ -247,7 +247,7 @@ async fn duplicate(
     Id(id): Id,
 ) -> Result<(StatusCode, Json<Reference>), Error> {
     let original = find(&caller, &id).await?;
-    let secret = automation::signing_secret();
+    let secret = automation::new_signing_secret(&app.seal);
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now);
     caller.commit(|| store::insert(&new)).await?;

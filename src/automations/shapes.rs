@@ -8,6 +8,7 @@ use super::graph::Finding;
 use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;
+use crate::seal::Seal;
 
 /// What to make.
 #[derive(ToSchema)]
@@ -277,7 +278,7 @@ impl From<Listed> for Item {
 }
 
 impl Whole {
-    pub fn new(stored: Stored) -> Result<Whole, Error> {
+    pub fn new(stored: Stored, seal: &Seal) -> Result<Whole, Error> {
         let Stored { listed, re_entry, exit_on, signing_secret, steps, connections } = stored;
         let raw = |text: String| RawValue::from_string(text).map_err(|_| Error::Internal);
         Ok(Whole {
@@ -290,7 +291,7 @@ impl Whole {
             version: listed.version,
             created_at: rfc3339(listed.created_at),
             updated_at: rfc3339(listed.updated_at),
-            webhook_secret: has_webhook(&steps).then_some(signing_secret),
+            webhook_secret: has_webhook(&steps).then(|| seal.open_text(&signing_secret)).flatten(),
             steps: raw(steps)?,
             connections: raw(connections)?,
         })

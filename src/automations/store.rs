@@ -2,7 +2,8 @@
 
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::seal::Seal;
 use crate::web::pagination::Page;
 
 /// A page of automations. Its last two parameters are both statuses, or one of
@@ -75,10 +76,48 @@ statements! {
          FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
          WHERE a.workspace_id = $1 AND a.status = 'enabled' AND a.deleted_at IS NULL
          ORDER BY a.id");
+    /// Secrets that do not begin as they should, behind an id.
+    OTHERWISE_SEALED = Sql::both(
+        "SELECT workspace_id, id, signing_secret FROM automations
+         WHERE id > $1 AND substr(signing_secret, 1, $2) <> $3 ORDER BY id LIMIT 500");
+    RESEAL = Sql::both(
+        "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
     VERSION = Sql::both(
         "SELECT v.steps, v.connections, a.signing_secret
          FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
          WHERE a.workspace_id = $1 AND a.id = $2");
+}
+
+/// Automations whose signing secrets do not begin with `prefix`, by id: workspace,
+/// id and secret.
+pub fn otherwise_sealed(after: &str, prefix: &str) -> Stmt {
+    OTHERWISE_SEALED.with([after.into(), (prefix.len() as i64).into(), prefix.into()])
+}
+
+/// Sees to it that every signing secret is kept as it would be kept today. Tells
+/// how many cannot be opened.
+pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
+    let (mut unopened, mut after) = (0, String::new());
+    while seal.has_key() {
+        let rows = db.read(otherwise_sealed(&after, &seal.text_prefix())).await?;
+        let Some(last) = rows.last() else { break };
+        after = last.text(1)?;
+        let mut batch = Batch::new();
+        for row in &rows {
+            let (workspace_id, id, kept) = (row.text(0)?, row.text(1)?, row.text(2)?);
+            match seal.open_text(&kept) {
+                Some(secret) => {
+                    let sealed = seal.close_text(&secret);
+                    batch.push(RESEAL.with([workspace_id.into(), id.into(), kept.into(), sealed.into()]));
+                }
+                None => unopened += 1,
+            }
+        }
+        if !batch.is_empty() {
+            db.commit(batch).await?;
+        }
+    }
+    Ok(unopened)
 }
 
 /// An automation as lists show it.

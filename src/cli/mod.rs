@@ -87,7 +87,7 @@ impl Cli {
                 Ok(())
             }
             Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
-                oauth::rotate_keys(&desk, self.config.secret.as_deref(), json).await
+                oauth::rotate_keys(&desk, &self.config, json).await
             }
             Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }

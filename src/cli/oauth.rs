@@ -6,6 +6,8 @@ use serde_json::json;
 use super::doctor::Doctor;
 use super::{Desk, print_json};
 use crate::auth::Signing;
+use crate::config::Config;
+use crate::seal::Seal;
 
 #[derive(Subcommand, Debug)]
 pub enum Oauth {
@@ -19,12 +21,13 @@ pub enum Oauth {
     },
 }
 
-/// Makes a new signing key, sealed with the operator's secret if there is one.
-pub async fn rotate_keys(desk: &Desk, secret: Option<&str>, as_json: bool) -> anyhow::Result<()> {
-    let signing = Signing::new(secret);
+/// Makes a new signing key, sealed as the server would.
+pub async fn rotate_keys(desk: &Desk, config: &Config, as_json: bool) -> anyhow::Result<()> {
+    let signing = Signing::new(Seal::of(config)?.into());
     anyhow::ensure!(
         signing.fits(&desk.db, &desk.clock).await?,
-        "the keys in the store are sealed with another secret; give the server's --secret (POSTHORN_SECRET)",
+        "the keys in the store are sealed with another secret; give the server's --secret (POSTHORN_SECRET), \
+         or put the store's key file back",
     );
     let id = signing.rotate(&desk.db, &desk.clock).await?;
     if as_json {

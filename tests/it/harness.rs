@@ -14,6 +14,7 @@ use posthorn::clock::Clock;
 use posthorn::config::Config;
 use posthorn::db::Db;
 use posthorn::oauth::registration::{Origin, Registration};
+use posthorn::seal::Seal;
 use posthorn::web::gate::Gate;
 use posthorn::{accounts, auth, oauth, serve};
 use serde_json::{Value, json};
@@ -108,7 +109,8 @@ impl TestApp {
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let listening: SocketAddr = "127.0.0.1:8080".parse().expect("an address");
         let addresses = serve::addresses(&config, listening).expect("addresses");
-        let app = App::new(config, addresses, db, clock.clone(), metrics);
+        let seal = Seal::of(&config).expect("a key");
+        let app = App::new(config, addresses, db, clock.clone(), metrics, seal);
         TestApp { gate: Gate::new(app.clone()), app, store: store.clone(), clock }
     }
 

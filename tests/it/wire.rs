@@ -9,6 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use posthorn::app::App;
 use posthorn::clock::Clock;
 use posthorn::db::Db;
+use posthorn::seal::Seal;
 use posthorn::serve;
 use posthorn::web::gate::Gate;
 use serde_json::json;
@@ -33,7 +34,8 @@ async fn listen(app: &TestApp) -> Listening {
     let db = Db::open(&config.store()).await.expect("a store");
     let addresses = serve::addresses(&config, address).expect("addresses");
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let gate = Arc::new(Gate::new(App::new(config, addresses, db, Clock::system(), metrics)));
+    let seal = Seal::of(&config).expect("a key");
+    let gate = Arc::new(Gate::new(App::new(config, addresses, db, Clock::system(), metrics, seal)));
     let (stop, stopped) = oneshot::channel();
     let until = async { drop(stopped.await) };
     let ended = tokio::spawn(serve::answer(listener, gate, until, Duration::from_secs(5)));

@@ -43,7 +43,8 @@ const SWEEPS: usize = 20;
 /// A version of an automation as runs need it. Versions never change.
 pub(super) struct Plan {
     pub graph: Graph,
-    pub signing_secret: String,
+    /// `None` where it was sealed with a key that is not here.
+    pub signing_secret: Option<String>,
 }
 
 /// What a worker works with.
@@ -158,7 +159,7 @@ impl Engine {
         let rows = self.app.db.read(find).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let Some(graph) = Graph::stored(&row.text(0)?, &row.text(1)?) else { return Ok(None) };
-        let plan = Arc::new(Plan { graph, signing_secret: row.text(2)? });
+        let plan = Arc::new(Plan { graph, signing_secret: self.app.seal.open_text(&row.text(2)?) });
         self.plans.insert(key, plan.clone());
         Ok(Some(plan))
     }

@@ -67,7 +67,7 @@ impl Engine {
             if answer.is_none()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
-                answer = Some(self.outside.call(&call, &plan.signing_secret, view.now).await);
+                answer = Some(self.outside.call(&call, plan.signing_secret.as_deref(), view.now).await);
                 // The world moved on while we waited.
                 continue;
             }

@@ -291,5 +291,5 @@ impl World {
 }
 
 fn plan(chance: &mut Chance) -> Arc<Plan> {
-    Arc::new(Plan { graph: graphs::graph(chance), signing_secret: String::new() })
+    Arc::new(Plan { graph: graphs::graph(chance), signing_secret: None })
 }

@@ -33,18 +33,39 @@ pub struct Config {
     pub data_dir: PathBuf,
 
     /// Store: postgres://user:password@host/name, or sqlite:<file> [default: an SQLite file in <data-dir>]
-    #[arg(long, global = true, env = "POSTHORN_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_DATABASE_URL",
+        hide_env_values = true,
+        allow_hyphen_values = true,
+        value_name = "URL"
+    )]
     #[arg(value_parser = database_url)]
     pub database_url: Option<Location>,
 
     /// Seals the keys that sign access tokens, so that a copy of the store cannot sign; the same for
     /// all processes on one store, at least 32 characters
-    #[arg(long, global = true, env = "POSTHORN_SECRET", hide_env_values = true, value_name = "TEXT")]
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_SECRET",
+        hide_env_values = true,
+        allow_hyphen_values = true,
+        value_name = "TEXT"
+    )]
     #[arg(value_parser = operators_secret)]
     pub secret: Option<String>,
 
     /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
-    #[arg(long, global = true, env = "POSTHORN_SMTP_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_SMTP_URL",
+        hide_env_values = true,
+        allow_hyphen_values = true,
+        value_name = "URL"
+    )]
     pub smtp_url: Option<Relay>,
 
     /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
@@ -65,7 +86,14 @@ pub struct Config {
     pub registration: Registration,
 
     /// Token that registration asks for when it is `token`
-    #[arg(long, global = true, env = "POSTHORN_REGISTRATION_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_REGISTRATION_TOKEN",
+        hide_env_values = true,
+        allow_hyphen_values = true,
+        value_name = "TOKEN"
+    )]
     pub registration_token: Option<String>,
 
     /// Add the RFC 9207 parameter `iss` to authorization responses
@@ -293,7 +321,10 @@ fn database_url(given: &str) -> Result<Location, String> {
         let parsed: Result<tokio_postgres::Config, _> = given.parse();
         return match parsed {
             Ok(_) => Ok(Location::Postgres(given.to_owned())),
-            Err(error) => Err(format!("the PostgreSQL address cannot be read: {error}")),
+            // What the reader complains about may be a piece of the password.
+            Err(_) => Err("allowed is postgres://user:password@host:port/name?sslmode=require; special characters \
+                           in user and password percent-encoded"
+                .into()),
         };
     }
     let path = given.strip_prefix("sqlite://").or_else(|| given.strip_prefix("sqlite:"));

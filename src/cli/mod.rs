@@ -9,7 +9,8 @@ mod users;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::accounts::{self, Workspace, store};
@@ -52,6 +53,12 @@ enum Command {
 }
 
 impl Cli {
+    /// What was asked for on the command line and in the environment. Ends the
+    /// process where that cannot be understood.
+    pub fn from_command_line() -> Cli {
+        Cli::try_parse().unwrap_or_else(|error| hide_secrets(error).exit())
+    }
+
     pub fn run(self) -> ExitCode {
         match block_on(self.run_command()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -86,12 +93,22 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
-                oauth::rotate_keys(&desk, &self.config, json).await
-            }
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, &self.config, json).await,
             Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
+}
+
+/// An error names the value that it is about; that of a secret is nobody's business.
+fn hide_secrets(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(about)) = error.get(ContextKind::InvalidArg) else { return error };
+    let mut command = Cli::command();
+    command.build();
+    let is_secret = command.get_arguments().any(|arg| arg.is_hide_env_values_set() && arg.to_string() == *about);
+    if is_secret {
+        error.insert(ContextKind::InvalidValue, ContextValue::String("(not shown)".into()));
+    }
+    error
 }
 
 /// Runs the process's one task on a thread for every core.
@@ -148,8 +165,6 @@ fn print_json(value: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     const MANUAL: &str = include_str!("../../docs/configuration.md");

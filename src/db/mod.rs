@@ -86,12 +86,15 @@ impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let url = match self {
             Location::Sqlite(path) => return write!(f, "sqlite:{}", path.display()),
-            Location::Postgres(url) => url.split('?').next().unwrap_or_default(),
+            Location::Postgres(url) => url,
         };
         let (scheme, address) = url.split_once("://").unwrap_or(("postgres", url));
-        match address.rsplit_once('@') {
-            Some((user, host)) => write!(f, "{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
-            None => write!(f, "{scheme}://{address}"),
+        // A password may hold any character that stands before the last of these.
+        let (user, rest) = address.rsplit_once('@').unwrap_or(("", address));
+        let host = rest.split('?').next().unwrap_or_default();
+        match user.split(':').next().unwrap_or_default() {
+            "" => write!(f, "{scheme}://{host}"),
+            user => write!(f, "{scheme}://{user}@{host}"),
         }
     }
 }

@@ -358,3 +358,27 @@ fn decisions_1_a_worker_alone_listens_nowhere() {
     let output = worker.wait_with_output().expect("an end");
     assert!(ended.is_none(), "it stopped: {}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_secret_that_cannot_be_used_is_not_printed() {
+    let cases = [
+        ("--secret", "POSTHORN_SECRET", "hunter2"),
+        ("--secret", "POSTHORN_SECRET", "-hunter2"),
+        ("--smtp-url", "POSTHORN_SMTP_URL", "smtp://me:hunter2@host:port"),
+        ("--database-url", "POSTHORN_DATABASE_URL", "postgres://me:hunter2@host:port/x"),
+        ("--database-url", "POSTHORN_DATABASE_URL", "postgres://me:hunter2?x=1@127.0.0.1:1/x"),
+        ("--database-url", "POSTHORN_DATABASE_URL", "mysql://me:hunter2@host/x"),
+        ("--registration-token", "POSTHORN_REGISTRATION_TOKEN", "hunter2"),
+    ];
+    for (flag, variable, value) in cases {
+        let registration = if flag == "--registration-token" { "token" } else { "off" };
+        let by_flag = say(posthorn(&[flag, value, "--registration", registration, "serve"]), "").failed();
+        let mut command = posthorn(&["serve", "--registration", registration]);
+        command.env(variable, value);
+        let by_variable = say(command, "").failed();
+        for complaint in [by_flag, by_variable] {
+            assert!(!complaint.contains("hunter2"), "{complaint}");
+            assert!(complaint.contains(flag), "{complaint}");
+        }
+    }
+}

@@ -23,7 +23,7 @@ use crate::seal::Seal;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
-use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments, topics};
+use crate::{accounts, api_keys, auth, automations, contacts, db, events, mail, oauth, segments, topics};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -244,6 +244,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         automations::entry::ALL,
         automations::triggers::ALL,
         contacts::arrival::ALL,
+        db::inspect::ALL,
         events::occurrences::store::ALL,
         idempotency::ALL,
         automations::runs::store::ALL,

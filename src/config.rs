@@ -44,8 +44,8 @@ pub struct Config {
     #[arg(value_parser = database_url)]
     pub database_url: Option<Location>,
 
-    /// Seals the keys that sign access tokens, so that a copy of the store cannot sign; the same for
-    /// all processes on one store, at least 32 characters
+    /// Seals the secrets in the store, so that a copy of it cannot sign tokens; the same for all processes
+    /// on one store, at least 32 characters [default: a key file beside the SQLite store]
     #[arg(
         long,
         global = true,

@@ -128,10 +128,11 @@ impl Seal {
         String::from_utf8(key.open(&STANDARD_NO_PAD.decode(rest).ok()?)?).ok()
     }
 
-    /// What every text begins with that is kept as it would be kept today; empty
-    /// where there is no key.
+    /// What every text begins with that is sealed with today's key; where there is
+    /// no key, none does.
     pub fn text_prefix(&self) -> String {
-        self.keys.first().map(|key| format!("{SEALED_TEXT}{}:", hex(&key.name))).unwrap_or_default()
+        let name = self.keys.first().map_or("none".into(), |key| hex(&key.name));
+        format!("{SEALED_TEXT}{name}:")
     }
 }
 

@@ -46,6 +46,8 @@ enum Command {
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
+    /// Check settings, store, machine and the running server; say what is wrong and what to do
+    Doctor(doctor::Doctor),
     /// Bring the store's schema up to date and stop
     Migrate,
     /// Print the API's description (OpenAPI)
@@ -80,7 +82,8 @@ impl Cli {
                 println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
-            // The doctor sees an instance from outside and opens no store.
+            // Doctors change nothing: they do not open the store as others do.
+            Some(Command::Doctor(doctor)) => return doctor.run(&self.config).await,
             Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
             Some(command) => command,
         };
@@ -94,7 +97,7 @@ impl Cli {
                 Ok(())
             }
             Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, &self.config, json).await,
-            Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
+            Command::Doctor(_) | Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
         }
     }
 }

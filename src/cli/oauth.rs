@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::doctor::Doctor;
+use super::doctor::oauth::Doctor;
 use super::{Desk, print_json};
 use crate::auth::Signing;
 use crate::config::Config;

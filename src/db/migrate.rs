@@ -46,7 +46,7 @@ fn fingerprint(text: &str) -> String {
 }
 
 /// The steps still to be taken on a store with this history.
-fn outstanding(applied: &[(String, String)]) -> anyhow::Result<std::ops::Range<usize>> {
+pub(super) fn outstanding(applied: &[(String, String)]) -> anyhow::Result<std::ops::Range<usize>> {
     for (index, (name, print)) in applied.iter().enumerate() {
         let Some((ours, text)) = STEPS.get(index) else {
             bail!(

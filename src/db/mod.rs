@@ -6,6 +6,7 @@
 //! batch still gets an answer of its own.
 
 pub mod files;
+pub mod inspect;
 pub mod migrate;
 mod postgres;
 mod sql;

@@ -27,9 +27,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(3);
 const STATEMENT_WAIT: &str = "SET statement_timeout = 9000";
 
 pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
-    let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
-    config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
-    config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(10));
+    let config = settings(url)?;
     let mut first = Session::open(&config).await.context("the PostgreSQL server cannot be reached")?;
     // A migration takes as long as it takes.
     first.client.batch_execute("SET statement_timeout = 0").await?;
@@ -39,8 +37,19 @@ pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>
     for _ in 0..options.writers.max(1) {
         tokio::spawn(Writer::new(config.clone()).run(jobs.clone()));
     }
-    let seats = (0..options.readers.max(1)).map(|_| Mutex::new(None)).collect();
-    Ok(Readers { config, seats, next: AtomicUsize::new(0) })
+    Ok(Readers::new(config, options.readers))
+}
+
+/// The reading side alone, of a database that may be anything.
+pub(super) fn look(url: &str) -> anyhow::Result<Readers> {
+    Ok(Readers::new(settings(url)?, 1))
+}
+
+fn settings(url: &str) -> anyhow::Result<Config> {
+    let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
+    config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
+    config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(10));
+    Ok(config)
 }
 
 /// A connection and the statements prepared on it.
@@ -110,6 +119,11 @@ pub(super) struct Readers {
 }
 
 impl Readers {
+    fn new(config: Config, count: usize) -> Readers {
+        let seats = (0..count.max(1)).map(|_| Mutex::new(None)).collect();
+        Readers { config, seats, next: AtomicUsize::new(0) }
+    }
+
     async fn session(&self) -> Result<Arc<Session>, DbError> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.seats.len();
         let mut seat = self.seats[turn].lock().await;

@@ -176,7 +176,7 @@ impl Readers {
     }
 }
 
-fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+pub(super) fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
     let answer = || {
         let mut statement = connection.prepare_cached(stmt.sql.sqlite)?;
         let order = order(&statement);

@@ -20,6 +20,7 @@ mod contacts;
 mod credentials;
 mod db;
 mod decisions;
+mod doctor;
 mod engine;
 mod engine_races;
 mod engine_webhooks;

@@ -1,68 +1,67 @@
-//! `posthorn oauth doctor`: is a client's whole way through OAuth open? It talks
-//! to a running instance over HTTP only, as a client and a person would.
+//! `posthorn doctor`: is everything as it should be? A list of checks, each with
+//! one finding: what holds, or what does not and the one thing to do about it.
+//! Nothing is changed: the store is neither made nor migrated.
 
 mod browser;
-mod checks;
+mod instance;
+mod machine;
+pub mod oauth;
 mod page;
 mod report;
-#[cfg(test)]
-mod tests;
-mod visit;
+mod store;
+
+use std::borrow::Cow;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::json;
 
-use super::{print_json, users};
-use crate::accounts::EmailAddress;
-use crate::config::{Config, PublicUrl};
-use crate::serve;
+use super::print_json;
+use crate::config::Config;
+use crate::db::Location;
+use crate::db::inspect::Inspection;
+use report::{Problem, Report};
 
-use checks::Patient;
-use report::Report;
+/// What one check found.
+type Finding = Result<Cow<'static, str>, Problem>;
 
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Address of the instance [default: --base-url, or http://<listen>]
-    #[arg(long, value_name = "URL")]
-    url: Option<PublicUrl>,
-    /// Somebody who may let apps into a workspace there
-    #[arg(long)]
-    email: EmailAddress,
-    /// Read the password from the first line of standard input
-    #[arg(long, required = true)]
-    password_stdin: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Doctor {
-    /// Makes the checks. `Err` when one failed, so that the exit code says so.
+    /// Makes the checks. `Err` when one failed, so that the exit code says so;
+    /// warnings alone are no failure.
     pub async fn run(self, config: &Config) -> anyhow::Result<()> {
-        let password = users::read_password()?;
-        let url = match self.url {
-            Some(url) => url,
-            None => serve::addresses(config, config.listen)?.base,
-        };
-        let patient = Patient {
-            issuer: url.as_str().to_owned(),
-            email: self.email.as_str().to_owned(),
-            password: password.as_str().to_owned(),
-            registration_token: config.registration_token.clone(),
-        };
         let mut report = Report::new(self.json);
-        let client_id = checks::examine(&patient, &mut report).await;
+        examine(config, &mut report).await;
         if self.json {
-            let mut found = report.to_json();
-            found["registered_client_id"] = json!(client_id);
-            print_json(&found);
-        } else if let Some(id) = client_id {
-            println!("\nThe throwaway client stays registered; `posthorn clients delete {id}` removes it.");
+            print_json(&report.to_json());
         }
         match report.failed() {
             0 => Ok(()),
             failed => bail!("{failed} of {} checks failed", report.count()),
         }
     }
+}
+
+async fn examine(config: &Config, report: &mut Report) {
+    report.add("settings", machine::settings(config));
+    let location = config.store().location;
+    if let Location::Sqlite(path) = &location {
+        report.add("data folder", machine::folder(path));
+        report.add("store files", machine::files(path));
+        report.add("disk space", machine::space(path));
+        report.add("log", machine::log(path));
+    }
+    match Inspection::open(&location).await {
+        Ok(inspection) => {
+            report.add("store", Ok(format!("{location} can be opened").into()));
+            store::examine(&inspection, config, report).await;
+        }
+        Err(error) => report.add("store", Err(store::unopened(&location, &error))),
+    }
+    instance::examine(config, report).await;
 }

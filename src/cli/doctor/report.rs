@@ -1,4 +1,6 @@
-//! What the doctor found: a line for every check.
+//! What a doctor found: a line for every check.
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
@@ -10,12 +12,37 @@ pub struct Report {
 
 struct Check {
     name: &'static str,
-    expected: &'static str,
-    /// What came instead, where the check failed, and what to do about it.
-    failure: Option<(String, &'static str)>,
+    /// What holds where nothing is wrong.
+    expected: Cow<'static, str>,
+    problem: Option<Problem>,
 }
 
-/// A check before it is made.
+/// What is wrong, and the one thing to do about it.
+#[derive(Debug)]
+pub struct Problem {
+    weight: Weight,
+    came: String,
+    next: Cow<'static, str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// It works, and somebody should know.
+    Warning,
+    Failure,
+}
+
+impl Problem {
+    pub fn failure(came: impl Into<String>, next: impl Into<Cow<'static, str>>) -> Problem {
+        Problem { weight: Weight::Failure, came: came.into(), next: next.into() }
+    }
+
+    pub fn warning(came: impl Into<String>, next: impl Into<Cow<'static, str>>) -> Problem {
+        Problem { weight: Weight::Warning, came: came.into(), next: next.into() }
+    }
+}
+
+/// A check before it is made, whose failure always has the same remedy.
 pub struct Expectation {
     pub name: &'static str,
     /// Reads as a statement: it is what holds where the check succeeds.
@@ -33,16 +60,31 @@ impl Report {
     /// be checked.
     pub fn note<T>(&mut self, expectation: &Expectation, result: Result<T, String>) -> Option<T> {
         let Expectation { name, expected, next } = *expectation;
-        let (found, failure) = match result {
-            Ok(found) => (Some(found), None),
-            Err(came) => (None, Some((came, next))),
-        };
-        let check = Check { name, expected, failure };
+        match result {
+            Ok(found) => {
+                self.add(name, Ok(expected.into()));
+                Some(found)
+            }
+            Err(came) => {
+                self.push(Check { name, expected: expected.into(), problem: Some(Problem::failure(came, next)) });
+                None
+            }
+        }
+    }
+
+    /// Adds a finding: what holds, or what does not.
+    pub fn add(&mut self, name: &'static str, found: Result<Cow<'static, str>, Problem>) {
+        self.push(match found {
+            Ok(expected) => Check { name, expected, problem: None },
+            Err(problem) => Check { name, expected: Cow::default(), problem: Some(problem) },
+        });
+    }
+
+    fn push(&mut self, check: Check) {
         if !self.silent {
             println!("{}", check.line());
         }
         self.checks.push(check);
-        found
     }
 
     pub fn count(&self) -> usize {
@@ -50,7 +92,7 @@ impl Report {
     }
 
     pub fn failed(&self) -> usize {
-        self.checks.iter().filter(|check| check.failure.is_some()).count()
+        self.checks.iter().filter(|check| check.weight() == Some(Weight::Failure)).count()
     }
 
     pub fn to_json(&self) -> Value {
@@ -60,22 +102,39 @@ impl Report {
 
     #[cfg(test)]
     pub fn failures(&self) -> Vec<String> {
-        self.checks.iter().filter(|check| check.failure.is_some()).map(Check::line).collect()
+        self.checks.iter().filter(|check| check.problem.is_some()).map(Check::line).collect()
     }
 }
 
 impl Check {
+    fn weight(&self) -> Option<Weight> {
+        self.problem.as_ref().map(|problem| problem.weight)
+    }
+
+    fn status(&self) -> &'static str {
+        match self.weight() {
+            None => "ok",
+            Some(Weight::Warning) => "warning",
+            Some(Weight::Failure) => "failed",
+        }
+    }
+
     fn line(&self) -> String {
-        let Check { name, expected, failure } = self;
-        match failure {
-            None => format!("ok      {name}: {expected}"),
-            Some((came, next)) => format!("FAILED  {name}: expected: {expected}; came: {came}. Next: {next}"),
+        let Check { name, expected, problem } = self;
+        let Some(Problem { weight, came, next }) = problem else { return format!("ok      {name}: {expected}") };
+        let label = if *weight == Weight::Failure { "FAILED" } else { "WARN  " };
+        match expected.is_empty() {
+            true => format!("{label}  {name}: {came}. Next: {next}"),
+            false => format!("{label}  {name}: expected: {expected}; came: {came}. Next: {next}"),
         }
     }
 
     fn to_json(&self) -> Value {
-        let mut check = json!({"check": self.name, "ok": self.failure.is_none(), "expected": self.expected});
-        if let Some((came, next)) = &self.failure {
+        let mut check = json!({"check": self.name, "ok": self.problem.is_none(), "status": self.status()});
+        if !self.expected.is_empty() {
+            check["expected"] = json!(self.expected);
+        }
+        if let Some(Problem { came, next, .. }) = &self.problem {
             check["came"] = json!(came);
             check["next"] = json!(next);
         }

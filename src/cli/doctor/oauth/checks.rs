@@ -5,9 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::browser::{Browser, Reading, Sent};
-use super::report::{Expectation, Report};
 use super::visit::{Endpoints, Tokens, Visit};
+use crate::cli::doctor::browser::{Browser, Reading, Sent};
+use crate::cli::doctor::report::{Expectation, Report};
 
 /// Who is examined, and as whom.
 pub struct Patient {
@@ -104,8 +104,7 @@ const CLEAN_UP: Expectation = Expectation {
 /// registered, which cannot be undone over HTTP.
 pub async fn examine(patient: &Patient, report: &mut Report) -> Option<String> {
     let browser = Browser::new();
-    let endpoints = report.note(&METADATA, discover(&browser, &patient.issuer).await)?;
-    report.note(&RESOURCE, check_resource(&browser, &patient.issuer).await);
+    let endpoints = discovery(&browser, &patient.issuer, report).await?;
     let (client, registered) = match register(&browser, patient, &endpoints).await {
         Ok(Some(id)) => ((id.clone(), BUILT_IN.1.to_owned()), Some(id)),
         Ok(None) => ((BUILT_IN.0.to_owned(), BUILT_IN.1.to_owned()), None),
@@ -116,6 +115,13 @@ pub async fn examine(patient: &Patient, report: &mut Report) -> Option<String> {
     walk(&visit, patient, report).await;
     report.note(&CLEAN_UP, visit.clean_up().await);
     registered
+}
+
+/// What anybody can ask.
+pub async fn discovery(browser: &Browser, issuer: &str, report: &mut Report) -> Option<Endpoints> {
+    let endpoints = report.note(&METADATA, discover(browser, issuer).await)?;
+    report.note(&RESOURCE, check_resource(browser, issuer).await);
+    Some(endpoints)
 }
 
 /// The part of the examination that leaves grants behind. `None`: a check

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::checks::{self, Patient};
-use super::report::Report;
 use crate::app::App;
+use crate::cli::doctor::report::Report;
 use crate::clock::Clock;
 use crate::serve;
 use crate::testing::{EMAIL, PASSWORD, Store, owner};

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use super::browser::{Browser, Reading, Sent, encoded, pairs, resolve};
+use crate::cli::doctor::browser::{Browser, Reading, Sent, encoded, pairs, resolve};
 use crate::secret;
 use crate::web::fetch::Answer;
 use crate::web::query::Params;

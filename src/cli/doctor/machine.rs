@@ -1,0 +1,90 @@
+//! What can be told of the machine without opening the store.
+
+use std::path::Path;
+
+use super::Finding;
+use super::report::Problem;
+use crate::config::Config;
+use crate::db::files;
+use crate::seal;
+use crate::serve;
+
+const MIB: u64 = 1 << 20;
+
+/// Below this much free space somebody should know; below that, writes fail soon.
+const LOW_SPACE: u64 = 1024 * MIB;
+const NO_SPACE: u64 = 100 * MIB;
+
+/// A log of this size was not carried to the store for a while.
+const LARGE_LOG: u64 = 512 * MIB;
+
+pub fn settings(config: &Config) -> Finding {
+    let checked = config.check().and_then(|()| serve::addresses(config, config.listen));
+    let addresses = checked.map_err(|error| Problem::failure(format!("{error:#}"), "correct this setting"))?;
+    if !config.listen.ip().is_loopback() && config.base_url.is_none() {
+        return Err(Problem::warning(
+            format!("others can reach {}, but no address is set that they would use", config.listen),
+            "set --base-url (POSTHORN_BASE_URL) to the address that clients use",
+        ));
+    }
+    Ok(format!("the API is at {}, the dashboard at {}", addresses.base.as_str(), addresses.dashboard.as_str()).into())
+}
+
+pub fn folder(store: &Path) -> Finding {
+    let folder = files::folder(store);
+    let shown = folder.display();
+    if !folder.is_dir() {
+        return Err(Problem::failure(
+            format!("there is no folder {shown}"),
+            "start the server once, or set --data-dir (POSTHORN_DATA_DIR) to the folder that it uses",
+        ));
+    }
+    match files::is_open_to_others(folder) {
+        true => Err(Problem::warning(format!("others can look into {shown}"), format!("run: chmod 700 {shown}"))),
+        false => Ok(format!("{shown} is its owner's alone").into()),
+    }
+}
+
+pub fn files(store: &Path) -> Finding {
+    let mut all = files::of(store).to_vec();
+    all.push(seal::key_file(store));
+    let open: Vec<String> =
+        all.iter().filter(|file| files::is_open_to_others(file)).map(|file| file.display().to_string()).collect();
+    match open.is_empty() {
+        true => Ok("the store's files are their owner's alone".into()),
+        false => Err(Problem::failure(
+            format!("others can read {}", open.join(", ")),
+            format!("run: chmod 600 {}", open.join(" ")),
+        )),
+    }
+}
+
+pub fn space(store: &Path) -> Finding {
+    let folder = files::folder(store);
+    let shown = folder.display();
+    let found = rustix::fs::statvfs(folder);
+    let found = found.map_err(|error| {
+        Problem::warning(format!("the free space of {shown} is not known: {error}"), "check that the folder exists")
+    })?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let left = format!("{} MiB are free below {shown}", free / MIB);
+    match free {
+        ..NO_SPACE => Err(Problem::failure(left, "make room: without it every write is refused")),
+        NO_SPACE..LOW_SPACE => Err(Problem::warning(left, "make room before it runs out")),
+        _ => Ok(left.into()),
+    }
+}
+
+/// The log that commits are written to first.
+pub fn log(store: &Path) -> Finding {
+    let [_, log, _] = files::of(store);
+    let size = std::fs::metadata(&log).map_or(0, |data| data.len());
+    let told = format!("the log holds {} MiB", size / MIB);
+    match size {
+        ..LARGE_LOG => Ok(told.into()),
+        _ => Err(Problem::warning(
+            format!("{told}: something keeps it from being carried to the store"),
+            "end whatever reads the store for a long time (a copy, a shell), or restart the server",
+        )),
+    }
+}

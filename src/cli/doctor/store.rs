@@ -1,0 +1,128 @@
+//! What the store itself tells.
+
+use super::Finding;
+use super::report::{Problem, Report};
+use crate::auth;
+use crate::automations;
+use crate::clock::{Clock, SECOND};
+use crate::config::Config;
+use crate::db::inspect::{Inspection, Schema};
+use crate::db::{DbError, Location};
+use crate::seal::Seal;
+
+/// Clocks that differ by more than this are worth a word.
+const SKEW: i64 = 2 * SECOND;
+
+pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Report) {
+    let schema = schema(inspection).await;
+    let is_known = schema.is_ok();
+    report.add("schema", schema);
+    if matches!(config.store().location, Location::Postgres(_)) {
+        report.add("durability", or_unread(durability(inspection).await));
+        report.add("clock", or_unread(clock(inspection).await));
+    }
+    if is_known {
+        report.add("sealed secrets", or_unread(sealed(inspection, config).await));
+    }
+}
+
+/// Why a store cannot be opened, and what to do.
+pub fn unopened(location: &Location, error: &anyhow::Error) -> Problem {
+    let next = match location {
+        Location::Sqlite(path) if !path.exists() => "start the server once: it makes a new store".to_owned(),
+        Location::Sqlite(path) => {
+            format!("check that this user may read {} and that it is an SQLite file", path.display())
+        }
+        Location::Postgres(_) => "check that the server runs and that --database-url names the right user, \
+                                  password, host and database"
+            .to_owned(),
+    };
+    Problem::failure(format!("{location}: {error:#}"), next)
+}
+
+fn or_unread(found: Result<Finding, DbError>) -> Finding {
+    found.unwrap_or_else(|error| Err(Problem::failure(error.to_string(), "look at the log of the database")))
+}
+
+async fn schema(inspection: &Inspection) -> Finding {
+    let found = inspection.schema().await;
+    match found.map_err(|error| Problem::failure(format!("{error:#}"), "run the Posthorn that the store belongs to"))? {
+        Schema::Current => Ok("the store is up to date".into()),
+        Schema::Empty => Err(Problem::failure("the store is empty", "start the server once: it makes the tables")),
+        Schema::Behind(missing) => Err(Problem::failure(
+            format!("the store misses {missing} migrations of this version"),
+            "stop the servers of the old version, then run: posthorn migrate",
+        )),
+    }
+}
+
+/// Whether the server keeps what it says it has committed.
+async fn durability(inspection: &Inspection) -> Result<Finding, DbError> {
+    let server = inspection.server().await?;
+    let settings = [
+        ("fsync", &server.fsync),
+        ("full_page_writes", &server.full_page_writes),
+        ("synchronous_commit", &server.synchronous_commit),
+    ];
+    let off: Vec<&str> = settings.iter().filter(|(_, value)| *value == "off").map(|(name, _)| *name).collect();
+    Ok(match off.is_empty() {
+        true => Ok("the server flushes what it commits".into()),
+        false => Err(Problem::failure(
+            format!("{} is off on the PostgreSQL server: acknowledged writes can be lost", off.join(" and ")),
+            "set it to on in postgresql.conf and reload the server",
+        )),
+    })
+}
+
+async fn clock(inspection: &Inspection) -> Result<Finding, DbError> {
+    let clock = Clock::system();
+    let before = clock.now();
+    let there = inspection.server().await?.now;
+    // It was asked half-way.
+    let here = before + (clock.now() - before) / 2;
+    let ahead = here - there;
+    Ok(match ahead.abs() {
+        0..=SKEW => Ok("this machine's clock and the database's agree".into()),
+        _ => Err(Problem::warning(
+            format!(
+                "this machine's clock is {} seconds {} the database's",
+                ahead.abs() / SECOND,
+                if ahead > 0 { "ahead of" } else { "behind" },
+            ),
+            "let both machines keep their time by NTP",
+        )),
+    })
+}
+
+/// Whether secrets are sealed, and whether they can be opened.
+async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbError> {
+    let seal = match Seal::existing(config) {
+        Ok(seal) => seal,
+        Err(error) => return Ok(Err(Problem::failure(format!("{error:#}"), "put the key file back"))),
+    };
+    let (mut unopened, mut plain) = (0, 0);
+    for row in inspection.read(auth::store::all_signing_keys()).await? {
+        let kept = row.bytes(1)?;
+        unopened += usize::from(seal.open(&kept).is_none());
+        plain += usize::from(Seal::default().open(&kept).is_some());
+    }
+    for row in inspection.read(automations::store::otherwise_sealed("", &seal.text_prefix())).await? {
+        let kept = row.text(2)?;
+        unopened += usize::from(seal.open_text(&kept).is_none());
+        plain += usize::from(Seal::default().open_text(&kept).is_some());
+    }
+    Ok(if unopened > 0 {
+        Err(Problem::failure(
+            format!("{unopened} secrets were sealed with another key: tokens or webhooks cannot be signed with them"),
+            "put the store's key file back, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
+             lost, apps log in again and a copy of an automation gets a new webhook secret",
+        ))
+    } else if plain > 0 || !seal.has_key() && matches!(config.store().location, Location::Postgres(_)) {
+        Err(Problem::warning(
+            "whoever has a copy of the store can sign tokens: its secrets are not sealed",
+            "set --secret (POSTHORN_SECRET) to what `openssl rand -base64 32` prints, and restart the server",
+        ))
+    } else {
+        Ok("the secrets in the store are sealed and can be opened".into())
+    })
+}

@@ -1,0 +1,96 @@
+//! A look at a store that changes nothing: it is neither made nor migrated.
+
+use anyhow::Context;
+use rusqlite::{Connection, OpenFlags};
+
+use super::{DbError, Location, Row, Sql, Stmt, migrate, postgres, sqlite, statements};
+
+statements! {
+    HISTORY_EXISTS = Sql::each(
+        "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'posthorn_migrations'",
+        "SELECT 1 FROM information_schema.tables
+         WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'posthorn_migrations'");
+    HISTORY = Sql::both("SELECT name, fingerprint FROM posthorn_migrations WHERE position > 0 ORDER BY position");
+    /// What decides whether an acknowledged commit survives a crash, and the time
+    /// there, in microseconds. SQLite has neither settings nor a clock of its own.
+    SERVER = Sql::each(
+        "SELECT 'on', 'on', 'on', 0",
+        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
+                CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)");
+}
+
+/// A store that is open for looking.
+pub struct Inspection(Engine);
+
+enum Engine {
+    Sqlite(Connection),
+    Postgres(Box<postgres::Readers>),
+}
+
+/// How a store's schema compares with this version's.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// Nothing is in there yet.
+    Empty,
+    Current,
+    /// So many migrations are missing.
+    Behind(usize),
+}
+
+/// What a PostgreSQL server says of itself.
+pub struct Server {
+    pub synchronous_commit: String,
+    pub fsync: String,
+    pub full_page_writes: String,
+    pub now: i64,
+}
+
+impl Inspection {
+    pub async fn open(location: &Location) -> anyhow::Result<Inspection> {
+        let engine = match location {
+            Location::Sqlite(path) => {
+                let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+                let connection = opened.with_context(|| format!("{} cannot be opened", path.display()))?;
+                connection.busy_timeout(std::time::Duration::from_secs(5))?;
+                Engine::Sqlite(connection)
+            }
+            Location::Postgres(url) => Engine::Postgres(Box::new(postgres::look(url)?)),
+        };
+        let inspection = Inspection(engine);
+        inspection.read(HISTORY_EXISTS.with([])).await?;
+        Ok(inspection)
+    }
+
+    pub async fn read(&self, stmt: Stmt) -> Result<Vec<Row>, DbError> {
+        match &self.0 {
+            Engine::Sqlite(connection) => sqlite::read(connection, &stmt),
+            Engine::Postgres(readers) => readers.read(None, &stmt).await,
+        }
+    }
+
+    /// `Err` where the store belongs to a newer Posthorn, or to something else.
+    pub async fn schema(&self) -> anyhow::Result<Schema> {
+        if self.read(HISTORY_EXISTS.with([])).await?.is_empty() {
+            return Ok(Schema::Empty);
+        }
+        let rows = self.read(HISTORY.with([])).await?;
+        let applied: Vec<_> =
+            rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect::<Result<_, DbError>>()?;
+        Ok(match migrate::outstanding(&applied)?.len() {
+            0 => Schema::Current,
+            _ if applied.is_empty() => Schema::Empty,
+            missing => Schema::Behind(missing),
+        })
+    }
+
+    pub async fn server(&self) -> Result<Server, DbError> {
+        let rows = self.read(SERVER.with([])).await?;
+        let row = rows.first().ok_or_else(|| DbError::Broken("the server says nothing of itself".into()))?;
+        Ok(Server {
+            synchronous_commit: row.text(0)?,
+            fsync: row.text(1)?,
+            full_page_writes: row.text(2)?,
+            now: row.int(3)?,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! `posthorn doctor`, file modes and sealed secrets, through the real binary.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::binary::{Said, Server, posthorn, say};
+use crate::harness::{TestApp, on_both};
+use crate::store::Store;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// The doctor's findings by the name of the check, and whether it was content.
+fn examine(settings: &[&str]) -> (Value, bool) {
+    let said = say(posthorn(&[&["doctor", "--json"], settings].concat()), "");
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out));
+    let checks = report["checks"].as_array().expect("checks");
+    let by_name = checks.iter().map(|check| (check["check"].as_str().expect("a name").to_owned(), check.clone()));
+    (Value::Object(by_name.collect()), said.code == Some(0))
+}
+
+#[track_caller]
+fn assert_finding(found: &Value, check: &str, status: &str, words: &str) {
+    let finding = &found[check];
+    assert_eq!(finding["status"], status, "{check}: {found:#}");
+    let told = format!("{}{}", finding["came"], finding["next"]);
+    assert!(told.contains(words), "{check}: {told}");
+    assert!(status == "ok" || finding["next"].as_str().is_some_and(|next| !next.is_empty()), "{finding}");
+}
+
+fn keys_create(folder: &Path) -> Said {
+    let folder = folder.to_str().expect("text");
+    say(posthorn(&["keys", "create", "--name", "a", "--data-dir", folder]), "")
+}
+
+#[test]
+fn the_files_of_a_store_are_their_owners_alone_whatever_the_umask_says() {
+    let parent = TempDir::new().expect("a folder");
+    let folder = parent.path().join("data");
+    let server = Server::start(&["--data-dir", folder.to_str().expect("text")]);
+    assert_eq!(mode(&folder), 0o700);
+    for file in ["posthorn.db", "posthorn.db-wal", "posthorn.db-shm", "posthorn.key"] {
+        assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+    }
+    drop(server);
+}
+
+#[test]
+fn files_that_others_could_read_are_mended_and_an_open_folder_is_told_of() {
+    let folder = TempDir::new().expect("a folder");
+    keys_create(folder.path()).ok();
+    set_mode(&folder.path().join("posthorn.db"), 0o644);
+    set_mode(folder.path(), 0o755);
+    let settings = ["--data-dir", folder.path().to_str().expect("text")];
+    let (found, _) = examine(&settings);
+    assert_finding(&found, "store files", "failed", "chmod 600");
+    assert_finding(&found, "data folder", "warning", "chmod 700");
+    keys_create(folder.path()).ok();
+    assert_eq!(mode(&folder.path().join("posthorn.db")), 0o600);
+    assert_eq!(mode(folder.path()), 0o755, "whose folder it is decides");
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_with_a_store_that_is_not_there() {
+    let folder = TempDir::new().expect("a folder");
+    let missing = folder.path().join("none");
+    let (found, content) = examine(&["--data-dir", missing.to_str().expect("text"), "--listen", "127.0.0.1:1"]);
+    assert!(!content);
+    assert_finding(&found, "data folder", "failed", "no folder");
+    assert_finding(&found, "store", "failed", "start the server");
+    assert_finding(&found, "base URL", "warning", "start the server");
+    assert!(!missing.exists(), "a doctor makes nothing");
+
+    fs::write(folder.path().join("posthorn.db"), "this is no store").expect("a file");
+    set_mode(&folder.path().join("posthorn.db"), 0o600);
+    let (found, content) = examine(&["--data-dir", folder.path().to_str().expect("text")]);
+    assert!(!content);
+    assert_finding(&found, "store", "failed", "SQLite file");
+}
+
+#[test]
+fn the_doctor_finds_nothing_at_a_running_server() {
+    let parent = TempDir::new().expect("a folder");
+    let folder = parent.path().join("data");
+    let data = folder.to_str().expect("text");
+    let server = Server::start(&["--data-dir", data]);
+    let base = format!("http://{}", server.address);
+    let (found, content) = examine(&["--data-dir", data, "--listen", &server.address.to_string()]);
+    assert!(content, "{found:#}");
+    for (name, check) in found.as_object().expect("checks") {
+        let is_space = name == "disk space";
+        assert!(check["status"] == "ok" || is_space, "{name}: {check:#}");
+    }
+    for name in ["settings", "data folder", "store files", "disk space", "log", "store", "schema", "sealed secrets"] {
+        assert!(found.get(name).is_some(), "{name} is not checked");
+    }
+    for name in ["base URL", "writes", "discovery", "resource"] {
+        assert_eq!(found[name]["status"], "ok", "{name}: {found:#}");
+    }
+    let told = say(posthorn(&["doctor", "--data-dir", data, "--base-url", &base]), "").ok();
+    assert!(told.lines().all(|line| ["ok  ", "WARN", "FAIL"].contains(&&line[..4])), "{told}");
+}
+
+on_both! {
+    async fn the_doctor_knows_a_store_that_is_behind_or_ahead_and_migrates_nothing(store: Store) {
+        let url = &store.url();
+        let _app = TestApp::open(&store, &[]).await;
+        let (found, _) = examine(&["--database-url", url]);
+        assert_eq!(found["schema"]["status"], "ok", "{found:#}");
+        let count = "SELECT COUNT(*) FROM posthorn_migrations";
+        let whole = store.value(count).await;
+        store.run("DELETE FROM posthorn_migrations WHERE position = (SELECT MAX(position) FROM posthorn_migrations)").await;
+        let (found, content) = examine(&["--database-url", url]);
+        assert!(!content);
+        assert_finding(&found, "schema", "failed", "posthorn migrate");
+        assert_ne!(store.value(count).await, whole, "a doctor migrates nothing");
+        store.run("INSERT INTO posthorn_migrations (position, name, fingerprint) VALUES (999, '9999_future', 'x')").await;
+        let (found, _) = examine(&["--database-url", url]);
+        assert_finding(&found, "schema", "failed", "Posthorn");
+    }
+
+    async fn secrets_are_sealed_and_those_of_an_earlier_version_are_sealed_at_the_next_start(store: Store) {
+        let secret = ["--secret", "a secret of at least thirty-two letters"];
+        let settings: Vec<&str> = if !store.is_sqlite() { secret.to_vec() } else { Vec::new() };
+        let app = TestApp::open(&store, &settings).await;
+        let key = app.full_key().await;
+        let steps = json!([
+            {"key": "t", "type": "trigger", "config": {"event_name": "e"}},
+            {"key": "w", "type": "webhook", "config": {"url": "https://example.com/hook"}},
+        ]);
+        let body = json!({"name": "a", "steps": steps, "connections": [{"from": "t", "to": "w"}]});
+        let made = app.post("/automations").key(&key).json(body).send().await.json();
+        let path = format!("/automations/{}", made["id"].as_str().expect("an id"));
+        let shown = app.get(&path).key(&key).send().await.json()["webhook_secret"].clone();
+        assert!(shown.as_str().is_some_and(|secret| secret.starts_with("whsec_")), "{shown}");
+        let kept = "SELECT signing_secret FROM automations";
+        let sealed = store.value(kept).await.expect("a secret");
+        assert!(sealed.starts_with("sealed:") && !sealed.contains("whsec"), "{sealed}");
+
+        // As an earlier version kept it.
+        store.run(&format!("UPDATE automations SET signing_secret = '{}'", shown.as_str().expect("text"))).await;
+        let url = store.url();
+        let serve = [&["--database-url", &url], &settings[..]].concat();
+        drop(Server::start(&serve));
+        let sealed = store.value(kept).await.expect("a secret");
+        assert!(sealed.starts_with("sealed:"), "{sealed}");
+        assert_eq!(app.get(&path).key(&key).send().await.json()["webhook_secret"], shown);
+        let (found, _) = examine(&serve);
+        assert_eq!(found["sealed secrets"]["status"], "ok", "{found:#}");
+
+        // With another secret it cannot be opened, and somebody says so.
+        let other = ["--database-url", &url, "--secret", "another secret of at least 32 letters"];
+        if !store.is_sqlite() {
+            let (found, _) = examine(&other);
+            assert_finding(&found, "sealed secrets", "failed", "sealed with another key");
+            let (found, _) = examine(&["--database-url", &store.url()]);
+            assert_finding(&found, "sealed secrets", "failed", "sealed with another key");
+        } else {
+            // The key file is there as well: the new secret takes over.
+            let (found, _) = examine(&other);
+            assert_eq!(found["sealed secrets"]["status"], "ok", "{found:#}");
+            drop(Server::start(&other));
+            assert_ne!(store.value(kept).await.expect("a secret"), sealed);
+            let (found, content) = examine(&serve);
+            assert!(!content);
+            assert_finding(&found, "sealed secrets", "failed", "--secret");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_doctor_tells_of_a_postgresql_whose_secrets_are_not_sealed_or_that_does_not_flush() {
+    let store = Store::postgres().await;
+    let app = TestApp::open(&store, &[]).await;
+    let (found, _) = examine(&["--database-url", &store.url()]);
+    assert_finding(&found, "sealed secrets", "warning", "--secret");
+    assert_eq!(found["clock"]["status"], "ok", "{found:#}");
+    let name = store.value("SELECT current_database()").await.expect("a name");
+    store.run(&format!("ALTER DATABASE {name} SET synchronous_commit = off")).await;
+    let (found, content) = examine(&["--database-url", &store.url()]);
+    assert!(!content);
+    assert_finding(&found, "durability", "failed", "synchronous_commit");
+    drop(app);
+    store.discard().await;
+}

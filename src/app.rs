@@ -22,7 +22,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
-use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments, topics};
+use crate::{accounts, api_keys, auth, automations, contacts, db, events, hold, mail, oauth, segments, topics};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -240,7 +240,9 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
+        db::migrate::ALL,
         events::store::ALL,
+        hold::ALL,
         mail::store::ALL,
         oauth::grant::ALL,
         oauth::store::ALL,

@@ -37,6 +37,7 @@ mod runs;
 mod segments;
 mod sending;
 mod setup;
+mod store_faults;
 mod tokens;
 mod topics;
 mod wire;

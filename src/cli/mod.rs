@@ -1,7 +1,9 @@
 //! The command line: the server, and commands that work beside it.
 
+mod backup;
 mod clients;
 mod doctor;
+mod hold;
 mod keys;
 mod oauth;
 mod users;
@@ -47,6 +49,14 @@ enum Command {
     Oauth(oauth::Oauth),
     /// Bring the store's schema up to date and stop
     Migrate,
+    /// Copy the SQLite store to a file, also while the server runs
+    Backup(backup::Backup),
+    /// Put a backup in the place of the SQLite store; it is on hold until `posthorn resume`
+    Restore(backup::Restore),
+    /// Send nothing and let no timer fire until `posthorn resume`
+    Hold(hold::Hold),
+    /// Go on after a hold
+    Resume(hold::Resume),
     /// Print the API's description (OpenAPI)
     Openapi,
 }
@@ -75,6 +85,9 @@ impl Cli {
             }
             // The doctor sees an instance from outside and opens no store.
             Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
+            // A copy must not change the store, nor a restore find one that was made for it.
+            Some(Command::Backup(command)) => return command.run(&self.config),
+            Some(Command::Restore(command)) => return command.run(&self.config).await,
             Some(command) => command,
         };
         let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
@@ -82,6 +95,8 @@ impl Cli {
             Command::Users(command) => command.run(&desk).await,
             Command::Keys(command) => command.run(&desk).await,
             Command::Clients(command) => command.run(&desk).await,
+            Command::Hold(command) => command.run(&desk).await,
+            Command::Resume(command) => command.run(&desk).await,
             Command::Migrate => {
                 println!("The store is up to date.");
                 Ok(())
@@ -89,7 +104,11 @@ impl Cli {
             Command::Oauth(oauth::Oauth::RotateKeys { json }) => {
                 oauth::rotate_keys(&desk, self.config.secret.as_deref(), json).await
             }
-            Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
+            Command::Oauth(oauth::Oauth::Doctor(_))
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Serve
+            | Command::Openapi => Ok(()),
         }
     }
 }

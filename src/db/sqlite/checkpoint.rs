@@ -72,7 +72,8 @@ impl Carrier {
         let (news, told) = sync_channel(1);
         let (length, path) = (Arc::<Length>::default(), beside(&connection, "")?);
         let limit = i64::try_from(options.log_limit / PAGE).unwrap_or(i64::MAX);
-        let mut work = Work { files, watch, length: length.clone(), path: path.clone(), limit, is_failing: false };
+        let (is_failing, is_warned) = (false, false);
+        let mut work = Work { files, watch, length: length.clone(), path: path.clone(), limit, is_failing, is_warned };
         let run = move || {
             match work.carry(&connection, &told, &seen) {
                 Ok(()) => {}
@@ -128,6 +129,7 @@ struct Work {
     /// How many pages the log may have.
     limit: i64,
     is_failing: bool,
+    is_warned: bool,
 }
 
 impl Work {
@@ -175,18 +177,17 @@ impl Work {
     }
 
     /// What is carried whole starts over with the next commit, however long it is.
-    fn bound(&self, found: &Found) {
-        let is_full = found.pages >= self.limit && found.carried < found.pages;
-        if is_full == self.length.is_full.swap(is_full, Ordering::Relaxed) {
-            return;
+    fn bound(&mut self, found: &Found) {
+        let reaches = |pages: i64| found.pages >= pages && found.carried < found.pages;
+        let (mebibytes, grows, is_full) = (found.pages / 256, reaches(self.limit / 4), reaches(self.limit));
+        if grows && !self.is_warned {
+            tracing::warn!(mebibytes, "the log grows because another process keeps reading an old state of the store");
         }
-        match is_full {
-            true => tracing::error!(
-                mebibytes = found.pages / 256,
-                "the log has grown to --sqlite-log-limit because another process keeps reading an old state of the \
-                 store; writes are refused until it ends"
-            ),
-            false => tracing::info!("the log can start over; writes are taken again"),
+        self.is_warned = grows;
+        match (self.length.is_full.swap(is_full, Ordering::Relaxed), is_full) {
+            (false, true) => tracing::error!(mebibytes, "the log is at --sqlite-log-limit; writes are refused"),
+            (true, false) => tracing::info!("the log can start over; writes are taken again"),
+            _ => {}
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::seal::Seal;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
-use crate::{accounts, api_keys, auth, automations, contacts, db, events, mail, oauth, segments, topics};
+use crate::{accounts, api_keys, auth, automations, contacts, db, events, hold, mail, oauth, segments, topics};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -252,7 +252,9 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
+        db::migrate::ALL,
         events::store::ALL,
+        hold::ALL,
         mail::store::ALL,
         oauth::grant::ALL,
         oauth::store::ALL,

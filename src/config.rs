@@ -139,6 +139,11 @@ pub struct Config {
     #[arg(long, global = true, env = "POSTHORN_SQLITE_SYNC", default_value = "full")]
     pub sqlite_sync: SqliteSync,
 
+    /// MiB that SQLite's log may grow to while another process reads; beyond, writes get 503
+    #[arg(long, global = true, env = "POSTHORN_SQLITE_LOG_LIMIT", default_value = "4096", value_name = "MIB")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub sqlite_log_limit: u32,
+
     /// Connections that read from the store
     #[arg(long, global = true, env = "POSTHORN_READERS", default_value = "4", value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -201,6 +206,7 @@ impl Config {
         Options {
             queue: self.write_queue as usize,
             full_sync: self.sqlite_sync == SqliteSync::Full,
+            log_limit: u64::from(self.sqlite_log_limit) << 20,
             readers: self.readers.into(),
             writers: self.writers.into(),
             ..Options::new(self.database_url.clone().unwrap_or_else(embedded))

@@ -12,6 +12,7 @@ pub mod contacts;
 pub mod db;
 pub mod error;
 pub mod events;
+pub mod hold;
 pub mod log;
 pub mod mail;
 pub mod oauth;

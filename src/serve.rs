@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::auth::session;
 use crate::clock::Clock;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location, files};
+use crate::hold::Hold;
 use crate::seal::Seal;
 use crate::web::gate::Gate;
 use crate::web::idempotency;
@@ -126,12 +128,8 @@ async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
 pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     let options = config.store();
     let open = async {
-        if let Location::Sqlite(path) = &options.location
-            && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
-        {
-            // What is in there is nobody else's business on this machine.
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        if let Location::Sqlite(path) = &options.location {
+            make_folder(path)?;
             files::make_private(path)?;
         }
         Db::open(&options).await
@@ -140,6 +138,14 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
         Some(given) => format!("--database-url {given}"),
         None => format!("--data-dir {}", config.data_dir.display()),
     })
+}
+
+/// Makes the folder of an SQLite file, if need be.
+pub fn make_folder(file: &Path) -> anyhow::Result<()> {
+    let folder = files::folder(file);
+    // What is in there is nobody else's business on this machine.
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("the folder {} cannot be made", folder.display()))
 }
 
 /// What an earlier version kept as it was is sealed, and what another key has
@@ -199,6 +205,9 @@ async fn greet(app: &App) -> anyhow::Result<()> {
     println!("  Reference  {base}/docs");
     println!("  Store      {store}");
     println!("  Mail       {mail}");
+    if let Some(held) = Hold::find(&app.db).await? {
+        println!("\n{}", held.sentence());
+    }
     if let Some(token) = setup::new_link(&app.db, &app.clock).await? {
         println!("\nNobody has an account yet. Open this link once to create yours:");
         println!("  Set up     {dashboard}/setup/{token}");

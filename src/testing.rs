@@ -59,7 +59,7 @@ impl Store {
     /// A process on this store. Several may share one.
     pub async fn open(&self, settings: &[&str], clock: Clock) -> App {
         let mut all = vec!["posthorn".to_owned(), format!("--database-url={}", self.url)];
-        all.extend(["--readers=1", "--writers=2", "--sqlite-sync=normal"].map(str::to_owned));
+        all.extend(["--readers=1", "--writers=2"].map(str::to_owned));
         all.extend(settings.iter().map(|&setting| setting.to_owned()));
         let config = Settings::try_parse_from(all).expect("settings that parse").config;
         let db = Db::open(&config.store()).await.expect("a store that opens");

@@ -19,6 +19,7 @@ use crate::app::App;
 use crate::auth::session::{self, Session};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
+use crate::hold::Hold;
 use crate::web::form::Form;
 use crate::web::layout::{self, Layout};
 use crate::web::pagination::Page;
@@ -58,6 +59,7 @@ pub struct Desk<D> {
     pub membership: Membership,
     /// Every workspace of the visitor, this one among them.
     memberships: Vec<Membership>,
+    hold: Option<Hold>,
     query: String,
     duty: PhantomData<D>,
 }
@@ -67,15 +69,16 @@ impl<D: Duty> FromRequestParts<App> for Desk<D> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk<D>, Response> {
         let session = Session::from_request_parts(parts, app).await?;
-        let memberships = store::memberships(&app.db, &session.user_id).await;
-        let memberships = memberships.map_err(|error| layout::error_page(app, &error.into()))?;
+        let refused = |error: DbError| layout::error_page(app, &error.into());
+        let memberships = store::memberships(&app.db, &session.user_id).await.map_err(refused)?;
+        let hold = Hold::find(&app.db).await.map_err(refused)?;
         let wanted = session::read_cookie(app, &parts.headers, WORKSPACE);
         let Some(membership) = choose(&memberships, wanted).cloned() else { return Err(nowhere(app, &session)) };
         if !D::falls_to(membership.role) {
             return Err(layout::error_page(app, &not_yours()));
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
-        Ok(Desk { app: app.clone(), session, membership, memberships, query, duty: PhantomData })
+        Ok(Desk { app: app.clone(), session, membership, memberships, hold, query, duty: PhantomData })
     }
 }
 
@@ -123,6 +126,7 @@ impl<D: Duty> Desk<D> {
             workspace: self.membership.workspace.name.clone(),
             workspaces: self.memberships.iter().filter(|_| several).map(choice).collect(),
             email: self.session.email.clone(),
+            hold: self.hold.as_ref().map(Hold::sentence),
             docs: format!("{}/docs", self.app.addresses.base.as_str()),
             places: shell::places(current),
             hidden: token("logout"),

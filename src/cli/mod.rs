@@ -1,7 +1,9 @@
 //! The command line: the server, and commands that work beside it.
 
+mod backup;
 mod clients;
 mod doctor;
+mod hold;
 mod keys;
 mod oauth;
 mod users;
@@ -50,6 +52,14 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Bring the store's schema up to date and stop
     Migrate,
+    /// Copy the SQLite store to a file, also while the server runs
+    Backup(backup::Backup),
+    /// Put a backup in the place of the SQLite store; it is on hold until `posthorn resume`
+    Restore(backup::Restore),
+    /// Send nothing and let no timer fire until `posthorn resume`
+    Hold(hold::Hold),
+    /// Go on after a hold
+    Resume(hold::Resume),
     /// Print the API's description (OpenAPI)
     Openapi,
 }
@@ -85,6 +95,9 @@ impl Cli {
             // Doctors change nothing: they do not open the store as others do.
             Some(Command::Doctor(doctor)) => return doctor.run(&self.config).await,
             Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
+            // A copy must not change the store, nor a restore find one that was made for it.
+            Some(Command::Backup(command)) => return command.run(&self.config),
+            Some(Command::Restore(command)) => return command.run(&self.config).await,
             Some(command) => command,
         };
         let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
@@ -92,12 +105,19 @@ impl Cli {
             Command::Users(command) => command.run(&desk).await,
             Command::Keys(command) => command.run(&desk).await,
             Command::Clients(command) => command.run(&desk).await,
+            Command::Hold(command) => command.run(&desk).await,
+            Command::Resume(command) => command.run(&desk).await,
             Command::Migrate => {
                 println!("The store is up to date.");
                 Ok(())
             }
             Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, &self.config, json).await,
-            Command::Doctor(_) | Command::Oauth(oauth::Oauth::Doctor(_)) | Command::Serve | Command::Openapi => Ok(()),
+            Command::Doctor(_)
+            | Command::Oauth(oauth::Oauth::Doctor(_))
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Serve
+            | Command::Openapi => Ok(()),
         }
     }
 }

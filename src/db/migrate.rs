@@ -6,6 +6,8 @@ use anyhow::{Context, bail, ensure};
 use rusqlite::{Connection, TransactionBehavior};
 use sha2::{Digest, Sha256};
 
+use super::{Sql, Stmt, statements};
+
 /// The steps, in order. A published one is never edited.
 const STEPS: &[(&str, &str)] = &[
     ("0001_accounts", include_str!("../../migrations/0001_accounts.sql")),
@@ -20,6 +22,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
     ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
     ("0012_whole_names", include_str!("../../migrations/0012_whole_names.sql")),
+    ("0016_holds", include_str!("../../migrations/0016_holds.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
@@ -29,10 +32,27 @@ const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
 )";
 const APPLIED: &str = "SELECT name, fingerprint FROM posthorn_migrations WHERE position > 0 ORDER BY position";
 const RECORD: &str = "INSERT INTO posthorn_migrations (position, name, fingerprint) VALUES ($1, $2, $3)";
-/// Row 0 is nobody's step: it is the row that concurrent starts queue up on.
+/// Whoever migrates waits for the transactions of committers, who ask for what a
+/// newer version has done, and lets those wait that come.
+const LOCK_TABLE: &str = "LOCK TABLE posthorn_migrations IN ACCESS EXCLUSIVE MODE";
+/// Row 0 is nobody's step: it is the row that concurrent starts queue up on, where
+/// tables cannot be locked. There, transactions are serializable.
 const LOCK_ROW: &str = "INSERT INTO posthorn_migrations (position, name, fingerprint)
     VALUES (0, 'lock', '') ON CONFLICT DO NOTHING";
 const LOCK: &str = "SELECT position FROM posthorn_migrations WHERE position = 0 FOR UPDATE";
+
+/// What an outdated process is told.
+pub(super) const REFUSAL: &str = "a newer Posthorn has migrated the store; this process must not write to it any more";
+
+statements! {
+    /// What a newer version has done to the store. Committers ask for it in every
+    /// transaction.
+    NEWER = Sql::both("SELECT 1 FROM posthorn_migrations WHERE position > $1 LIMIT 1");
+}
+
+pub(super) fn newer() -> Stmt {
+    NEWER.with([(STEPS.len() as i64).into()])
+}
 
 /// What is meant for SQLite alone stands between `/*` and `*/`, where PostgreSQL
 /// reads it as a comment; what is meant for people stands behind `--`.
@@ -85,10 +105,16 @@ pub(super) fn sqlite(connection: &mut Connection) -> anyhow::Result<()> {
 
 pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Result<()> {
     create_history(client).await?;
-    let transaction = client.transaction().await?;
-    transaction.query_one(LOCK, &[]).await?;
-    let applied = transaction.query(APPLIED, &[]).await?;
-    let applied: Vec<_> = applied.iter().map(|row| (row.get(0), row.get(1))).collect();
+    if outstanding(&applied(client).await?)?.is_empty() {
+        return Ok(());
+    }
+    let mut transaction = client.transaction().await?;
+    if transaction.batch_execute(LOCK_TABLE).await.is_err() {
+        transaction.rollback().await?;
+        transaction = client.transaction().await?;
+        transaction.query_one(LOCK, &[]).await?;
+    }
+    let applied = applied(&transaction).await?;
     for index in outstanding(&applied)? {
         let (name, text) = STEPS[index];
         announce(name, &applied);
@@ -97,6 +123,10 @@ pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Res
     }
     transaction.commit().await?;
     Ok(())
+}
+
+async fn applied(client: &impl tokio_postgres::GenericClient) -> anyhow::Result<Vec<(String, String)>> {
+    Ok(client.query(APPLIED, &[]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 /// A store that holds something may take its time.

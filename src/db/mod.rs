@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use sql::statements;
 pub use sql::{Batch, Sql, Stmt};
+pub use sqlite::backup::{Progress, backup, restore};
 pub use value::{Row, Value};
 
 /// How long a caller waits for a commit or a read before it is told that the
@@ -108,6 +109,8 @@ pub struct Options {
     pub queue: usize,
     /// SQLite: flush the log before anybody is answered (true), or leave it to checkpoints.
     pub full_sync: bool,
+    /// SQLite: how many bytes the log may have before writes are refused.
+    pub log_limit: u64,
     /// How many connections read. PostgreSQL writers come on top.
     pub readers: usize,
     /// PostgreSQL: how many connections commit groups side by side.
@@ -116,7 +119,7 @@ pub struct Options {
 
 impl Options {
     pub fn new(location: Location) -> Options {
-        Options { location, queue: 8192, full_sync: true, readers: 4, writers: 4 }
+        Options { location, queue: 8192, full_sync: true, log_limit: 4 << 30, readers: 4, writers: 4 }
     }
 }
 
@@ -186,11 +189,12 @@ impl Db {
     }
 
     /// Resolves when the store has failed in a way that no retry can mend (a
-    /// flush that failed): the process must stop and recover from the log.
+    /// flush that failed, a store that was deleted, or migrated by a newer
+    /// version): the process must stop.
     pub async fn failed(&self) {
         match &*self.engine {
             Engine::Sqlite(readers) => readers.failed().await,
-            Engine::Postgres(_) => std::future::pending().await,
+            Engine::Postgres(readers) => readers.failed().await,
         }
     }
 

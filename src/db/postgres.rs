@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::BytesMut;
 use futures_util::TryStreamExt;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
@@ -33,16 +33,16 @@ pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>
     first.client.batch_execute("SET statement_timeout = 0").await?;
     migrate::postgres(&mut first.client).await?;
 
-    let jobs = Arc::new(Mutex::new(jobs));
+    let (jobs, failure) = (Arc::new(Mutex::new(jobs)), Arc::new(Notify::new()));
     for _ in 0..options.writers.max(1) {
-        tokio::spawn(Writer::new(config.clone()).run(jobs.clone()));
+        tokio::spawn(Writer::new(config.clone(), failure.clone()).run(jobs.clone()));
     }
-    Ok(Readers::new(config, options.readers))
+    Ok(Readers::new(config, options.readers, failure))
 }
 
 /// The reading side alone, of a database that may be anything.
 pub(super) fn look(url: &str) -> anyhow::Result<Readers> {
-    Ok(Readers::new(settings(url)?, 1))
+    Ok(Readers::new(settings(url)?, 1, Arc::default()))
 }
 
 fn settings(url: &str) -> anyhow::Result<Config> {
@@ -116,12 +116,13 @@ pub(super) struct Readers {
     config: Config,
     seats: Vec<Mutex<Option<Arc<Session>>>>,
     next: AtomicUsize,
+    failure: Arc<Notify>,
 }
 
 impl Readers {
-    fn new(config: Config, count: usize) -> Readers {
+    fn new(config: Config, count: usize, failure: Arc<Notify>) -> Readers {
         let seats = (0..count.max(1)).map(|_| Mutex::new(None)).collect();
-        Readers { config, seats, next: AtomicUsize::new(0) }
+        Readers { config, seats, next: AtomicUsize::new(0), failure }
     }
 
     async fn session(&self) -> Result<Arc<Session>, DbError> {
@@ -159,6 +160,10 @@ impl Readers {
             return Err(DbError::Stale);
         }
         found.map(|effect| effect.rows).map_err(refusal)
+    }
+
+    pub(super) async fn failed(&self) {
+        self.failure.notified().await;
     }
 
     pub(super) async fn check(&self, sql: Sql) -> Result<(), DbError> {

@@ -1,11 +1,15 @@
 //! SQLite: one thread writes, another flushes behind it, a third carries the log to
 //! the file, and a few connections read.
 
+pub(super) mod backup;
 mod checkpoint;
+mod files;
 mod flush;
+#[cfg(test)]
+mod tests;
+mod watch;
 mod writer;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,10 +21,12 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use self::checkpoint::Carrier;
-use self::flush::{Flusher, Seen};
+use self::files::{Failure, Files, open_log};
+use self::flush::{Flusher, Log, Seen};
+use self::watch::{Turns, Watch};
 use self::writer::Desk;
 use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
@@ -40,14 +46,20 @@ const NAP: Duration = Duration::from_micros(250);
 
 /// The reading side, and news of the writer's health.
 pub(super) struct Readers {
-    connections: Vec<Mutex<Connection>>,
+    connections: Vec<Mutex<Reader>>,
     next: AtomicUsize,
     seen: Seen,
-    failure: Arc<Notify>,
+    failure: Arc<Failure>,
+}
+
+struct Reader {
+    connection: Connection,
+    turns: Turns,
 }
 
 pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
     let mut connection = connect(path, options)?;
+    files::verify(&mut connection)?;
     migrate::sqlite(&mut connection)?;
     // Only now: indices of large tables are sorted on disk.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -56,19 +68,13 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     connection.pragma_update(None, "cache_size", -4096)?;
     // A commit no longer flushes the log by itself; the flusher does, with a handle of its own.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    let log = options.full_sync.then(|| open_log(&connection));
-    let connections = (0..options.readers.max(1))
-        .map(|_| {
-            let reader = connect(path, options)?;
-            reader.pragma_update(None, "query_only", true)?;
-            reader.pragma_update(None, "temp_store", "MEMORY")?;
-            Ok(Mutex::new(reader))
-        })
-        .collect::<anyhow::Result<_>>()?;
-    let failure = Arc::new(Notify::new());
-    let flusher = Flusher::start(log.transpose()?, failure.clone())?;
+    let log = options.full_sync.then(|| open_log(&connection)).transpose()?;
+    let files = Arc::new(Files::of(&connection)?);
+    let failure = Arc::new(Failure::of(&connection)?);
+    let (connections, watch) = open_readers(path, options)?;
+    let flusher = Flusher::start(Log::new(log, files.clone()), failure.clone())?;
     let seen = flusher.seen();
-    let carrier = Carrier::start(connect(path, options)?, path, seen.clone(), failure.clone())?;
+    let carrier = Carrier::start(connect(path, options)?, options, seen.clone(), failure.clone(), files, watch)?;
     let (told, runtime) = (failure.clone(), Handle::current());
     let run = move || {
         writer::write(Desk::new(&connection, flusher, runtime), jobs, &carrier, &told);
@@ -78,10 +84,17 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     Ok(Readers { connections, next: AtomicUsize::new(0), seen, failure })
 }
 
-/// The log as SQLite itself knows it, whatever way leads to the file.
-fn open_log(connection: &Connection) -> anyhow::Result<File> {
-    let log = format!("{}-wal", connection.path().context("the store has no file")?);
-    File::options().read(true).write(true).open(&log).with_context(|| format!("the log {log} cannot be opened"))
+fn open_readers(path: &Path, options: &Options) -> anyhow::Result<(Vec<Mutex<Reader>>, Watch)> {
+    let mut watch = Watch::default();
+    let mut readers = Vec::new();
+    for _ in 0..options.readers.max(1) {
+        let (connection, turns) = (connect(path, options)?, Turns::default());
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        watch.add(&connection, turns.clone());
+        readers.push(Mutex::new(Reader { connection, turns }));
+    }
+    Ok((readers, watch))
 }
 
 /// When it is closed, the connection does not carry the log to the file: nobody
@@ -144,22 +157,23 @@ impl Readers {
     }
 
     fn look(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
-        let connection = self.idle()?;
+        let reader = self.idle()?;
+        let _turn = reader.turns.begin();
         if let Some(guard) = guard
-            && read(&connection, guard)?.is_empty()
+            && read(&reader.connection, guard)?.is_empty()
         {
             return Err(DbError::Stale);
         }
-        read(&connection, stmt)
+        read(&reader.connection, stmt)
     }
 
     /// A connection that nobody holds, or else the next one's turn.
-    fn idle(&self) -> Result<MutexGuard<'_, Connection>, DbError> {
+    fn idle(&self) -> Result<MutexGuard<'_, Reader>, DbError> {
         let start = self.next.fetch_add(1, Ordering::Relaxed);
         let count = self.connections.len();
         let mut turns = (0..count).map(|step| &self.connections[(start + step) % count]);
-        match turns.find_map(|connection| connection.try_lock().ok()) {
-            Some(connection) => Ok(connection),
+        match turns.find_map(|reader| reader.try_lock().ok()) {
+            Some(reader) => Ok(reader),
             None => {
                 self.connections[start % count].lock().map_err(|_| DbError::Unavailable("a reader panicked".into()))
             }
@@ -167,12 +181,13 @@ impl Readers {
     }
 
     pub(super) async fn failed(&self) {
-        self.failure.notified().await;
-        self.connections.iter().filter_map(|connection| connection.lock().ok()).for_each(|reader| leave_log(&reader));
+        self.failure.happened().await;
+        let readers = self.connections.iter().filter_map(|reader| reader.lock().ok());
+        readers.for_each(|reader| leave_log(&reader.connection));
     }
 
     pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
-        self.idle()?.prepare(sql.sqlite).map(drop).map_err(refusal)
+        self.idle()?.connection.prepare(sql.sqlite).map(drop).map_err(refusal)
     }
 }
 
@@ -236,11 +251,6 @@ fn owned(value: ValueRef<'_>) -> Value {
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
     }
-}
-
-fn flush_failed(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC) || code == Some(rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
 }
 
 fn refusal(error: rusqlite::Error) -> DbError {

@@ -11,8 +11,8 @@ use super::postman::{Outcome, Postman, wait_after};
 use super::store::{self, Claimed};
 use crate::app::App;
 use crate::clock::SECOND;
-use crate::db::DbError;
-use crate::secret;
+use crate::db::{Batch, DbError};
+use crate::{hold, secret};
 
 /// How often to look for messages that are due.
 const POLL: Duration = Duration::from_secs(1);
@@ -39,10 +39,15 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
         }
     };
     while !*stopping.borrow() {
-        let taken = round(&app, &postman).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "messages that are due could not be read");
-            0
-        });
+        let taken = match round(&app, &postman).await {
+            Ok(taken) => taken,
+            // On hold.
+            Err(DbError::Stale) => 0,
+            Err(error) => {
+                tracing::warn!(%error, "messages that are due could not be read");
+                0
+            }
+        };
         if taken < BATCH as usize {
             tokio::select! {
                 () = tokio::time::sleep(POLL) => {}
@@ -63,9 +68,11 @@ pub(super) async fn round(app: &App, postman: &Postman) -> Result<usize, DbError
     Ok(claimed.len())
 }
 
+/// [`DbError::Stale`] while the store is on hold.
 pub(super) async fn claim(app: &App) -> Result<Vec<Claimed>, DbError> {
     let now = app.clock.now();
-    let effects = app.db.commit(store::claim(now, now + LEASE, BATCH)).await?;
+    let claim = Batch::from(store::claim(now, now + LEASE, BATCH)).when(hold::absent());
+    let effects = app.db.commit(claim).await?;
     effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
 }
 

@@ -12,6 +12,7 @@ use super::worker::{claim, round, settle};
 use crate::app::App;
 use crate::clock::{Clock, HOUR, SECOND};
 use crate::db::{DbError, Sql};
+use crate::hold;
 use crate::testing::{NOW, Store};
 
 /// A relay that keeps what it gets. `say` may answer a command otherwise.
@@ -201,6 +202,27 @@ async fn an_address_that_cannot_be_written_to_fails_without_a_connection() {
     round(&app, &postman).await.expect("a round");
     assert_eq!(state(&app, &id).await.0, "failed");
     assert!(sink.kept().is_empty());
+}
+
+#[tokio::test]
+async fn decisions_7_on_hold_no_message_is_sent() {
+    for store in Store::each().await {
+        let sink = Sink::open(|_| None).await;
+        let clock = Clock::fixed(NOW);
+        let (app, postman) = open(&store, &sink, &clock).await;
+        let id = queue(&app, "owner@example.com").await;
+        app.db.commit(hold::set(&clock, "a test")).await.expect("a hold");
+        for _ in 0..3 {
+            assert!(matches!(round(&app, &postman).await, Err(DbError::Stale)));
+            clock.advance(HOUR);
+        }
+        assert_eq!((sink.kept().len(), state(&app, &id).await.1), (0, 0), "not even tried");
+        app.db.commit(hold::release()).await.expect("no hold");
+        assert_eq!(round(&app, &postman).await.expect("a round"), 1);
+        assert_eq!(sink.kept().len(), 1);
+        drop(app);
+        store.discard().await;
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ pub struct Shell {
     /// Every workspace of the visitor, if there is a choice.
     pub workspaces: Vec<Choice>,
     pub email: String,
+    /// What to say of the hold that is in force, if any.
+    pub hold: Option<String>,
     /// Address of the API's reference.
     pub docs: String,
     pub places: Vec<Place>,

@@ -15,8 +15,10 @@ use utoipa_axum::routes;
 
 use super::{assets, layout, reference};
 use crate::app::App;
+use crate::clock::rfc3339;
 use crate::db::{Sql, statements};
 use crate::error::{Envelope, Error};
+use crate::hold::Hold;
 
 statements! {
     /// A write that means nothing to anybody. It changes a row all the same: a
@@ -73,7 +75,8 @@ async fn healthz() -> Response {
 )]
 async fn readyz(State(app): State<App>) -> Result<Response, Error> {
     app.db.commit(PROBE.with([])).await?;
-    let body = Readiness { status: "ok", store: app.db.engine_name() };
+    let held_since = Hold::find(&app.db).await?.map(|held| rfc3339(held.since));
+    let body = Readiness { status: "ok", store: app.db.engine_name(), held_since };
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
@@ -105,6 +108,10 @@ pub struct Readiness {
     /// The engine that keeps the data.
     #[schema(pattern = "^(sqlite|postgres)$", example = "sqlite")]
     store: &'static str,
+    /// There only while the store is on hold: nothing is sent and no timer fires since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
+    held_since: Option<String>,
 }
 
 async fn welcome(State(app): State<App>) -> Response {

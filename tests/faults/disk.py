@@ -4,7 +4,11 @@
     tests/faults/disk.py [SCENARIO…]
 
 full     no space left for two seconds: writes get 503, reads go on, service returns by itself
+quota    the same, when it is a quota that is used up
 flush    the flush of a commit fails: the process ends by itself and is started again, several times
+pretend  a flush fails, and the system goes on to show what the disk does not hold; then the power is cut
+open     what a killed process had not flushed is flushed before the next one answers
+gone     the disk fails or can only be read; the store, its log or its folder is moved away or deleted
 power    the power is cut again and again: what was not flushed is lost, all of it or some
 
 SQLite only: `failing_disk.c`, compiled here, stands between the binary and its files. A
@@ -17,34 +21,28 @@ import argparse
 import asyncio
 import http.client
 import json
-import os
 import random
-import re
-import shutil
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from load import Cut, History, Load, WRITERS, exchange, verify
-from scene import ask
+from failing_disk import ENDED_WITHIN, PAUSE, Disk, Writers, compare, ended, is_refusal, sound, stop_whole
+from load import Cut, History, WRITERS, exchange
 from server import Server, Sqlite
+from untrusted import gone, open_, pretend
 
 LOAD = 1.0  # seconds of writing before and after each fault
 FULL = 2.0  # seconds without space
 BACK_WITHIN = 5.0  # seconds after there is space again
 CARRIED_WITHIN = 1.5  # seconds in which something of the log is carried to the file
-ENDED_WITHIN = 10.0  # seconds after a flush has failed
 FLUSHES = 4  # that fail, one in the life of each process
 CUTS = 30  # of the power, one in the life of each process
 CUT_AFTER = (0.1, 0.6)  # seconds of writing
 READERS = 4
-PAUSE = 0.05  # seconds for which a writer waits that was refused
 
 
 def main():
@@ -85,88 +83,15 @@ def play(name, disk):
         store.remove()
 
 
-class Disk:
-    """The disk under every process that is started from here on, and what makes it fail."""
-
-    def __init__(self):
-        self.dir = Path(tempfile.mkdtemp(prefix="posthorn-disk-"))
-        self.full, self.flush, self.power = (self.dir / name for name in ("full", "flush", "power"))
-        source, library = Path(__file__).resolve().with_name("failing_disk.c"), self.dir / "failing_disk.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-        os.environ["FAILING_DISK_FULL"] = str(self.full)
-        os.environ["FAILING_DISK_FLUSH"] = str(self.flush)
-        os.environ["FAILING_DISK_POWER"] = str(self.power)
-        os.environ["LD_PRELOAD"] = str(library)
-
-    def mend(self):
-        self.full.unlink(missing_ok=True)
-        self.flush.unlink(missing_ok=True)
-        self.power.unlink(missing_ok=True)
-
-    def remove(self):
-        del os.environ["LD_PRELOAD"]
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-
-class Writers(Load):
-    """The writers of `load.py`, who here only create events and know that they may be refused."""
-
-    def __init__(self, server, key):
-        super().__init__(server.port, key, client_id=None)
-        self.acknowledged = []  # (sent, answered), by the monotonic clock
-        self.refused = {}  # name -> (sent, answered)
-        self.served = [0.0] * WRITERS  # when each sent the last request that was acknowledged
-
-    async def _create(self, history, reader, writer, mark):
-        history.sent_events.add(mark)
-        sent = time.monotonic()
-        request = ask(self.key, "/events", mark, {"name": mark, "schema": {"plan": "string"}})
-        status, head, body = await exchange(reader, writer, request)
-        times = (sent, time.monotonic())
-        if status == 201:
-            history.events[json.loads(body)["id"]] = mark
-            self.acknowledged.append(times)
-            self.served[int(mark.split(".")[1])] = sent
-        elif is_refusal(status, re.search(r"\r\nretry-after: *\d+\r\n", head, re.I), body):
-            self.refused[mark] = times
-            await asyncio.sleep(PAUSE)
-        else:
-            history.wrong.append(f"{mark}: {status} {head!r} {body[:200]!r}")
-
-    _authorize = _create
-
-
-def is_refusal(status, retry_after, body):
-    """Whether an answer is a 503 as it should be: in the envelope, and with the header that says when to come back."""
-    if status != 503 or not retry_after:
-        return False
-    envelope = json.loads(body)
-    return list(envelope) == ["statusCode", "name", "message"] and envelope["statusCode"] == 503
-
-
-def compare(store, history, problems):
-    """Holds the store against what the writers remember; fails with all that is wrong."""
-    problems = problems + verify(store, history, client_id=None)
-    assert not problems, f"{len(problems)} problems, the first of them:\n  " + "\n  ".join(problems[:20])
-
-
-def sound(store):
-    assert (integrity := store.integrity()) == "ok", f"integrity check: {integrity}"
-
-
-def stop_whole(server, events):
-    """Stops the server; all these events of its processes must be there, in a sound store."""
-    server.stop()
-    stored = dict(server.store.query("SELECT id, name FROM events"))
-    lost = [name for event, name in events.items() if stored.get(event) != name]
-    assert not lost, f"{len(lost)} events were lost later, the first of them {lost[0]}"
-    sound(server.store)
-
-
 # ---- full -------------------------------------------------------------------
 
 
-def full(disk, server):
+def quota(disk, server):
+    """There is space for others."""
+    return full(disk, server, "quota")
+
+
+def full(disk, server, kind=""):
     """There is no space for a while."""
     key, history = server.create_key(), History("full")
     writers = Writers(server, key)
@@ -178,7 +103,7 @@ def full(disk, server):
         nonlocal looks, back
         await asyncio.sleep(LOAD)
         before = len(writers.acknowledged)
-        disk.full.touch()
+        disk.full.write_text(kind)
         since = time.monotonic()
         await asyncio.sleep(0.1)  # a write that was under way may still have found space
         size = log.stat().st_size
@@ -284,16 +209,6 @@ def flush(disk, server):
     )
 
 
-def ended(server, since):
-    """Waits for the end of a process that nobody told to stop; returns the seconds."""
-    try:
-        code = server.process.wait(ENDED_WITHIN)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"still running {ENDED_WITHIN:.0f} s after a failed flush") from None
-    assert code > 0, f"exit code {code} after a failed flush"
-    return time.monotonic() - since
-
-
 # ---- power ------------------------------------------------------------------
 
 
@@ -345,7 +260,15 @@ async def look_on(server, key, tag, seen):
         return
 
 
-SCENARIOS = {"full": full, "flush": flush, "power": power}
+SCENARIOS = {
+    "full": full,
+    "quota": quota,
+    "flush": flush,
+    "pretend": pretend,
+    "open": open_,
+    "gone": gone,
+    "power": power,
+}
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,7 @@ use crate::harness::{Answer, TestApp, on_both};
 use crate::runs::{Scene, branching, failing};
 
 /// Makes the owner and tells the cookie of his session.
-async fn owner(app: &TestApp) -> String {
+pub async fn owner(app: &TestApp) -> String {
     let token = setup::new_link(&app.app.db, &app.clock).await.expect("a store").expect("nobody is there yet");
     let form = "workspace=Acme&email=owner%40example.com&password=correct+horse&password_again=correct+horse";
     let path = format!("/dashboard/setup/{token}");
@@ -17,7 +17,7 @@ async fn owner(app: &TestApp) -> String {
     answer.header("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_owned()
 }
 
-async fn page(app: &TestApp, cookie: &str, path: &str) -> String {
+pub async fn page(app: &TestApp, cookie: &str, path: &str) -> String {
     let answer = app.get(format!("/dashboard{path}")).header("cookie", cookie).send().await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     assert!(!answer.text().contains("style=\""), "the policy forbids styles in attributes");

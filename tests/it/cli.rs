@@ -9,11 +9,11 @@ use crate::binary::{Said, Server, posthorn, say};
 use crate::harness::{TestApp, on_both};
 use crate::store::Store;
 
-fn run(store: &Store, args: &[&str], input: &str) -> Said {
+pub fn run(store: &Store, args: &[&str], input: &str) -> Said {
     let url = store.url();
     let mut command = posthorn(args);
     // Flags go in front or behind; the environment does as well.
-    command.args(["--sqlite-sync", "normal"]).env("POSTHORN_DATABASE_URL", url);
+    command.args(["--readers", "1"]).env("POSTHORN_DATABASE_URL", url);
     say(command, input)
 }
 
@@ -176,7 +176,7 @@ on_both! {
 
     async fn issue_2_commands_work_while_a_server_runs_and_it_stops_when_told(store: Store) {
         let url = store.url();
-        let server = Server::start(&["--database-url", &url, "--sqlite-sync", "normal"]);
+        let server = Server::start(&["--database-url", &url]);
         let base = format!("http://{}", server.address);
         assert!(
             server.greeting.contains(&base) && server.greeting.contains(&format!("{base}/dashboard")),

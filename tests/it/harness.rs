@@ -87,11 +87,11 @@ struct Settings {
     config: Config,
 }
 
-/// Settings as the command line would read them, few connections and no flush.
+/// Settings as the command line would read them, with few connections.
 pub fn config(store: &Store, settings: &[&str]) -> Config {
     let given = |flag: &str| settings.iter().any(|setting| setting.split('=').next() == Some(flag));
     let mut all = vec!["posthorn".to_owned(), format!("--database-url={}", store.url())];
-    for (flag, value) in [("--base-url", BASE), ("--readers", "1"), ("--writers", "2"), ("--sqlite-sync", "normal")] {
+    for (flag, value) in [("--base-url", BASE), ("--readers", "1"), ("--writers", "2")] {
         if !given(flag) {
             all.push(format!("{flag}={value}"));
         }

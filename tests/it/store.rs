@@ -82,7 +82,7 @@ impl Store {
     }
 
     pub fn options(&self) -> Options {
-        Options { full_sync: false, readers: 1, writers: 2, ..Options::new(self.location()) }
+        Options { readers: 1, writers: 2, ..Options::new(self.location()) }
     }
 
     /// The file of an SQLite store.

@@ -18,6 +18,7 @@ use super::graph::Graph;
 use crate::app::App;
 use crate::clock::{MINUTE, SECOND};
 use crate::db::{Batch, DbError};
+use crate::hold;
 use store::Claimed;
 use webhook::Outside;
 
@@ -64,6 +65,14 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
         let idle = match engine.round_beside(&mut calls).await {
             Ok(BATCH) => continue,
             Ok(_) => engine.idle().await,
+            Err(DbError::Stale) => {
+                // On hold: whoever says that something is due need not be heard.
+                tokio::select! {
+                    () = tokio::time::sleep(POLL) => {}
+                    _ = stopping.changed() => {}
+                }
+                continue;
+            }
             Err(error) => {
                 tracing::warn!(%error, "runs that are due could not be claimed");
                 POLL
@@ -124,13 +133,15 @@ impl Engine {
         Ok(count)
     }
 
+    /// [`DbError::Stale`] while the store is on hold.
     pub async fn claim(&self) -> Result<Vec<Claimed>, DbError> {
         let now = self.app.clock.now();
         // Looking costs no write; most of the time that is all there is to do.
         if self.next().await?.is_none_or(|due| due > now) {
             return Ok(Vec::new());
         }
-        let effects = self.app.db.commit(store::claim(now, now + LEASE, BATCH as i64)).await?;
+        let claim = Batch::from(store::claim(now, now + LEASE, BATCH as i64)).when(hold::absent());
+        let effects = self.app.db.commit(claim).await?;
         effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
     }
 

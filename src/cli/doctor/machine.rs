@@ -15,9 +15,6 @@ const MIB: u64 = 1 << 20;
 const LOW_SPACE: u64 = 1024 * MIB;
 const NO_SPACE: u64 = 100 * MIB;
 
-/// A log of this size was not carried to the store for a while.
-const LARGE_LOG: u64 = 512 * MIB;
-
 pub fn settings(config: &Config) -> Finding {
     let checked = config.check().and_then(|()| serve::addresses(config, config.listen));
     let addresses = checked.map_err(|error| Problem::failure(format!("{error:#}"), "correct this setting"))?;
@@ -76,13 +73,14 @@ pub fn space(store: &Path) -> Finding {
 }
 
 /// The log that commits are written to first.
-pub fn log(store: &Path) -> Finding {
+pub fn log(store: &Path, config: &Config) -> Finding {
     let [_, log, _] = files::of(store);
     let size = std::fs::metadata(&log).map_or(0, |data| data.len());
-    let told = format!("the log holds {} MiB", size / MIB);
-    match size {
-        ..LARGE_LOG => Ok(told.into()),
-        _ => Err(Problem::warning(
+    let limit = u64::from(config.sqlite_log_limit) * MIB;
+    let told = format!("the log holds {} of {} MiB", size / MIB, limit / MIB);
+    match size < limit / 4 {
+        true => Ok(told.into()),
+        false => Err(Problem::warning(
             format!("{told}: something keeps it from being carried to the store"),
             "end whatever reads the store for a long time (a copy, a shell), or restart the server",
         )),

@@ -54,7 +54,7 @@ async fn examine(config: &Config, report: &mut Report) {
         report.add("data folder", machine::folder(path));
         report.add("store files", machine::files(path));
         report.add("disk space", machine::space(path));
-        report.add("log", machine::log(path));
+        report.add("log", machine::log(path, config));
     }
     match Inspection::open(&location).await {
         Ok(inspection) => {

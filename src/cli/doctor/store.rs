@@ -8,6 +8,7 @@ use crate::clock::{Clock, SECOND};
 use crate::config::Config;
 use crate::db::inspect::{Inspection, Schema};
 use crate::db::{DbError, Location};
+use crate::hold::{self, Hold};
 use crate::seal::Seal;
 
 /// Clocks that differ by more than this are worth a word.
@@ -22,6 +23,7 @@ pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Repo
         report.add("clock", or_unread(clock(inspection).await));
     }
     if is_known {
+        report.add("hold", or_unread(hold(inspection).await));
         report.add("sealed secrets", or_unread(sealed(inspection, config).await));
     }
 }
@@ -91,6 +93,16 @@ async fn clock(inspection: &Inspection) -> Result<Finding, DbError> {
             ),
             "let both machines keep their time by NTP",
         )),
+    })
+}
+
+/// Whether anything is sent at all.
+async fn hold(inspection: &Inspection) -> Result<Finding, DbError> {
+    Ok(match Hold::read(&inspection.read(hold::find()).await?)? {
+        None => Ok("what is due is worked on".into()),
+        Some(hold) => {
+            Err(Problem::warning(hold.sentence(), "run `posthorn resume` when this store is the one to go on"))
+        }
     })
 }
 

@@ -16,9 +16,9 @@ use crate::clock::{HOUR, SECOND, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
 use crate::contacts::{properties_store, store as contacts};
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 use crate::events::occurrences::{Happenings, Moment, system};
-use crate::{segments, topics};
+use crate::{hold, segments, topics};
 
 /// How often to look for imports that are due.
 const POLL: Duration = Duration::from_secs(1);
@@ -51,7 +51,8 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
         match round(&app).await {
             Ok(true) => continue,
-            Ok(false) => {}
+            // Nothing is due, or the store is on hold.
+            Ok(false) | Err(DbError::Stale) => {}
             Err(error) => tracing::warn!(%error, "an import could not be gone on with"),
         }
         looks = looks.wrapping_add(1);
@@ -87,14 +88,15 @@ pub async fn round(app: &App) -> Result<bool, DbError> {
     Ok(true)
 }
 
-/// Claims an import that is due.
+/// Claims an import that is due; [`DbError::Stale`] while the store is on hold.
 pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
     let now = app.clock.now();
     // Looking costs no write; most of the time that is all there is to do.
     if app.db.read(store::due(now)).await?.is_empty() {
         return Ok(None);
     }
-    let effects = app.db.commit(store::claim(now, now + LEASE)).await?;
+    let claim = Batch::from(store::claim(now, now + LEASE)).when(hold::absent());
+    let effects = app.db.commit(claim).await?;
     effects.iter().flat_map(|effect| &effect.rows).next().map(Claimed::read).transpose()
 }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Statement};
 
 use super::guard::Guards;
 use super::{Session, refusal};
-use crate::db::{DbError, Effect, Job, Sql, Stmt, Value};
+use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, migrate};
 
 /// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
 /// again than to wait until the server has found out.
@@ -34,6 +34,7 @@ const RETRIES: u32 = 12;
 pub(super) struct Writer {
     config: Config,
     session: Option<Session>,
+    failure: Arc<Notify>,
 }
 
 /// Why a group was not committed.
@@ -44,6 +45,8 @@ enum Undone {
     Again(DbError),
     /// The link broke during the commit: it may have happened or not.
     Unknown(DbError),
+    /// A newer version has migrated the store: this process must not write.
+    Outdated,
 }
 
 /// What a group that was rolled back taught about one of its batches.
@@ -55,8 +58,8 @@ enum Verdict {
 }
 
 impl Writer {
-    pub(super) fn new(config: Config) -> Writer {
-        Writer { config, session: None }
+    pub(super) fn new(config: Config, failure: Arc<Notify>) -> Writer {
+        Writer { config, session: None, failure }
     }
 
     pub(super) async fn run(mut self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
@@ -83,6 +86,12 @@ impl Writer {
                 // Alone, each holds one lock at a time, and nobody waits in a circle.
                 Err(Undone::Again(_)) if !alone => waiting.extend(group.into_iter().map(|job| vec![job])),
                 Err(Undone::Again(error) | Undone::Unknown(error)) => {
+                    group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+                }
+                Err(Undone::Outdated) => {
+                    tracing::error!("{}", migrate::REFUSAL);
+                    self.failure.notify_one();
+                    let error = DbError::Unavailable(migrate::REFUSAL.into());
                     group.into_iter().for_each(|job| job.answer(Err(error.clone())));
                 }
                 Err(Undone::Split(verdicts)) => {
@@ -193,6 +202,8 @@ impl Session {
             };
             together.push(statement);
         }
+        let newer = migrate::newer();
+        let newer_text = self.prepare(newer.sql.postgres).await;
         let mut asked = Vec::with_capacity(guards.stmts.len());
         for stmt in &guards.stmts {
             asked.push(self.prepare(stmt.sql.postgres).await);
@@ -211,13 +222,18 @@ impl Session {
         let for_many = joined.stmts.iter().zip(together).map(|((_, jobs), statement)| -> Sent<'_> {
             Box::pin(async move { self.run(&statement, columns(group, jobs)).await })
         });
-        let first = std::iter::once(begin)
+        let first = [begin, self.sent(&newer, newer_text)]
+            .into_iter()
             .chain(guards.stmts.iter().copied().zip(asked).map(|(stmt, text)| self.sent(stmt, text)));
         let all = first.chain(for_many).chain(alone().zip(prepared).map(|(stmt, text)| self.sent(stmt, text)));
         let mut results = pipelined(all.collect()).await.into_iter();
 
         if let Some(Err(error)) = results.next() {
             return Err(Undone::Again(refusal(error)));
+        }
+        match results.next() {
+            Some(Ok(effect)) if effect.rows.is_empty() => {}
+            found => return Err(self.not_ours(found).await),
         }
         let held: Vec<Result<bool, _>> = results
             .by_ref()
@@ -240,6 +256,17 @@ impl Session {
         // with it.
         let _ = self.client.batch_execute("ROLLBACK").await;
         judged
+    }
+}
+
+impl Session {
+    /// What to do about a store that may have become another's.
+    async fn not_ours(&self, found: Option<Result<Effect, tokio_postgres::Error>>) -> Undone {
+        let _ = self.client.batch_execute("ROLLBACK").await;
+        match found {
+            Some(Err(error)) => Undone::Again(refusal(error)),
+            _ => Undone::Outdated,
+        }
     }
 }
 

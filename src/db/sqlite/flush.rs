@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
+use super::files::{Failure, Files};
 use crate::db::{Committed, DbError, Job, PATIENCE};
 
 /// A group that was committed, each job with its answer.
@@ -19,6 +20,19 @@ pub(super) type Settled = Vec<(Job, Committed)>;
 /// What everybody hears after a flush that failed.
 pub(super) fn failure() -> DbError {
     DbError::Unavailable("the disk failed to flush".into())
+}
+
+/// What has to be on the disk before anybody is answered.
+pub(super) struct Log {
+    file: Option<File>,
+    files: Arc<Files>,
+}
+
+impl Log {
+    /// Without a file to flush, groups are answered as they come.
+    pub(super) fn new(file: Option<File>, files: Arc<Files>) -> Log {
+        Log { file, files }
+    }
 }
 
 /// The writer's end.
@@ -36,17 +50,21 @@ pub(super) struct Seen {
 }
 
 impl Flusher {
-    /// Starts flushing a log for as long as the writer lives. Without a log to
-    /// flush, groups are answered as they come.
-    pub(super) fn start(log: Option<File>, failure: Arc<Notify>) -> std::io::Result<Flusher> {
+    /// Starts flushing a log for as long as the writer lives.
+    pub(super) fn start(log: Log, failure: Arc<Failure>) -> std::io::Result<Flusher> {
         let (groups, committed) = sync_channel(1);
         let (flushed, seen) = watch::channel(0);
         let (answers, settled) = mpsc::unbounded_channel();
         tokio::spawn(hand_out(settled));
-        let run = move || {
-            if let Err(error) = flush(log.as_ref(), &committed, &flushed, &answers) {
+        let run = move || match flush(&log, &committed, &flushed, &answers) {
+            Ok(()) => {}
+            Err(Lost::Flush(error)) => {
                 tracing::error!(%error, "the disk failed to flush a commit; refusing further writes");
-                failure.notify_one();
+                failure.distrust();
+            }
+            Err(Lost::Files(error)) => {
+                tracing::error!(%error, "the store is not where it was; refusing further writes");
+                failure.stop();
             }
         };
         std::thread::Builder::new().name("sqlite-flusher".into()).spawn(run)?;
@@ -106,18 +124,25 @@ impl Seen {
     }
 }
 
+/// Why a group cannot be acknowledged.
+enum Lost {
+    Flush(std::io::Error),
+    Files(std::io::Error),
+}
+
 /// Ends with the writer, or with a flush that failed: after that nobody knows
 /// what the disk holds, and trying again could acknowledge what is not there.
 fn flush(
-    log: Option<&File>,
+    log: &Log,
     committed: &Receiver<(u64, Settled)>,
     flushed: &watch::Sender<u64>,
     answers: &mpsc::UnboundedSender<Settled>,
-) -> std::io::Result<()> {
+) -> Result<(), Lost> {
     while let Ok((number, settled)) = committed.recv() {
-        if let Some(Err(error)) = log.map(File::sync_data) {
+        let flushed_log = log.file.as_ref().map_or(Ok(()), File::sync_data).map_err(Lost::Flush);
+        if let Err(lost) = flushed_log.and_then(|()| log.files.check().map_err(Lost::Files)) {
             refuse(settled);
-            return Err(error);
+            return Err(lost);
         }
         flushed.send_replace(number);
         if let Err(late) = answers.send(settled) {
@@ -144,8 +169,10 @@ async fn hand_out(mut settled: mpsc::UnboundedReceiver<Settled>) {
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
+    use std::path::Path;
     use std::time::Duration;
 
+    use rusqlite::Connection;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -159,6 +186,11 @@ mod tests {
         (vec![(Job { batch: Batch::new(), reply }, Ok(Vec::new()))], answer)
     }
 
+    fn failure(folder: &Path) -> Arc<Failure> {
+        let connection = Connection::open(folder.join("store.db")).expect("a store");
+        Arc::new(Failure::of(&connection).expect("a file"))
+    }
+
     async fn answer(reply: Reply) -> Committed {
         let answer = tokio::time::timeout(Duration::from_secs(10), reply).await.expect("an answer in time");
         answer.expect("an answer").0
@@ -168,7 +200,8 @@ mod tests {
     async fn reliability_1_who_has_read_what_is_not_flushed_waits_for_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = File::create(folder.path().join("log")).expect("a file");
-        let mut flusher = Flusher::start(Some(log), Arc::default()).expect("a thread");
+        let mut flusher =
+            Flusher::start(Log::new(Some(log), Arc::default()), failure(folder.path())).expect("a thread");
         let seen = flusher.seen();
         seen.kept().await.expect("nothing to wait for");
         flusher.announce();
@@ -186,8 +219,10 @@ mod tests {
     async fn reliability_f7_after_a_flush_that_failed_nobody_is_told_that_all_is_well() {
         // A pipe cannot be flushed.
         let (_reader, writer) = std::io::pipe().expect("a pipe");
-        let failure = Arc::new(Notify::new());
-        let mut flusher = Flusher::start(Some(File::from(OwnedFd::from(writer))), failure.clone()).expect("a thread");
+        let folder = tempfile::tempdir().expect("a folder");
+        let failure = failure(folder.path());
+        let log = Log::new(Some(File::from(OwnedFd::from(writer))), Arc::default());
+        let mut flusher = Flusher::start(log, failure.clone()).expect("a thread");
         for _ in 0..3 {
             let (settled, reply) = group();
             flusher.announce();
@@ -196,6 +231,7 @@ mod tests {
             assert!(matches!(flusher.seen().kept().await, Err(DbError::Unavailable(_))));
         }
         assert!(flusher.has_failed() && !flusher.is_busy());
-        tokio::time::timeout(Duration::from_secs(10), failure.notified()).await.expect("the process is told");
+        tokio::time::timeout(Duration::from_secs(10), failure.happened()).await.expect("the process is told");
+        assert!(folder.path().join("store.db-failed").exists(), "and the next one is warned");
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use rusqlite::{Connection, Statement};
+use rusqlite::{Connection, Statement, ffi};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use super::checkpoint::Carrier;
+use super::files::Failure;
 use super::flush::{self, Flusher};
-use super::{Order, flush_failed, leave_log, order, refusal, run};
-use crate::db::{Batch, Committed, DbError, Effect, Job, Stmt, Value};
+use super::{Order, leave_log, order, refusal, run};
+use crate::db::{Batch, Committed, DbError, Effect, Job, Stmt, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
 /// all that wait, few enough that nobody waits long for his answer.
@@ -18,10 +19,10 @@ const GROUP: usize = 512;
 
 /// The writer's life: take all that waits, commit it, have it flushed, repeat.
 /// Ends when the last handle to the store is dropped.
-pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Notify) {
+pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Failure) {
     let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
-    let mut broken = false;
+    let mut broken = None;
     while let Some(first) = jobs.blocking_recv() {
         group.push(first);
         while group.len() < GROUP
@@ -29,35 +30,51 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
         {
             group.push(job);
         }
-        if broken || desk.flusher.has_failed() {
-            refuse_all(&mut group, &flush::failure());
+        if let Some(reason) = refuses_all(&broken, &desk, carrier) {
+            refuse_all(&mut group, &reason);
             continue;
         }
         let committed = commit_group(&mut desk, &mut group, &mut jobs);
         if let Err(error) = committed.and_then(|()| carrier.committed(desk.connection)) {
-            if flush_failed(&error) {
-                broken = true;
-                tracing::error!(%error, "the disk failed to flush the log; refusing further writes");
-                failure.notify_one();
-            }
+            let (is_newer, disk_failed) = (is_newer(&error), carrier.disk_failed(&error));
             if !desk.connection.is_autocommit() {
                 let _ = desk.connection.execute_batch("ROLLBACK");
             }
-            refuse_all(&mut group, &refusal(error));
+            let refusal = refusal(error);
+            if is_newer || disk_failed {
+                tracing::error!(error = %refusal, "nothing can be written any more; refusing further writes");
+                broken = Some(refusal.clone());
+            }
+            match disk_failed {
+                true => failure.distrust(),
+                false if is_newer => failure.stop(),
+                false => {}
+            }
+            refuse_all(&mut group, &refusal);
         }
     }
-    if broken || desk.flusher.has_failed() {
+    if broken.is_some() || desk.flusher.has_failed() {
         leave_log(desk.connection);
     }
 }
 
+/// Why nobody can write at this moment.
+fn refuses_all(broken: &Option<DbError>, desk: &Desk<'_>, carrier: &Carrier) -> Option<DbError> {
+    match broken {
+        Some(reason) => Some(reason.clone()),
+        None if desk.flusher.has_failed() => Some(flush::failure()),
+        None if carrier.is_full() => Some(DbError::Unavailable("the log has grown to its limit".into())),
+        None => None,
+    }
+}
+
 /// Tells of a writer that dies of a defect: nothing can be written after that.
-struct Alarm<'a>(&'a Notify);
+struct Alarm<'a>(&'a Failure);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.notify_one();
+            self.0.stop();
         }
     }
 }
@@ -108,7 +125,7 @@ impl<'c> Desk<'c> {
 /// that the batch changes. So the group is first run without; only where a
 /// batch fails half-way is all of it undone and run again with savepoints.
 fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
-    desk.execute("BEGIN IMMEDIATE")?;
+    begin(desk)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     let mut asked = HashMap::new();
     let mut careful = false;
@@ -140,7 +157,7 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             Ran::Nothing(error) => results.push(Err(error)),
             Ran::Partly(_) => {
                 desk.execute("ROLLBACK")?;
-                desk.execute("BEGIN IMMEDIATE")?;
+                begin(desk)?;
                 results.clear();
                 asked.clear();
                 careful = true;
@@ -152,6 +169,23 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
     let settled = if committed.is_ok() { group.drain(..).zip(results).collect() } else { Vec::new() };
     desk.flusher.flush(settled);
     committed
+}
+
+/// Begins a transaction, if the store still has the schema that this process knows.
+fn begin(desk: &mut Desk<'_>) -> rusqlite::Result<()> {
+    desk.execute("BEGIN IMMEDIATE")?;
+    let newer = migrate::newer();
+    match desk.run(newer.sql.sqlite, &newer.params)?.rows.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_SCHEMA), Some(migrate::REFUSAL.into())))
+        }
+    }
+}
+
+/// Whether [`begin`] found a schema that is newer than this process.
+fn is_newer(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(cause, _) if cause.extended_code == ffi::SQLITE_SCHEMA)
 }
 
 /// Whoever comes before the flusher has time for a group of this size.

@@ -1,0 +1,116 @@
+//! `posthorn backup` and `posthorn restore`: a copy of the SQLite store, and the
+//! way back. A copy is on hold, so that it does not send what the original sends.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+
+use super::print_json;
+use crate::auth::Signing;
+use crate::clock::{Clock, rfc3339};
+use crate::config::Config;
+use crate::db::{self, Location};
+use crate::seal::Seal;
+use crate::{hold, serve};
+
+/// How often to say how far a copy is.
+const SAY: Duration = Duration::from_secs(1);
+
+#[derive(Args, Debug)]
+pub struct Backup {
+    /// File to write, which must not be there yet
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// File that `posthorn backup` has written
+    file: PathBuf,
+    /// Put it in the place of a store that is there, which is kept under another name
+    #[arg(long)]
+    replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn sqlite_file(config: &Config, command: &str) -> anyhow::Result<PathBuf> {
+    match config.store().location {
+        Location::Sqlite(path) => Ok(path),
+        Location::Postgres(_) => bail!(
+            "`posthorn {command}` is for SQLite. With PostgreSQL: `posthorn hold`, pg_dump, `posthorn resume`; what \
+             pg_restore brings back is then on hold until `posthorn resume`"
+        ),
+    }
+}
+
+impl Backup {
+    pub fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let store = sqlite_file(config, "backup")?;
+        let (clock, began) = (Clock::system(), Instant::now());
+        let marks = [hold::set(&clock, &format!("a backup of {}", rfc3339(clock.now())))];
+        let mut said: Option<Instant> = None;
+        let mut say = |done: u64, of: u64| {
+            if said.is_none_or(|said| said.elapsed() >= SAY) {
+                said = Some(Instant::now());
+                eprintln!("{} of {} MiB copied", done >> 20, of >> 20);
+            }
+        };
+        let bytes = db::backup(&store, &self.file, &marks, &mut say).context("the backup failed")?;
+        let shown = self.file.display().to_string();
+        if self.json {
+            print_json(&json!({ "file": shown, "bytes": bytes }));
+        } else {
+            let seconds = began.elapsed().as_secs_f64();
+            println!("{shown} holds the whole store: {} MiB, {seconds:.1} s.", bytes.div_ceil(1 << 20));
+            println!("Wherever it is restored it is on hold: nothing is sent until `posthorn resume`.");
+        }
+        Ok(())
+    }
+}
+
+impl Restore {
+    pub async fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let store = sqlite_file(config, "restore")?;
+        let clock = Clock::system();
+        let marks = [hold::set(&clock, &format!("restored from {}", self.file.display()))];
+        serve::make_folder(&store)?;
+        let kept = db::restore(&self.file, &store, &marks, self.replace).context("nothing was restored")?;
+        let is_readable = can_read_secrets(config, &clock).await?;
+        if self.json {
+            print_json(&json!({
+                "store": store.display().to_string(),
+                "replaced": kept.map(|path| path.display().to_string()),
+                "secrets_readable": is_readable,
+            }));
+        } else {
+            self.tell(&store, kept.as_deref(), is_readable);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, store: &Path, kept: Option<&Path>, is_readable: bool) {
+        println!("{} was restored to {}.", self.file.display(), store.display());
+        if let Some(kept) = kept {
+            println!("The store that was there is now {}.", kept.display());
+        }
+        if !is_readable {
+            println!(
+                "The keys that sign access tokens are sealed with a secret that is not here: tokens that apps hold are \
+                 refused until the server runs with the --secret, or beside the key file, that the original had."
+            );
+        }
+        println!("It is on hold: start the server, look around, and let it go on with `posthorn resume`.");
+    }
+}
+
+async fn can_read_secrets(config: &Config, clock: &Clock) -> anyhow::Result<bool> {
+    let db = serve::open_store(config).await?;
+    Ok(Signing::new(Seal::existing(config)?.into()).fits(&db, clock).await?)
+}

@@ -1,0 +1,61 @@
+//! The hold: while it lasts, the API answers and stores, and nothing that waits in
+//! the store is worked on. A restored copy is on hold until somebody says that it,
+//! and not the original, is to go on.
+
+use crate::clock::{self, Clock};
+use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+
+statements! {
+    FIND = Sql::both("SELECT since, reason FROM holds WHERE id = 1");
+    /// Whoever claims work carries this as a condition.
+    ABSENT = Sql::both("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM holds)");
+    SET = Sql::both(
+        "INSERT INTO holds (id, since, reason) VALUES (1, $1, $2)
+         ON CONFLICT (id) DO UPDATE SET reason = excluded.reason");
+    RELEASE = Sql::both("DELETE FROM holds");
+}
+
+/// Why nothing is worked on, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub since: i64,
+    pub reason: String,
+}
+
+impl Hold {
+    /// The hold that is in force, if any.
+    pub async fn find(db: &Db) -> Result<Option<Hold>, DbError> {
+        Hold::read(&db.read(find()).await?)
+    }
+
+    /// What [`find`] found.
+    pub fn read(rows: &[Row]) -> Result<Option<Hold>, DbError> {
+        rows.first().map(|row| Ok(Hold { since: row.int(0)?, reason: row.text(1)? })).transpose()
+    }
+
+    /// For people, in one sentence.
+    pub fn sentence(&self) -> String {
+        let (since, reason) = (clock::rfc3339(self.since), &self.reason);
+        format!("On hold since {since} ({reason}): nothing is sent and no timer fires until `posthorn resume`.")
+    }
+}
+
+/// Looks for the hold that is in force.
+pub fn find() -> Stmt {
+    FIND.with([])
+}
+
+/// A guard for whoever claims work: stale while the store is on hold.
+pub fn absent() -> Stmt {
+    ABSENT.with([])
+}
+
+/// A hold that lasts keeps the time at which it began.
+pub fn set(clock: &Clock, reason: &str) -> Stmt {
+    SET.with([clock.now().into(), reason.into()])
+}
+
+/// Changes as many rows as there were holds.
+pub fn release() -> Stmt {
+    RELEASE.with([])
+}

@@ -8,6 +8,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::credential::{Known, Source};
+use super::seal::Seal;
 use super::store;
 use crate::app::App;
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
@@ -71,6 +72,12 @@ impl<N: Need> Caller<N> {
     /// makes that gives access carries it on, and dies with the grant.
     pub fn grant_id(&self) -> Option<&str> {
         self.known.grant_id.as_deref()
+    }
+
+    /// Hides what only this credential shall open: the store knows it by its hash
+    /// alone, so a copy of the store opens nothing.
+    pub fn seal(&self) -> Seal {
+        Seal::of("answers", &self.secret)
     }
 
     /// Commits what `batch` makes, if the credential still stands.

@@ -14,4 +14,5 @@ pub mod store;
 pub use caller::{Caller, FullAccess, Need, SendOnly};
 pub use credential::Credentials;
 pub use jwt::{Claims, SigningKey};
+pub use seal::Seal;
 pub use signing::{Signing, TOKEN_LIFETIME};

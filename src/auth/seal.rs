@@ -1,5 +1,6 @@
 //! Hides what the store has to keep but a copy of the store must not give away:
-//! the keys that sign access tokens. Only where the operator set a secret.
+//! the keys that sign access tokens, where the operator set a secret, and answers
+//! that hold one, which only the credential that got them can open.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
@@ -9,14 +10,19 @@ const PLAIN: u8 = 0;
 const SEALED: u8 = 1;
 const NONCE: usize = 12;
 
-/// The operator's secret, made into a key.
+/// A secret that the store does not hold, made into a key.
 #[derive(Default)]
 pub struct Seal(Option<LessSafeKey>);
 
 impl Seal {
     pub fn new(secret: Option<&str>) -> Seal {
-        let key = secret.map(|secret| secret::hash(&format!("signing keys {secret}")));
-        Seal(key.and_then(|key| UnboundKey::new(&AES_256_GCM, &key).ok()).map(LessSafeKey::new))
+        secret.map_or_else(Seal::default, |secret| Seal::of("signing keys", secret))
+    }
+
+    /// For one purpose: what was sealed for another cannot be opened with it.
+    pub fn of(purpose: &str, secret: &str) -> Seal {
+        let key = secret::hash(&format!("{purpose} {secret}"));
+        Seal(UnboundKey::new(&AES_256_GCM, &key).ok().map(LessSafeKey::new))
     }
 
     /// As the store keeps it: one byte that says how, then the rest.
@@ -25,7 +31,7 @@ impl Seal {
         let nonce = secret::random::<NONCE>();
         let mut hidden = content.to_vec();
         let sealed = key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut hidden);
-        sealed.expect("a signing key is short enough to be sealed");
+        sealed.expect("what is sealed is short enough for it");
         [&[SEALED], &nonce[..], &hidden].concat()
     }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -17,9 +17,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -102,22 +103,25 @@ pub struct Deleted {
             ("update" = (operation_id = "update_contact_property", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact_property", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody, OfDuplicate,
+        OfCaller, OfBody, OfKeyOrDuplicate,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    idempotency: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
     let key = PropertyKey::parse(input.required("key")?)?;
     let kind = Kind::parse(input.required("type")?)?;
     let fallback = kind.fallback(input.get("fallback_value"))?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
-    match caller.try_commit(insert).await? {
-        Ok(_) => Ok((StatusCode::CREATED, Json(Reference { object: "contact_property", id }))),
+    let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
+    match idempotency.request(&caller, &app, &input).commit(answer, insert).await? {
+        Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
             Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
         }

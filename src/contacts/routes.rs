@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::{StatusCode, Uri};
+use axum::response::Response;
+use http::Uri;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -18,10 +19,11 @@ use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::segments;
 use crate::topics::{self, Choice};
+use crate::web::idempotency::{Idempotency, KeyHeader};
 use crate::web::input::{Input, uuid};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -52,20 +54,22 @@ pub struct Filter {
             ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
         )),
-        OfCaller, OfPath, OfBody, OfDuplicate,
+        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &input);
     let email = Email::parse(input.required("email")?)?;
     let changes = Changes::parse(&input)?;
     let ties = Ties { segment_ids: segment_ids(&input)?, choices: choices(&input)? };
-    let contact = change::create(&caller, &app, &email, &changes, &ties).await?.made()?;
-    Ok((StatusCode::CREATED, Json(Reference::to(contact))))
+    request.run(async { change::create(&caller, &app, &request, &email, (&changes, &ties)).await?.made() }).await
 }
 
 /// The segments that a new contact shall be in.
@@ -171,7 +175,7 @@ async fn update(
     input: Input,
 ) -> Result<Json<Reference>, Error> {
     let changes = Changes::parse(&input)?;
-    Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes).await?)))
+    Ok(Json(Reference::to(&change::update(&caller, &app, &named, &changes).await?)))
 }
 
 /// Delete a contact

@@ -88,8 +88,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    pub fn to(contact: Contact) -> Reference {
-        Reference { object: "contact", id: contact.id }
+    pub fn to(contact: &Contact) -> Reference {
+        Reference { object: "contact", id: contact.id.clone() }
     }
 }
 

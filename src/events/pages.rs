@@ -40,6 +40,8 @@ struct EventRow {
     name: String,
     /// The newest definition of its name.
     in_force: bool,
+    /// Nobody defined it: its first use did.
+    by_use: bool,
     /// Name and type of the first few payload fields.
     fields: Vec<(String, String)>,
     /// How many fields are not shown.
@@ -55,7 +57,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let page = desk.page()?;
     let rows = desk.read(store::page_in_force(desk.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =
-        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(5)?))).collect();
+        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
     let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| &event.id);
     let now = desk.app.clock.now();
     let content = EventsPage {
@@ -71,7 +73,15 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
 
 fn row(event: Stored, in_force: bool, now: i64) -> EventRow {
     let (fields, more) = fields(event.schema.as_deref());
-    EventRow { id: event.id, name: event.name, in_force, fields, more, created: Stamp::ago(event.created_at, now) }
+    EventRow {
+        id: event.id,
+        name: event.name,
+        in_force,
+        by_use: event.defined_by_use,
+        fields,
+        more,
+        created: Stamp::ago(event.created_at, now),
+    }
 }
 
 /// The first keys of a schema with their types, and how many more there are.

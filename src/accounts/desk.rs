@@ -21,7 +21,7 @@ use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::web::form::Form;
 use crate::web::layout::{self, Layout};
-use crate::web::pagination::Page;
+use crate::web::pagination::{Page, RECENT};
 use crate::web::query::{Params, Sent};
 use crate::web::shell::{self, Choice, Shell};
 
@@ -132,7 +132,7 @@ impl<D: Duty> Desk<D> {
 
     /// Which part of a list was asked for.
     pub fn page(&self) -> Result<Page, Error> {
-        Page::parse(&self.query)
+        Page::parse(&self.query, RECENT)
     }
 
     /// What to say of what was just done, as the address tells it.

@@ -171,7 +171,7 @@ async fn delete(
 ) -> Result<Json<Deleted>, Error> {
     let contact = find(&caller, &named, &audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
-    let first = Page::parse("limit=1")?;
+    let first = Page::parse("", 1)?;
     let segments = || segments::store::page_of_contact(caller.workspace_id(), &contact.id, &first);
     if caller.read(segments).await?.len() > 1 {
         leave(&caller, &contact, &audience_id).await?;

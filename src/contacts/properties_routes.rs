@@ -39,9 +39,8 @@ pub struct ContactPropertyChange {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactProperty)]
 pub struct Item {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^contact_property$", nullable = false)]
-    object: Option<&'static str>,
+    #[schema(pattern = "^contact_property$")]
+    object: &'static str,
     #[schema(format = Uuid)]
     id: String,
     #[schema(example = "company")]
@@ -58,7 +57,7 @@ pub struct Item {
 impl From<Declared> for Item {
     fn from(property: Declared) -> Item {
         Item {
-            object: None,
+            object: "contact_property",
             id: property.id,
             key: property.key,
             kind: property.kind.word(),
@@ -164,8 +163,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    let item: Item = find(&caller, &id).await?.into();
-    Ok(Json(Item { object: Some("contact_property"), ..item }))
+    Ok(Json(find(&caller, &id).await?.into()))
 }
 
 /// Change a contact property's fallback

@@ -9,9 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::change::Ties;
-use super::contact::{Changes, Contact, Email};
+use super::contact::{Changes, Email};
 use super::path::Named;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
+use super::store::Listed;
 use super::{change, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -135,7 +136,7 @@ pub(super) async fn list_of_segment(
 }
 
 fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Contact::read(row)?.into())).collect();
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
 }
 

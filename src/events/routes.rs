@@ -24,7 +24,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::Input;
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::pagination::{List, Page, PageParams, RECENT};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -244,7 +244,7 @@ async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Response, Error> {
 /// because names may hold slashes, so one route has to take all paths. A name
 /// that is not defined may have been once, or be the product's own.
 async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) -> Result<Response, Error> {
-    let page = Page::parse(uri.query().unwrap_or_default())?;
+    let page = Page::parse(uri.query().unwrap_or_default(), RECENT)?;
     let name = match find(caller, path).await {
         Ok(stored) => stored.name,
         Err(missing) => {

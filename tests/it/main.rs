@@ -33,6 +33,7 @@ mod idempotency;
 mod imports;
 mod isolation;
 mod limits;
+mod lists;
 mod migrations;
 mod register;
 mod runs;

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
 use crate::web::input::{Id, IdParam, read_within};
 use crate::web::multipart::Form;
-use crate::web::pagination::{List, Page, PageParams, text};
+use crate::web::pagination::{ImportsParams, List, Newest, text};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfForm, OfKey, OfPath, OfQuery};
 use crate::{segments, topics};
@@ -37,6 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many pieces of a file go into a commit: others want to write, too.
 const CHUNKS_AT_ONCE: usize = 8;
+
+/// How many imports are listed where no limit is given.
+const UNLIMITED: usize = 10;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
@@ -133,14 +136,18 @@ async fn keep(
 /// The imports of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
-    params(PageParams, Filter),
+    params(ImportsParams, Filter),
     responses(
         (status = 200, description = "The imports, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+async fn list(
+    caller: Caller<FullAccess>,
+    Newest(page): Newest<UNLIMITED>,
+    uri: Uri,
+) -> Result<Json<List<Item>>, Error> {
     let status = text(&Params::parse(uri.query().unwrap_or_default()), "status")?;
     if status.as_deref().is_some_and(|word| !["queued", "in_progress", "completed", "failed"].contains(&word)) {
         let message = "The `status` parameter must be `queued`, `in_progress`, `completed` or `failed`.".into();

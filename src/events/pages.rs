@@ -95,6 +95,36 @@ fn fields(schema: Option<&str>) -> (Vec<(String, String)>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{self, NOW, Store};
+
+    #[tokio::test]
+    async fn the_page_marks_what_is_defined_by_use_and_what_is_replaced() {
+        for store in Store::each().await {
+            let app = store.open(&[], crate::clock::Clock::fixed(NOW)).await;
+            let (_, cookie) = testing::owner(&app).await;
+            let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
+            let define = async |name: &str| {
+                let name = super::super::event::EventName::parse(&name.into()).expect("a name");
+                let insert = store::insert(&workspace, &app.clock.ordered_id(), &name, None, NOW);
+                app.db.commit(insert).await.expect("a definition");
+            };
+            let marks = async || {
+                let headers = [("cookie", cookie.as_str())];
+                let page = testing::send(&app, "GET", "/dashboard/events", &headers, None).await.text();
+                (page.matches("Defined by use").count(), page.matches("Older definition").count())
+            };
+            define("meant").await;
+            assert_eq!(marks().await, (0, 0));
+            let used = store::define_by_use(&workspace, &app.clock.ordered_id(), "maent", NOW);
+            app.db.commit(used.clone()).await.expect("a definition");
+            assert_eq!(marks().await, (1, 0));
+            assert!(matches!(app.db.commit(used).await, Err(DbError::Unexpected { .. })), "it is there");
+            define("maent").await;
+            assert_eq!(marks().await, (1, 1));
+            drop(app);
+            store.discard().await;
+        }
+    }
 
     #[test]
     fn a_list_shows_the_first_keys_of_a_schema_and_counts_the_rest() {

@@ -175,11 +175,11 @@ impl<N: Need> IdempotentRequest<'_, N> {
     /// handler's to explain: it counts the statements of its own batch.
     pub async fn commit(&self, answer: Answer, batch: impl Fn() -> Batch) -> Result<Result<Response, DbError>, Error> {
         let keyed = || {
-            let mut keyed = Batch::new();
-            self.take(&answer, &mut keyed);
-            if keyed.is_empty() {
+            if self.key.is_none() {
                 return batch();
             }
+            let mut keyed = Batch::new();
+            self.take(&answer, &mut keyed);
             keyed.append(batch());
             keyed
         };

@@ -268,7 +268,8 @@ fn name_in(path: &str) -> Option<String> {
 
 /// Change an event's schema
 ///
-/// Replaces the whole schema. An event that was defined by use is yours from then on. The name cannot be changed: define another event instead.
+/// Replaces the whole schema. An event that was defined by use is yours from then on. The name cannot be changed:
+/// define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
     params(Identifier),

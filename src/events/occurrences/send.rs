@@ -33,9 +33,9 @@ const MOST: usize = 1000;
 /// Send an event
 ///
 /// The event happens to a contact, named by `contact_id` or by `email`; an address that nobody has makes a new
-/// contact. A name that nobody defined is defined by this, its first use. Every enabled automation that the event triggers starts a run. When the answer comes, the occurrence, the
-/// runs and their first timers are stored. With an `Idempotency-Key`, sending again changes nothing and gets the same
-/// answer for 24 hours.
+/// contact. A name that nobody defined is defined by this, its first use. Every enabled automation that the event
+/// triggers starts a run. When the answer comes, the occurrence, the runs and their first timers are stored. With an
+/// `Idempotency-Key`, sending again changes nothing and gets the same answer for 24 hours.
 #[utoipa::path(
     post, path = "/events/send", tag = "Events", operation_id = "send_event",
     request_body = super::shapes::EventToSend,

@@ -74,7 +74,7 @@ on_both! {
         for round in 0..8 {
             let name = format!("first.{round}");
             let send = async |at: usize| {
-                let app = if at % 2 == 0 { &stage.app } else { &other };
+                let app = if at.is_multiple_of(2) { &stage.app } else { &other };
                 let body = order(&name, &format!("u{at}@example.com"));
                 app.post("/events/send").key(&stage.key).json(body).send().await
             };
@@ -103,10 +103,10 @@ on_both! {
         let stage = Stage::new(app).await;
         let send = async |at: usize| {
             let mut orders: Vec<Value> = (0..20).map(|n| order(&format!("n{n}"), &format!("u{at}@example.com"))).collect();
-            if at % 2 == 1 {
+            if !at.is_multiple_of(2) {
                 orders.reverse();
             }
-            let app = if at % 2 == 0 { &stage.app } else { &other };
+            let app = if at.is_multiple_of(2) { &stage.app } else { &other };
             app.post("/events/send/batch").key(&stage.key).json(orders.into()).send().await
         };
         for answer in futures_util::future::join_all((0..8).map(send)).await {

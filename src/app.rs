@@ -173,11 +173,7 @@ impl App {
         let api = api.method_not_allowed_fallback(gate::method_not_allowed).fallback(gate::not_found);
         let outside = oauth::metadata::outside(base).method_not_allowed_fallback(gate::method_not_allowed);
         let main = nested(base, api).merge(outside);
-        let mut pages = nested(dashboard, pages());
-        if !dashboard.is_empty() {
-            // What is nested answers without a slash at the end; the front page is at home with one, too.
-            pages = pages.merge(accounts::front(&format!("{dashboard}/")));
-        }
+        let pages = nested(dashboard, pages());
         let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
         if !self.addresses.share_a_host() {
             return gate::Site { main: finish(main), dashboard: Some(finish(pages)) };

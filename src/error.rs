@@ -70,6 +70,8 @@ pub enum Error {
     InvalidIdempotencyKey,
     /// A key of idempotency that was used with another body.
     IdempotencyConflict,
+    /// A key of idempotency whose answer was sealed for another credential.
+    IdempotencyOfAnother,
     RateLimited {
         retry_after: u64,
     },
@@ -141,7 +143,7 @@ impl Error {
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Error::Conflict { .. } => (S::CONFLICT, "validation_error"),
             Error::InvalidIdempotencyKey => (S::BAD_REQUEST, "invalid_idempotency_key"),
-            Error::IdempotencyConflict => (S::CONFLICT, "invalid_idempotent_request"),
+            Error::IdempotencyConflict | Error::IdempotencyOfAnother => (S::CONFLICT, "invalid_idempotent_request"),
             Error::RateLimited { .. } => (S::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
             Error::Unavailable => (S::SERVICE_UNAVAILABLE, "service_unavailable"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, "application_error"),
@@ -183,6 +185,11 @@ impl Error {
             }
             Error::IdempotencyConflict => {
                 "This `Idempotency-Key` was used with another body within 24 hours. Use a new key for a new request."
+                    .into()
+            }
+            Error::IdempotencyOfAnother => {
+                "This `Idempotency-Key` was used within 24 hours by another API key or access token, and the answer \
+                 holds a secret that only that one is told. Use a new key for a new request."
                     .into()
             }
             Error::RateLimited { retry_after } => {

@@ -1,7 +1,8 @@
 //! Hides what the store has to keep but a copy of the store must not give away:
-//! the keys that sign access tokens, the secrets that sign webhooks.
+//! the keys that sign access tokens, the secrets that sign webhooks, and answers
+//! that hold a secret, which only the credential that got them can open.
 //!
-//! The key comes from the operator's `--secret`, or else from a file beside the
+//! The instance's key comes from the operator's `--secret`, or else from a file beside the
 //! embedded store that no backup contains. Where there is neither (PostgreSQL
 //! without a secret), things are kept as they are.
 
@@ -71,8 +72,14 @@ impl Seal {
     }
 
     pub fn new(secret: Option<&str>, file: Option<[u8; 32]>) -> Seal {
-        let secret = secret.map(|secret| secret::hash(&format!("signing keys {secret}")));
+        let secret = secret.map(|secret| derive("signing keys", secret));
         Seal { keys: [secret, file].into_iter().flatten().filter_map(Key::new).collect() }
+    }
+
+    /// From a secret that the store does not hold, for one purpose: what was sealed
+    /// for another cannot be opened with it.
+    pub fn derived(purpose: &str, secret: &str) -> Seal {
+        Seal { keys: Key::new(derive(purpose, secret)).into_iter().collect() }
     }
 
     /// Whether there is a key to seal with.
@@ -86,7 +93,7 @@ impl Seal {
         let nonce = secret::random::<NONCE>();
         let mut hidden = content.to_vec();
         let sealed = key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut hidden);
-        sealed.expect("a secret is short enough to be sealed");
+        sealed.expect("what is sealed is short enough for it");
         [&[NAMED], &name[..], &nonce[..], &hidden].concat()
     }
 
@@ -143,6 +150,10 @@ impl Key {
         let opened = self.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), &mut hidden).ok()?;
         Some(opened.to_vec())
     }
+}
+
+fn derive(purpose: &str, secret: &str) -> [u8; 32] {
+    secret::hash(&format!("{purpose} {secret}"))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::hold::Hold;
 use crate::web::form::Form;
 use crate::web::layout::{self, Layout};
-use crate::web::pagination::Page;
+use crate::web::pagination::{Page, RECENT};
 use crate::web::query::{Params, Sent};
 use crate::web::shell::{self, Choice, Shell};
 
@@ -136,7 +136,7 @@ impl<D: Duty> Desk<D> {
 
     /// Which part of a list was asked for.
     pub fn page(&self) -> Result<Page, Error> {
-        Page::parse(&self.query)
+        Page::parse(&self.query, RECENT)
     }
 
     /// What to say of what was just done, as the address tells it.

@@ -18,16 +18,11 @@ use clap::ValueEnum;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
-use crate::web::gate;
 
 /// The pages of accounts.
 pub fn pages() -> Router<App> {
-    setup::router().merge(login::router()).merge(desk::router()).merge(front("/")).merge(password::router())
-}
-
-/// The overview of a workspace, at this path.
-pub fn front(path: &str) -> Router<App> {
-    Router::new().route(path, get(home::show)).method_not_allowed_fallback(gate::method_not_allowed)
+    let home = Router::new().route("/", get(home::show));
+    home.merge(setup::router()).merge(login::router()).merge(desk::router()).merge(password::router())
 }
 
 /// The workspace that a new instance gets when nobody named one.

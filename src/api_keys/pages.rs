@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::web::form::Form;
 use crate::web::input::Id;
 use crate::web::layout::{self, Field, Layout, Stamp};
-use crate::web::pagination::{Leaf, Page};
+use crate::web::pagination::{Leaf, Page, RECENT};
 use crate::web::shell::{ConfirmPage, Shell};
 
 pub fn router() -> Router<App> {
@@ -131,7 +131,7 @@ async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error>
             let error = Some(format!("A key needs a name of at most {} characters.", KeyName::LONGEST));
             let name = Field { value: form.text("name"), error };
             let draft = Draft { name, sending_only, fresh: None };
-            return page(desk, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("")?, draft).await;
+            return page(desk, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
         }
     };
     let key = NewKey { id, ..NewKey::make(&desk.app.clock, desk.workspace_id(), name.as_str(), permission) };
@@ -141,7 +141,7 @@ async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error>
         Err(error) => return Err(error.into()),
     }
     let fresh = Some(FreshKey { name: key.name, token: key.secret });
-    page(desk, StatusCode::OK, &Page::parse("")?, Draft { fresh, ..Draft::default() }).await
+    page(desk, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
 }
 
 fn gone() -> Error {

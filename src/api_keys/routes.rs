@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -17,9 +17,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input, kind, shown};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(rename, delete))
@@ -107,7 +108,7 @@ pub struct Deleted {
 /// Create an API key
 ///
 /// The token is in this answer and nowhere else. A key that is made with an OAuth access token ends with the app's
-/// access.
+/// access. Under an `Idempotency-Key` the answer is given again to the credential that made the key, and to no other.
 #[utoipa::path(
     post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
     request_body = Wish,
@@ -116,21 +117,23 @@ pub struct Deleted {
             ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_api_key", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    idempotency: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Created>), Error> {
+) -> Result<Response, Error> {
     let name = name(&input)?;
     let permission = permission(&input)?;
     let grant_id = caller.grant_id().map(str::to_owned);
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
-    caller.commit(|| insert_key(&key).into()).await?;
-    Ok((StatusCode::CREATED, Json(Created { id: key.id, token: key.secret })))
+    let answer = Answer::created(&Created { id: key.id.clone(), token: key.secret.clone() })?.secret();
+    Ok(idempotency.request(&caller, &app, &input).commit(answer, || insert_key(&key).into()).await??)
 }
 
 /// List API keys

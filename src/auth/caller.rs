@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::oauth::scope::Scope;
+use crate::seal::Seal;
 
 /// How often a caller whose credential was changed under its feet is looked up
 /// again before it is told to come back later.
@@ -71,6 +72,12 @@ impl<N: Need> Caller<N> {
     /// makes that gives access carries it on, and dies with the grant.
     pub fn grant_id(&self) -> Option<&str> {
         self.known.grant_id.as_deref()
+    }
+
+    /// Hides what only this credential shall open: the store knows it by its hash
+    /// alone, so a copy of the store opens nothing.
+    pub fn seal(&self) -> Seal {
+        Seal::derived("answers", &self.secret)
     }
 
     /// Commits what `batch` makes, if the credential still stands.

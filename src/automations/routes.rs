@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::{StatusCode, Uri};
+use axum::response::Response;
+use http::Uri;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,10 +16,11 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{self, List, Page, PageParams};
 use crate::web::query::Params;
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -48,15 +50,17 @@ pub fn router() -> OpenApiRouter<App> {
             ("stop" = (operation_id = "stop_automation", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_automation", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
     let name = AutomationName::parse(input.required("name")?)?;
     let status = input.get("status").map(Status::parse).transpose()?;
     let re_entry = input.get("re_entry").map(ReEntry::parse).transpose()?;
@@ -73,8 +77,8 @@ async fn create(
         graph: GraphText::from(&graph),
         now: app.clock.now(),
     };
-    caller.commit(|| store::insert(&new)).await?;
-    Ok((StatusCode::CREATED, Json(Reference::new(new.id))))
+    let answer = Answer::created(&Reference::new(new.id.clone()))?;
+    Ok(key.request(&caller, &app, &input).commit(answer, || store::insert(&new)).await??)
 }
 
 /// Check a graph
@@ -234,24 +238,29 @@ async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) 
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(IdParam),
+    params(IdParam, KeyHeader),
     responses(
         (status = 201, description = "The copy is made.", body = Reference),
-        OfCaller, OfPath, OfQuery,
+        OfCaller, OfPath, OfQuery, OfKey,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn duplicate(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     Id(id): Id,
-) -> Result<(StatusCode, Json<Reference>), Error> {
-    let original = find(&caller, &id).await?;
-    let secret = automation::new_signing_secret(&app.seal);
-    let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now);
-    caller.commit(|| store::insert(&new)).await?;
-    Ok((StatusCode::CREATED, Json(Reference::new(new.id))))
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &());
+    let copy = async {
+        let original = find(&caller, &id).await?;
+        let secret = automation::new_signing_secret(&app.seal);
+        let (id, now) = (app.clock.ordered_id(), app.clock.now());
+        let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now);
+        let answer = Answer::created(&Reference::new(new.id.clone()))?;
+        Ok(request.commit(answer, || store::insert(&new)).await??)
+    };
+    request.run(copy).await
 }
 
 /// Stop an automation

@@ -43,16 +43,6 @@ impl Listeners {
         self.by_event.get(event_name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether an automation that listens would miss the event: it triggers one,
-    /// or may be waited for, or ends a run.
-    pub fn know(&self, event_name: &str) -> bool {
-        let hears = |trigger: &Trigger| {
-            trigger.exit_on.as_deref() == Some(event_name)
-                || trigger.graph.waited_names().any(|name| name == event_name)
-        };
-        self.by_event.contains_key(event_name) || self.by_event.values().flatten().any(hears)
-    }
-
     /// Whether a run may wait for the event, or end on it.
     pub fn may_wake(&self, event_name: &str) -> bool {
         let end = event_name.char_indices().nth(START).map_or(event_name.len(), |(at, _)| at);

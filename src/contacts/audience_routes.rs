@@ -4,14 +4,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact, Email};
-use super::membership_routes::{join, leave, not_a_member};
+use super::membership_routes::{joined, joining, leave, not_a_member};
 use super::path::{Named, SegmentId};
 use super::routes as contacts;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
@@ -19,9 +19,10 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::segments;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -42,32 +43,37 @@ pub struct OfAudience {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(IdParam),
+    params(IdParam, KeyHeader),
     request_body = NewAudienceContact,
     responses(
         (status = 201, description = "The contact is in the audience.", body = Reference),
-        OfCaller, OfPath, OfBody, OfDuplicate,
+        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     Id(id): Id,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
-    segments::must_exist(&caller, &id).await?;
-    let email = Email::parse(input.required("email")?)?;
-    let changes = Changes::parse(&input)?;
-    let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
-    let contact = match change::create(&caller, &app, &email, &changes, &ties).await? {
-        Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
-            join(&caller, &app, &contact, &id).await?;
-            contact
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &input);
+    let add = async {
+        segments::must_exist(&caller, &id).await?;
+        let email = Email::parse(input.required("email")?)?;
+        let changes = Changes::parse(&input)?;
+        let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
+        match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
+            Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
+                let answer = Answer::created(&Reference::to(&contact))?;
+                let joining = || joining(caller.workspace_id(), &contact, &id, app.clock.now());
+                joined(request.commit(answer, joining).await?)
+            }
+            creation => creation.made(),
         }
-        creation => creation.made()?,
     };
-    Ok((StatusCode::CREATED, Json(Reference::to(contact))))
+    request.run(add).await
 }
 
 async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<bool, Error> {
@@ -141,7 +147,7 @@ async fn update(
 ) -> Result<Json<Reference>, Error> {
     let changes = Changes::parse(&input)?;
     let contact = find(&caller, &named, &audience_id).await?;
-    Ok(Json(Reference::to(change::update(&caller, &app, &(&contact).into(), &changes).await?)))
+    Ok(Json(Reference::to(&change::update(&caller, &app, &(&contact).into(), &changes).await?)))
 }
 
 /// Delete a contact of an audience
@@ -165,7 +171,7 @@ async fn delete(
 ) -> Result<Json<Deleted>, Error> {
     let contact = find(&caller, &named, &audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
-    let first = Page::parse("limit=1")?;
+    let first = Page::parse("", 1)?;
     let segments = || segments::store::page_of_contact(caller.workspace_id(), &contact.id, &first);
     if caller.read(segments).await?.len() > 1 {
         leave(&caller, &contact, &audience_id).await?;

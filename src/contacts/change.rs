@@ -1,8 +1,11 @@
 //! What happens to contacts: each thing in one commit.
 
+use axum::response::Response;
+
 use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
 use super::properties::{Declared, Properties};
+use super::shapes::Reference;
 use super::{arrival, properties_store, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -11,6 +14,7 @@ use crate::error::Error;
 use crate::events::occurrences::{self, Happenings, Moment, system};
 use crate::segments;
 use crate::topics::{self, Choice};
+use crate::web::idempotency::{Answer, IdempotentRequest};
 
 /// How often a change is tried again that another one came before.
 const ATTEMPTS: usize = 20;
@@ -53,36 +57,40 @@ fn deleted(workspace_id: &str, contact: &Contact) -> Batch {
 
 /// What came of a wish for a new contact.
 pub enum Creation {
-    Made(Contact),
+    /// It is there, and this is the answer.
+    Made(Response),
     /// Somebody has the address; `None`: had it a moment ago.
     Taken(Option<Contact>),
 }
 
 impl Creation {
-    pub fn made(self) -> Result<Contact, Error> {
+    pub fn made(self) -> Result<Response, Error> {
         match self {
-            Creation::Made(contact) => Ok(contact),
+            Creation::Made(answer) => Ok(answer),
             Creation::Taken(holder) => Err(taken(holder)),
         }
     }
 }
 
-/// Adds a contact to the workspace.
+/// Adds a contact to the workspace, as a request asks for it.
 pub async fn create(
     caller: &Caller<FullAccess>,
     app: &App,
+    request: &IdempotentRequest<'_, FullAccess>,
     email: &Email,
-    changes: &Changes,
-    ties: &Ties,
+    (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
     check_types(caller, &changes.properties).await?;
     let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
+    let answer = Answer::created(&Reference::to(&contact))?;
     let make = |happenings: &mut Happenings<'_>| {
+        request.take(&answer, &mut happenings.batch);
         happenings.batch.append(created(caller.workspace_id(), &contact, ties));
         happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
     };
-    match occurrences::commit(caller, app, make).await? {
-        Ok(_) => Ok(Creation::Made(contact)),
+    let settled = occurrences::commit(caller, app, make).await?;
+    match request.settle(settled, answer).await? {
+        Ok(answer) => Ok(Creation::Made(answer)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
         Err(DbError::Unexpected { statement }) => Err(ties.missing(statement)),
         Err(error) => Err(error.into()),

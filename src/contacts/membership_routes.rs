@@ -103,30 +103,26 @@ async fn add(
     SegmentId(segment_id): SegmentId,
 ) -> Result<Json<Membership>, Error> {
     let contact = named.find(&caller).await?;
-    join(&caller, &app, &contact, &segment_id).await?;
+    let joining = || joining(caller.workspace_id(), &contact, &segment_id, app.clock.now());
+    joined(caller.try_commit(joining).await?)?;
     Ok(Json(Membership { object: "contact_segment", id: segment_id.clone(), contact_id: contact.id, segment_id }))
 }
 
 /// Puts a contact into a segment, if both are still there.
-pub(super) async fn join(
-    caller: &Caller<FullAccess>,
-    app: &App,
-    contact: &Contact,
-    segment_id: &str,
-) -> Result<(), Error> {
-    let (workspace, now) = (caller.workspace_id(), app.clock.now());
-    let batch = || {
-        Batch::new()
-            .and(store::by_id(workspace, &contact.id).expect(1))
-            .and(segments::store::exists(workspace, segment_id).expect(1))
-            .and(segments::store::add(workspace, segment_id, &contact.id, now))
-    };
-    match caller.try_commit(batch).await? {
-        Ok(_) => Ok(()),
-        Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
-        Err(DbError::Unexpected { .. }) => Err(segments::not_found()),
-        Err(error) => Err(error.into()),
-    }
+pub(super) fn joining(workspace_id: &str, contact: &Contact, segment_id: &str, now: i64) -> Batch {
+    Batch::new()
+        .and(store::by_id(workspace_id, &contact.id).expect(1))
+        .and(segments::store::exists(workspace_id, segment_id).expect(1))
+        .and(segments::store::add(workspace_id, segment_id, &contact.id, now))
+}
+
+/// What came of [`joining`].
+pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { statement: 0 } => not_found(),
+        DbError::Unexpected { .. } => segments::not_found(),
+        error => error.into(),
+    })
 }
 
 /// Take a contact out of a segment

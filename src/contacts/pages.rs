@@ -8,8 +8,7 @@ use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::contact::Contact;
-use super::store;
+use super::store::{self, Listed};
 use crate::accounts::desk::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
@@ -56,7 +55,7 @@ async fn list(desk: Desk<Look>) -> Response {
 async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let page = desk.page()?;
     let rows = desk.read(store::page(desk.workspace_id(), &page)).await?;
-    let contacts: Result<Vec<Contact>, DbError> = rows.iter().map(Contact::read).collect();
+    let contacts: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
     let Leaf { items, newer, older } = page.leaf(contacts?, &desk.address("/contacts"), |contact| &contact.id);
     let mut names = segment_names(desk, &items).await?;
     let now = desk.app.clock.now();
@@ -78,7 +77,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
 }
 
 /// The names of the segments of each contact on a page, which is newest first.
-async fn segment_names(desk: &Desk<Look>, page: &[Contact]) -> Result<HashMap<String, Vec<String>>, Error> {
+async fn segment_names(desk: &Desk<Look>, page: &[Listed]) -> Result<HashMap<String, Vec<String>>, Error> {
     let mut names: HashMap<String, Vec<String>> = HashMap::new();
     let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
     let between = segments::store::names_between(desk.workspace_id(), &oldest.id, &newest.id);
@@ -88,7 +87,7 @@ async fn segment_names(desk: &Desk<Look>, page: &[Contact]) -> Result<HashMap<St
     Ok(names)
 }
 
-fn row(contact: Contact, mut segments: Vec<String>, now: i64) -> ContactRow {
+fn row(contact: Listed, mut segments: Vec<String>, now: i64) -> ContactRow {
     let more = segments.len().saturating_sub(MOST_SHOWN);
     segments.truncate(MOST_SHOWN);
     let names = [contact.first_name, contact.last_name];
@@ -118,6 +117,7 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+    use crate::contacts::Contact;
     use crate::testing::{self, NOW, Store};
 
     fn contact(first: Option<&str>, last: Option<&str>) -> Contact {
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn a_list_shows_whole_names_and_the_first_segments() {
-        let shown = |first, last| row(contact(first, last), vec![], NOW).name;
+        let shown = |first, last| row(contact(first, last).into(), vec![], NOW).name;
         assert_eq!(shown(Some("Ada"), Some("Lovelace")), "Ada Lovelace");
         assert_eq!((shown(None, Some("L")), shown(Some(" "), None)), ("L".into(), String::new()));
-        let many = row(contact(None, None), vec!["x".into(); 9], NOW);
+        let many = row(contact(None, None).into(), vec!["x".into(); 9], NOW);
         assert_eq!((many.segments.len(), many.more), (MOST_SHOWN, 3));
     }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -17,9 +17,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -38,9 +39,8 @@ pub struct ContactPropertyChange {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactProperty)]
 pub struct Item {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^contact_property$", nullable = false)]
-    object: Option<&'static str>,
+    #[schema(pattern = "^contact_property$")]
+    object: &'static str,
     #[schema(format = Uuid)]
     id: String,
     #[schema(example = "company")]
@@ -57,7 +57,7 @@ pub struct Item {
 impl From<Declared> for Item {
     fn from(property: Declared) -> Item {
         Item {
-            object: None,
+            object: "contact_property",
             id: property.id,
             key: property.key,
             kind: property.kind.word(),
@@ -102,22 +102,25 @@ pub struct Deleted {
             ("update" = (operation_id = "update_contact_property", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact_property", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody, OfDuplicate,
+        OfCaller, OfBody, OfKeyOrDuplicate,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    idempotency: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
     let key = PropertyKey::parse(input.required("key")?)?;
     let kind = Kind::parse(input.required("type")?)?;
     let fallback = kind.fallback(input.get("fallback_value"))?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
-    match caller.try_commit(insert).await? {
-        Ok(_) => Ok((StatusCode::CREATED, Json(Reference { object: "contact_property", id }))),
+    let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
+    match idempotency.request(&caller, &app, &input).commit(answer, insert).await? {
+        Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
             Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
         }
@@ -160,8 +163,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    let item: Item = find(&caller, &id).await?.into();
-    Ok(Json(Item { object: Some("contact_property"), ..item }))
+    Ok(Json(find(&caller, &id).await?.into()))
 }
 
 /// Change a contact property's fallback

@@ -2,15 +2,17 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::{StatusCode, Uri};
+use axum::response::Response;
+use http::Uri;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::change::Ties;
-use super::contact::{Changes, Contact, Email};
+use super::contact::{Changes, Email};
 use super::path::Named;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
+use super::store::Listed;
 use super::{change, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -18,10 +20,11 @@ use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::segments;
 use crate::topics::{self, Choice};
+use crate::web::idempotency::{Idempotency, KeyHeader};
 use crate::web::input::{Input, uuid};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -52,20 +55,22 @@ pub struct Filter {
             ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
         )),
-        OfCaller, OfPath, OfBody, OfDuplicate,
+        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &input);
     let email = Email::parse(input.required("email")?)?;
     let changes = Changes::parse(&input)?;
     let ties = Ties { segment_ids: segment_ids(&input)?, choices: choices(&input)? };
-    let contact = change::create(&caller, &app, &email, &changes, &ties).await?.made()?;
-    Ok((StatusCode::CREATED, Json(Reference::to(contact))))
+    request.run(async { change::create(&caller, &app, &request, &email, (&changes, &ties)).await?.made() }).await
 }
 
 /// The segments that a new contact shall be in.
@@ -131,7 +136,7 @@ pub(super) async fn list_of_segment(
 }
 
 fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Contact::read(row)?.into())).collect();
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
 }
 
@@ -171,7 +176,7 @@ async fn update(
     input: Input,
 ) -> Result<Json<Reference>, Error> {
     let changes = Changes::parse(&input)?;
-    Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes).await?)))
+    Ok(Json(Reference::to(&change::update(&caller, &app, &named, &changes).await?)))
 }
 
 /// Delete a contact

@@ -11,6 +11,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::contact::{Contact, EMAIL_PATTERN, LONGEST_EMAIL};
 use super::properties::{LONGEST_FALLBACK, LONGEST_KEY, MOST_KEYS, PropertyKey};
+use super::store::Listed;
 use crate::clock::rfc3339;
 use crate::segments;
 use crate::topics::TopicChoice;
@@ -88,8 +89,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    pub fn to(contact: Contact) -> Reference {
-        Reference { object: "contact", id: contact.id }
+    pub fn to(contact: &Contact) -> Reference {
+        Reference { object: "contact", id: contact.id.clone() }
     }
 }
 
@@ -132,8 +133,8 @@ pub struct Item {
     updated_at: Option<String>,
 }
 
-impl From<Contact> for Item {
-    fn from(contact: Contact) -> Item {
+impl From<Listed> for Item {
+    fn from(contact: Listed) -> Item {
         Item {
             id: contact.id,
             email: contact.email,
@@ -169,7 +170,7 @@ impl From<Contact> for Whole {
             };
             (key, json!({"type": kind, "value": value}))
         });
-        Whole { object: "contact", properties: properties.collect(), item: contact.into() }
+        Whole { object: "contact", properties: properties.collect(), item: Listed::from(contact).into() }
     }
 }
 

@@ -18,21 +18,20 @@ statements! {
     BY_EMAIL = Sql::both(
         "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
          FROM contacts WHERE workspace_id = $1 AND email_key = $2");
+    /// Lists leave properties out: of a thousand contacts they would be many megabytes.
     OLDER = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+        "SELECT id, email, first_name, last_name, unsubscribed, created_at, updated_at
          FROM contacts WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
     NEWER = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+        "SELECT id, email, first_name, last_name, unsubscribed, created_at, updated_at
          FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     OLDER_IN_SEGMENT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
-                c.updated_at
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
          FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
          WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id < $2
          ORDER BY m.contact_id DESC LIMIT $3");
     NEWER_IN_SEGMENT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
-                c.updated_at
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
          FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
          WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2
          ORDER BY m.contact_id LIMIT $3");
@@ -57,6 +56,38 @@ impl Contact {
             created_at: row.int(7)?,
             updated_at: row.maybe(8, Row::int)?,
         })
+    }
+}
+
+/// A contact as lists show it.
+pub struct Listed {
+    pub id: String,
+    pub email: String,
+    pub first_name: Option<String>,
+    pub last_name: Option<String>,
+    pub unsubscribed: bool,
+    pub created_at: i64,
+    pub updated_at: Option<i64>,
+}
+
+impl Listed {
+    pub fn read(row: &Row) -> Result<Listed, DbError> {
+        Ok(Listed {
+            id: row.text(0)?,
+            email: row.text(1)?,
+            first_name: row.maybe(2, Row::text)?,
+            last_name: row.maybe(3, Row::text)?,
+            unsubscribed: row.bool(4)?,
+            created_at: row.int(5)?,
+            updated_at: row.maybe(6, Row::int)?,
+        })
+    }
+}
+
+impl From<Contact> for Listed {
+    fn from(contact: Contact) -> Listed {
+        let Contact { id, email, first_name, last_name, unsubscribed, created_at, updated_at, .. } = contact;
+        Listed { id, email, first_name, last_name, unsubscribed, created_at, updated_at }
     }
 }
 

@@ -65,7 +65,7 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
         std::iter::once(store::by_id(workspace, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
     };
     match caller.try_commit(batch).await? {
-        Ok(_) => Ok(Json(Reference::to(contact))),
+        Ok(_) => Ok(Json(Reference::to(&contact))),
         Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
         Err(DbError::Unexpected { .. }) => Err(topics::not_found()),
         Err(error) => Err(error.into()),

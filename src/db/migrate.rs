@@ -23,6 +23,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
     ("0012_whole_names", include_str!("../../migrations/0012_whole_names.sql")),
     ("0016_holds", include_str!("../../migrations/0016_holds.sql")),
+    ("0017_first_use", include_str!("../../migrations/0017_first_use.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

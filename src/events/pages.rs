@@ -40,6 +40,8 @@ struct EventRow {
     name: String,
     /// The newest definition of its name.
     in_force: bool,
+    /// Nobody defined it: its first use did.
+    by_use: bool,
     /// Name and type of the first few payload fields.
     fields: Vec<(String, String)>,
     /// How many fields are not shown.
@@ -55,7 +57,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let page = desk.page()?;
     let rows = desk.read(store::page_in_force(desk.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =
-        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(5)?))).collect();
+        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
     let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| &event.id);
     let now = desk.app.clock.now();
     let content = EventsPage {
@@ -71,7 +73,15 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
 
 fn row(event: Stored, in_force: bool, now: i64) -> EventRow {
     let (fields, more) = fields(event.schema.as_deref());
-    EventRow { id: event.id, name: event.name, in_force, fields, more, created: Stamp::ago(event.created_at, now) }
+    EventRow {
+        id: event.id,
+        name: event.name,
+        in_force,
+        by_use: event.defined_by_use,
+        fields,
+        more,
+        created: Stamp::ago(event.created_at, now),
+    }
 }
 
 /// The first keys of a schema with their types, and how many more there are.
@@ -85,6 +95,36 @@ fn fields(schema: Option<&str>) -> (Vec<(String, String)>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{self, NOW, Store};
+
+    #[tokio::test]
+    async fn the_page_marks_what_is_defined_by_use_and_what_is_replaced() {
+        for store in Store::each().await {
+            let app = store.open(&[], crate::clock::Clock::fixed(NOW)).await;
+            let (_, cookie) = testing::owner(&app).await;
+            let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
+            let define = async |name: &str| {
+                let name = super::super::event::EventName::parse(&name.into()).expect("a name");
+                let insert = store::insert(&workspace, &app.clock.ordered_id(), &name, None, NOW);
+                app.db.commit(insert).await.expect("a definition");
+            };
+            let marks = async || {
+                let headers = [("cookie", cookie.as_str())];
+                let page = testing::send(&app, "GET", "/dashboard/events", &headers, None).await.text();
+                (page.matches("Defined by use").count(), page.matches("Older definition").count())
+            };
+            define("meant").await;
+            assert_eq!(marks().await, (0, 0));
+            let used = store::define_by_use(&workspace, &app.clock.ordered_id(), "maent", NOW);
+            app.db.commit(used.clone()).await.expect("a definition");
+            assert_eq!(marks().await, (1, 0));
+            assert!(matches!(app.db.commit(used).await, Err(DbError::Unexpected { .. })), "it is there");
+            define("maent").await;
+            assert_eq!(marks().await, (1, 1));
+            drop(app);
+            store.discard().await;
+        }
+    }
 
     #[test]
     fn a_list_shows_the_first_keys_of_a_schema_and_counts_the_rest() {

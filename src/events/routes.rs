@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{StatusCode, Uri};
+use http::Uri;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -22,9 +22,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::Input;
-use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::pagination::{List, Page, PageParams, RECENT};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     let named = || get(read).patch(update).delete(delete);
@@ -76,6 +77,8 @@ pub struct Item {
     created_at: String,
     #[schema(format = DateTime, required = true)]
     updated_at: Option<String>,
+    /// Whether nobody defined it, but the first event that was sent under its name. A name that is misspelt shows so.
+    defined_by_use: bool,
 }
 
 /// What to define.
@@ -144,6 +147,7 @@ impl Item {
             schema: schema.map_err(|_| Error::Internal)?,
             created_at: rfc3339(stored.created_at),
             updated_at: stored.updated_at.map(rfc3339),
+            defined_by_use: stored.defined_by_use,
         })
     }
 }
@@ -161,21 +165,24 @@ impl Item {
             ("update" = (operation_id = "update_event", parameters(("identifier" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_event", parameters(("identifier" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
     let name = input.required("name").map_err(|missing| explain_send(missing, &input))?;
     let name = EventName::parse(name)?;
     let schema = input.get("schema").map(Schema::parse).transpose()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    caller.commit(|| store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into()).await?;
-    Ok((StatusCode::CREATED, Json(Reference { object: "event", id })))
+    let answer = Answer::created(&Reference { object: "event", id: id.clone() })?;
+    let insert = || store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into();
+    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
 }
 
 /// A body meant for `POST /events/send` comes here often.
@@ -237,7 +244,7 @@ async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Response, Error> {
 /// because names may hold slashes, so one route has to take all paths. A name
 /// that is not defined may have been once, or be the product's own.
 async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) -> Result<Response, Error> {
-    let page = Page::parse(uri.query().unwrap_or_default())?;
+    let page = Page::parse(uri.query().unwrap_or_default(), RECENT)?;
     let name = match find(caller, path).await {
         Ok(stored) => stored.name,
         Err(missing) => {
@@ -261,7 +268,8 @@ fn name_in(path: &str) -> Option<String> {
 
 /// Change an event's schema
 ///
-/// Replaces the whole schema. The name cannot be changed: define another event instead.
+/// Replaces the whole schema. An event that was defined by use is yours from then on. The name cannot be changed:
+/// define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
     params(Identifier),

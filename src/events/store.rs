@@ -2,7 +2,28 @@
 
 use super::event::{EventName, Schema};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::secret;
 use crate::web::pagination::Page;
+
+/// What [`Stored::read`] reads, of a table by this name.
+macro_rules! columns {
+    ($events:literal) => {
+        concat!(
+            $events,
+            "id, ",
+            $events,
+            "name, ",
+            $events,
+            "schema, ",
+            $events,
+            "created_at, ",
+            $events,
+            "updated_at, CASE WHEN ",
+            $events,
+            "first_use_key IS NULL THEN 0 ELSE 1 END"
+        )
+    };
+}
 
 /// A name is looked for in an index: SQLite's holds all of it, PostgreSQL's its
 /// start.
@@ -29,7 +50,9 @@ macro_rules! hint {
 macro_rules! by_name {
     ($engine:ident) => {
         concat!(
-            "SELECT id, name, schema, created_at, updated_at FROM events",
+            "SELECT ",
+            columns!(""),
+            " FROM events",
             hint!($engine),
             " WHERE workspace_id = $1 AND ",
             named!($engine, "", "$2"),
@@ -43,8 +66,9 @@ macro_rules! by_name {
 macro_rules! in_force {
     ($engine:ident, $side:literal, $order:literal) => {
         concat!(
-            "SELECT e.id, e.name, e.schema, e.created_at, e.updated_at,
-                    CASE WHEN EXISTS (SELECT 1 FROM events n",
+            "SELECT ",
+            columns!("e."),
+            ", CASE WHEN EXISTS (SELECT 1 FROM events n",
             hint!($engine),
             " WHERE n.workspace_id = e.workspace_id AND ",
             named!($engine, "n.", "e.name"),
@@ -71,6 +95,37 @@ macro_rules! is_in_force {
     };
 }
 
+macro_rules! page {
+    ($side:literal, $order:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(""),
+            " FROM events WHERE workspace_id = $1 AND id ",
+            $side,
+            " $2 ORDER BY id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+/// Inserts a definition where there is none. Of two at the same moment, one finds
+/// the other's.
+macro_rules! define_by_use {
+    ($engine:ident) => {
+        concat!(
+            "INSERT INTO events (workspace_id, id, name, created_at, first_use_key)
+             SELECT CAST($1 AS TEXT), CAST($3 AS TEXT), CAST($2 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT)
+             WHERE NOT EXISTS (SELECT 1 FROM events",
+            hint!($engine),
+            " WHERE workspace_id = $1 AND ",
+            named!($engine, "", "$2"),
+            ")
+             ON CONFLICT (workspace_id, first_use_key) WHERE first_use_key IS NOT NULL DO NOTHING"
+        )
+    };
+}
+
 macro_rules! is_undefined {
     ($engine:ident) => {
         concat!(
@@ -91,14 +146,10 @@ statements! {
          SELECT workspace_id, id, name, schema, created_at
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[])
               AS many (workspace_id, id, name, schema, created_at)");
-    OLDER = Sql::both(
-        "SELECT id, name, schema, created_at, updated_at FROM events
-         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, name, schema, created_at, updated_at FROM events
-         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    BY_ID = Sql::both(
-        "SELECT id, name, schema, created_at, updated_at FROM events WHERE workspace_id = $1 AND id = $2");
+    DEFINE_BY_USE = Sql::each(define_by_use!(sqlite), define_by_use!(postgres));
+    OLDER = Sql::both(page!("<", " DESC"));
+    NEWER = Sql::both(page!(">", ""));
+    BY_ID = Sql::both(concat!("SELECT ", columns!(""), " FROM events WHERE workspace_id = $1 AND id = $2"));
     /// The newest definition of a name is the one in force.
     BY_NAME = Sql::each(by_name!(sqlite), by_name!(postgres));
     OLDER_IN_FORCE = Sql::each(in_force!(sqlite, "<", " DESC"), in_force!(postgres, "<", " DESC"));
@@ -109,8 +160,9 @@ statements! {
     /// A definition that has not changed, and that no newer one has replaced.
     IS_IN_FORCE = Sql::each(is_in_force!(sqlite), is_in_force!(postgres));
     IS_UNDEFINED = Sql::each(is_undefined!(sqlite), is_undefined!(postgres));
+    /// Whoever says what its payload is has made the definition his own.
     SET_SCHEMA = Sql::both(
-        "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
+        "UPDATE events SET schema = $3, updated_at = $4, first_use_key = NULL WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
 }
 
@@ -121,6 +173,8 @@ pub struct Stored {
     pub schema: Option<String>,
     pub created_at: i64,
     pub updated_at: Option<i64>,
+    /// Nobody defined it: its first use did.
+    pub defined_by_use: bool,
 }
 
 impl Stored {
@@ -131,6 +185,7 @@ impl Stored {
             schema: row.maybe(2, Row::text)?,
             created_at: row.int(3)?,
             updated_at: row.maybe(4, Row::int)?,
+            defined_by_use: row.bool(5)?,
         })
     }
 }
@@ -138,6 +193,12 @@ impl Stored {
 pub fn insert(workspace_id: &str, id: &str, name: &EventName, schema: Option<&Schema>, now: i64) -> Stmt {
     let schema = schema.map(Schema::as_str);
     INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), schema.into(), now.into()])
+}
+
+/// Defines an event that nobody has defined, without a schema.
+pub fn define_by_use(workspace_id: &str, id: &str, name: &str, now: i64) -> Stmt {
+    let key = secret::hash(name).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    DEFINE_BY_USE.with([workspace_id.into(), name.into(), id.into(), now.into(), key.into()]).expect(1)
 }
 
 pub fn page(workspace_id: &str, page: &Page) -> Stmt {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,9 +12,10 @@ use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::web::idempotency::{Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))
@@ -69,17 +70,18 @@ pub struct Deleted {
             ("contacts" = (operation_id = "list_audience_contacts", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_audience", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Created>), Error> {
-    let segments::Created { id, name, .. } = segments::make(&caller, &app, &input).await?;
-    Ok((StatusCode::CREATED, Json(Created { object: "audience", id, name })))
+) -> Result<Response, Error> {
+    segments::make(&caller, &app, key, &input, |id, name| Created { object: "audience", id, name }).await
 }
 
 /// List audiences

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,9 +16,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, rename, delete))
@@ -44,11 +45,11 @@ pub struct Wish {
 #[schema(as = CreatedSegment)]
 pub struct Created {
     #[schema(pattern = "^segment$")]
-    pub(super) object: &'static str,
+    object: &'static str,
     #[schema(format = Uuid)]
-    pub(super) id: String,
+    id: String,
     #[schema(example = "Newsletter")]
-    pub(super) name: String,
+    name: String,
 }
 
 /// The answer to a change: which segment it was.
@@ -108,24 +109,34 @@ impl Item {
             ("rename" = (operation_id = "rename_segment", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_segment", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Created>), Error> {
-    Ok((StatusCode::CREATED, Json(make(&caller, &app, &input).await?)))
+) -> Result<Response, Error> {
+    make(&caller, &app, key, &input, |id, name| Created { object: "segment", id, name }).await
 }
 
-pub(super) async fn make(caller: &Caller<FullAccess>, app: &App, input: &Input) -> Result<Created, Error> {
+/// Makes a segment, and answers with what `shown` makes of its id and name.
+pub(super) async fn make<T: Serialize>(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    key: Idempotency,
+    input: &Input,
+    shown: impl FnOnce(String, String) -> T,
+) -> Result<Response, Error> {
     let name = SegmentName::parse(input.required("name")?)?;
     refuse_filter(input)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    caller.commit(|| store::insert(caller.workspace_id(), &id, &name, now).into()).await?;
-    Ok(Created { object: "segment", id, name: name.as_str().to_owned() })
+    let answer = Answer::created(&shown(id.clone(), name.as_str().to_owned()))?;
+    let insert = || store::insert(caller.workspace_id(), &id, &name, now).into();
+    Ok(key.request(caller, app, input).commit(answer, insert).await??)
 }
 
 /// A segment that fills itself cannot be made. Leaving the wish aside would give

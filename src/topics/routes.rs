@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -13,9 +13,10 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -34,19 +35,22 @@ pub fn router() -> OpenApiRouter<App> {
             ("update" = (operation_id = "update_topic", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_topic", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody,
+        OfCaller, OfBody, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     input: Input,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
     let new = New::parse(&input)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    caller.commit(|| store::insert(caller.workspace_id(), &id, &new, now).into()).await?;
-    Ok((StatusCode::CREATED, Json(Reference::to(id))))
+    let answer = Answer::created(&Reference::to(id.clone()))?;
+    let insert = || store::insert(caller.workspace_id(), &id, &new, now).into();
+    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
 }
 
 /// List topics

@@ -101,7 +101,9 @@ pub struct Item {
     id: String,
     #[schema(example = "Product news")]
     name: String,
-    #[schema(required = true, example = "What is new, about once a month.")]
+    /// Left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "What is new, about once a month.")]
     description: Option<String>,
     #[schema(pattern = "^opt_(in|out)$", example = "opt_in")]
     default_subscription: String,
@@ -140,10 +142,15 @@ pub struct Chosen {
     id: String,
     #[schema(example = "Product news")]
     name: String,
-    #[schema(required = true, example = "What is new, about once a month.")]
+    /// Left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "What is new, about once a month.")]
     description: Option<String>,
     #[schema(pattern = "^opt_(in|out)$", example = "opt_out")]
     subscription: String,
+    /// Since when there is the topic.
+    #[schema(format = DateTime)]
+    created_at: String,
 }
 
 impl Chosen {
@@ -153,6 +160,7 @@ impl Chosen {
             name: row.text(1)?,
             description: row.maybe(2, Row::text)?,
             subscription: row.text(3)?,
+            created_at: rfc3339(row.int(4)?),
         })
     }
 }

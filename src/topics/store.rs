@@ -37,12 +37,12 @@ statements! {
          ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
     FORGET = Sql::both("DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");
     OLDER_OF_CONTACT = Sql::both(
-        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription)
+        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription), t.created_at
          FROM topics t LEFT JOIN topic_subscriptions s
              ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
          WHERE t.workspace_id = $1 AND t.id < $2 ORDER BY t.id DESC LIMIT $3");
     NEWER_OF_CONTACT = Sql::both(
-        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription)
+        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription), t.created_at
          FROM topics t LEFT JOIN topic_subscriptions s
              ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
          WHERE t.workspace_id = $1 AND t.id > $2 ORDER BY t.id LIMIT $3");

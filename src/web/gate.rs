@@ -65,7 +65,7 @@ impl Gate {
         let method = request.method().clone();
         let sender = self.sender(&request, peer);
         request.extensions_mut().insert(Sender(sender));
-        collapse_leading_slashes(&mut request);
+        mend_slashes(&mut request);
 
         let mut response = self.route(request, id).await;
         let mut buffer = Uuid::encode_buffer();
@@ -146,14 +146,19 @@ impl Gate {
 }
 
 /// A base URL written with a slash at its end gives `//events` when clients
-/// append their paths. Only the front is mended: names in paths keep theirs.
-fn collapse_leading_slashes(request: &mut Request<Body>) {
-    let Some(whole) = request.uri().path_and_query() else { return };
-    let text = whole.as_str();
-    if !text.starts_with("//") {
+/// append their paths, and some write `/events/`. Only the front and the end are
+/// mended: names in paths keep the slashes within.
+fn mend_slashes(request: &mut Request<Body>) {
+    let path = request.uri().path();
+    if !path.starts_with("//") && (path == "/" || !path.ends_with('/')) {
         return;
     }
-    let mended = format!("/{}", text.trim_start_matches('/'));
+    let inner = path.trim_start_matches('/');
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    let mended = match request.uri().query() {
+        Some(query) => format!("/{inner}?{query}"),
+        None => format!("/{inner}"),
+    };
     if let Ok(mended) = mended.parse::<PathAndQuery>() {
         *request.uri_mut() = Uri::from(mended);
     }

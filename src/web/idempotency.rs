@@ -2,20 +2,23 @@
 //! gets the first one's answer. The key is stored in the commit that does what
 //! was asked, so neither can be there without the other.
 
-use std::collections::BTreeMap;
-
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use utoipa::IntoParams;
 
+use super::input::Input;
 use crate::app::App;
 use crate::auth::{Caller, Need};
 use crate::clock::HOUR;
-use crate::db::{DbError, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Effect, Sql, Stmt, statements};
 use crate::error::Error;
 use crate::secret;
 
@@ -33,14 +36,14 @@ const SWEEP: i64 = 1000;
 statements! {
     /// Takes the key, unless somebody took it within the time that answers are kept.
     TAKE = Sql::both(
-        "INSERT INTO idempotency_keys (workspace_id, scope, key, fingerprint, status, answer, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
+        "INSERT INTO idempotency_keys (workspace_id, scope, key, fingerprint, status, answer, sealed, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
          ON CONFLICT (workspace_id, scope, key) DO UPDATE SET
              fingerprint = excluded.fingerprint, status = excluded.status, answer = excluded.answer,
-             created_at = excluded.created_at
-         WHERE idempotency_keys.created_at <= $8");
+             sealed = excluded.sealed, created_at = excluded.created_at
+         WHERE idempotency_keys.created_at <= $9");
     FIND = Sql::both(
-        "SELECT fingerprint, status, answer FROM idempotency_keys
+        "SELECT fingerprint, status, answer, sealed FROM idempotency_keys
          WHERE workspace_id = $1 AND scope = $2 AND key = $3 AND created_at > $4");
     FORGET = Sql::both(
         "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN
@@ -48,9 +51,22 @@ statements! {
               ORDER BY created_at LIMIT $2)");
 }
 
-/// The key of a request, if it has one, and what it stands for.
-pub struct Idempotency {
+/// The header of the request that a handler reads, for the API's description.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes the header to readers of the API's description")]
+pub struct KeyHeader {
+    /// A key of your choice, of 1 to 256 characters. For 24 hours, the same request under the same key has no second
+    /// effect and gets the first one's answer.
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
     key: Option<String>,
+}
+
+/// The key that a request came with, if it has one.
+pub struct Idempotency(Option<Key>);
+
+struct Key {
+    text: String,
     /// Method and path: the same key elsewhere is another key.
     scope: String,
 }
@@ -60,80 +76,188 @@ impl FromRequestParts<App> for Idempotency {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Idempotency, Error> {
         let mut given = parts.headers.get_all(HEADER).iter();
-        let key = match (given.next(), given.next()) {
-            (None, _) => None,
-            (Some(value), None) => Some(parse(value)?),
-            (Some(_), Some(_)) => return Err(refused()),
+        let text = match (given.next(), given.next()) {
+            (None, _) => return Ok(Idempotency(None)),
+            (Some(value), None) => parse(value)?,
+            (Some(_), Some(_)) => return Err(Error::InvalidIdempotencyKey),
         };
-        Ok(Idempotency { key, scope: format!("{} {}", parts.method, parts.uri.path()) })
+        Ok(Idempotency(Some(Key { text, scope: format!("{} {}", parts.method, parts.uri.path()) })))
     }
 }
 
 fn parse(value: &HeaderValue) -> Result<String, Error> {
     let text = value.to_str().ok().filter(|text| (1..=LONGEST).contains(&text.len()));
-    text.map(str::to_owned).ok_or_else(refused)
-}
-
-fn refused() -> Error {
-    Error::InvalidIdempotencyKey
+    text.map(str::to_owned).ok_or(Error::InvalidIdempotencyKey)
 }
 
 impl Idempotency {
-    /// What a key stands for: the body of its request, in one spelling.
-    pub fn meaning(&self, body: &impl Serialize) -> Vec<u8> {
-        let spell = |_: &String| serde_json::to_vec(&sorted(serde_json::to_value(body).ok()?)).ok();
-        self.key.as_ref().and_then(spell).unwrap_or_default()
+    /// The request of a caller with this body.
+    pub fn request<'a, N: Need>(
+        self,
+        caller: &'a Caller<N>,
+        app: &App,
+        body: &(impl Fingerprint + ?Sized),
+    ) -> IdempotentRequest<'a, N> {
+        let key = self.0.map(|key| {
+            let mut digest = Sha256::new();
+            body.write(&mut digest);
+            (key, digest.finalize().into())
+        });
+        IdempotentRequest { caller, key, now: app.clock.now() }
+    }
+}
+
+/// A body that can be told from others: equal ones write the same.
+pub trait Fingerprint {
+    fn write(&self, digest: &mut Sha256);
+}
+
+/// No body at all.
+impl Fingerprint for () {
+    fn write(&self, _: &mut Sha256) {}
+}
+
+impl Fingerprint for Input {
+    fn write(&self, digest: &mut Sha256) {
+        write_object(&self.0, digest);
+    }
+}
+
+impl Fingerprint for [Value] {
+    fn write(&self, digest: &mut Sha256) {
+        write_array(self, digest);
+    }
+}
+
+/// JSON in one spelling: without spaces, the keys of objects in order.
+fn write_value(value: &Value, digest: &mut Sha256) {
+    match value {
+        Value::Object(fields) => write_object(fields, digest),
+        Value::Array(items) => write_array(items, digest),
+        plain => digest.update(plain.to_string()),
+    }
+}
+
+fn write_object(fields: &Map<String, Value>, digest: &mut Sha256) {
+    let mut ordered: Vec<(&String, &Value)> = fields.iter().collect();
+    ordered.sort_unstable_by_key(|(key, _)| *key);
+    digest.update("{");
+    for (at, (key, value)) in ordered.into_iter().enumerate() {
+        digest.update(if at > 0 { "," } else { "" });
+        digest.update(Value::from(key.as_str()).to_string());
+        digest.update(":");
+        write_value(value, digest);
+    }
+    digest.update("}");
+}
+
+fn write_array(items: &[Value], digest: &mut Sha256) {
+    digest.update("[");
+    for (at, item) in items.iter().enumerate() {
+        digest.update(if at > 0 { "," } else { "" });
+        write_value(item, digest);
+    }
+    digest.update("]");
+}
+
+/// A request that has its effect once: the key it came with, if it has one, is
+/// taken in the commit of what was asked for.
+pub struct IdempotentRequest<'a, N> {
+    caller: &'a Caller<N>,
+    /// The key, and the fingerprint of the body.
+    key: Option<(Key, [u8; 32])>,
+    now: i64,
+}
+
+impl<N: Need> IdempotentRequest<'_, N> {
+    /// Commits what was asked for and answers; where the key is taken, nothing is
+    /// written and the answer is the one of before. A refusal by the store is the
+    /// handler's to explain: it counts the statements of its own batch.
+    pub async fn commit(&self, answer: Answer, batch: impl Fn() -> Batch) -> Result<Result<Response, DbError>, Error> {
+        let keyed = || {
+            if self.key.is_none() {
+                return batch();
+            }
+            let mut keyed = Batch::new();
+            self.take(&answer, &mut keyed);
+            keyed.append(batch());
+            keyed
+        };
+        let settled = self.caller.try_commit(keyed).await?;
+        self.settle(settled, answer).await
     }
 
-    /// The statement that has to come first in the batch, if there is a key.
-    pub fn take(&self, workspace_id: &str, body: &[u8], answer: &Answer, now: i64) -> Option<Stmt> {
-        let key = self.key.as_ref()?;
-        let stmt = TAKE.with([
-            workspace_id.into(),
-            (&self.scope).into(),
-            key.into(),
-            (&secret::hash_bytes(body)).into(),
+    /// Takes the key, if there is one, as the first thing that a batch does. Whoever
+    /// commits the batch himself has [`IdempotentRequest::settle`] make the answer.
+    pub fn take(&self, answer: &Answer, batch: &mut Batch) {
+        let Some((key, fingerprint)) = &self.key else { return };
+        let body = match answer.is_secret {
+            true => STANDARD.encode(self.caller.seal().close(answer.body.as_bytes())),
+            false => answer.body.clone(),
+        };
+        let take = TAKE.with([
+            self.caller.workspace_id().into(),
+            (&key.scope).into(),
+            (&key.text).into(),
+            fingerprint.into(),
             i64::from(answer.status.as_u16()).into(),
-            (&answer.body).into(),
-            now.into(),
-            (now - MEMORY).into(),
+            body.into(),
+            answer.is_secret.into(),
+            self.now.into(),
+            (self.now - MEMORY).into(),
         ]);
-        Some(stmt.expect(1))
+        batch.push(take.expect(1));
     }
 
-    /// Whether a batch failed because its key was taken.
-    pub fn was_taken(&self, error: &DbError) -> bool {
-        self.key.is_some() && matches!(error, DbError::Unexpected { statement: 0 })
+    /// What became of a batch that began with [`IdempotentRequest::take`].
+    pub async fn settle(
+        &self,
+        settled: Result<Vec<Effect>, DbError>,
+        answer: Answer,
+    ) -> Result<Result<Response, DbError>, Error> {
+        match settled {
+            Ok(_) => Ok(Ok(answer.into_response())),
+            Err(DbError::Unexpected { statement }) if self.key.is_some() => match statement.checked_sub(1) {
+                Some(statement) => Ok(Err(DbError::Unexpected { statement })),
+                None => self.find().await?.map(Ok).ok_or(Error::Unavailable),
+            },
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Answers as `work` does. What is refused now, because of what has changed
+    /// since, may have been done before under the same key.
+    pub async fn run(&self, work: impl Future<Output = Result<Response, Error>>) -> Result<Response, Error> {
+        match work.await {
+            Err(refusal) if refusal.status().is_client_error() => self.find().await?.ok_or(refusal),
+            settled => settled,
+        }
     }
 
     /// The answer that was given under the key before, if there was one.
-    pub async fn find<N: Need>(&self, caller: &Caller<N>, body: &[u8], now: i64) -> Result<Option<Response>, Error> {
-        let Some(key) = self.key.as_deref() else { return Ok(None) };
-        let since = now - MEMORY;
-        let find = || FIND.with([caller.workspace_id().into(), (&self.scope).into(), key.into(), since.into()]);
-        let rows = caller.read(find).await?;
+    pub async fn find(&self) -> Result<Option<Response>, Error> {
+        let Some((key, fingerprint)) = &self.key else { return Ok(None) };
+        let (workspace, since) = (self.caller.workspace_id(), self.now - MEMORY);
+        let find = || FIND.with([workspace.into(), (&key.scope).into(), (&key.text).into(), since.into()]);
+        let rows = self.caller.read(find).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        if !secret::equal(&row.bytes(0)?, &secret::hash_bytes(body)) {
+        if !secret::equal(&row.bytes(0)?, fingerprint) {
             return Err(Error::IdempotencyConflict);
         }
         let status = u16::try_from(row.int(1)?).ok().and_then(|status| StatusCode::from_u16(status).ok());
-        let answer = Answer { status: status.ok_or(Error::Internal)?, body: row.text(2)? };
+        let is_secret = row.bool(3)?;
+        let body = if is_secret { self.unseal(&row.text(2)?)? } else { row.text(2)? };
+        let answer = Answer { status: status.ok_or(Error::Internal)?, body, is_secret };
         let mut response = answer.into_response();
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         Ok(Some(response))
     }
-}
 
-/// The same value with the keys of its objects in order.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let ordered: BTreeMap<String, Value> =
-                fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            ordered.into_iter().collect()
-        }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
-        plain => plain,
+    /// Only the credential that an answer was sealed for can open it.
+    fn unseal(&self, kept: &str) -> Result<String, Error> {
+        let sealed = STANDARD.decode(kept).map_err(|_| Error::Internal)?;
+        let body = self.caller.seal().open(&sealed).ok_or(Error::IdempotencyOfAnother)?;
+        String::from_utf8(body).map_err(|_| Error::Internal)
     }
 }
 
@@ -141,11 +265,24 @@ fn sorted(value: Value) -> Value {
 pub struct Answer {
     status: StatusCode,
     body: String,
+    is_secret: bool,
 }
 
 impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Answer, Error> {
-        Ok(Answer { status, body: serde_json::to_string(body).map_err(|_| Error::Internal)? })
+        let body = serde_json::to_string(body).map_err(|_| Error::Internal)?;
+        Ok(Answer { status, body, is_secret: false })
+    }
+
+    /// Something was made.
+    pub fn created(body: &impl Serialize) -> Result<Answer, Error> {
+        Answer::json(StatusCode::CREATED, body)
+    }
+
+    /// The same, of which a copy of the store must tell nothing.
+    #[must_use]
+    pub fn secret(self) -> Answer {
+        Answer { is_secret: true, ..self }
     }
 }
 

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use memchr::memmem;
+use sha2::{Digest, Sha256};
 
+use super::idempotency::Fingerprint;
 use crate::error::Error;
 
 /// The longest boundary that RFC 2046 allows.
@@ -32,6 +34,18 @@ impl Form {
     pub fn text(&self, name: &str) -> Result<Option<&str>, Error> {
         let text = self.get(name).map(|bytes| std::str::from_utf8(bytes)).transpose();
         text.map_err(|_| Error::invalid(format!("The `{name}` field is not UTF-8 text.")))
+    }
+}
+
+/// The same fields in the same order, whatever the boundary between them.
+impl Fingerprint for Form {
+    fn write(&self, digest: &mut Sha256) {
+        for (name, value) in &self.0 {
+            for part in [name.as_bytes(), value] {
+                digest.update((part.len() as u64).to_le_bytes());
+                digest.update(part);
+            }
+        }
     }
 }
 

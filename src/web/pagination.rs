@@ -10,7 +10,14 @@ use crate::app::App;
 use crate::db::{Sql, Stmt, Value};
 use crate::error::Error;
 
-const DEFAULT: usize = 20;
+/// How many items a list returns where no `limit` is given, of what people make:
+/// clients promise their users all of it.
+pub const ALL: usize = 1000;
+
+/// The same, of what happened, and of a list that a page shows.
+pub const RECENT: usize = 20;
+
+/// The highest `limit`.
 const MOST: usize = 100;
 
 /// Greater than every id, in whatever order a database sorts text: to a
@@ -31,20 +38,34 @@ enum Cursor {
     Before(String),
 }
 
-/// How a list can be asked for.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
-pub struct PageParams {
-    /// How many items to return.
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    limit: Option<usize>,
-    /// The id after which to continue, towards older items. Not together with `before`.
-    #[param(format = Uuid)]
-    after: Option<String>,
-    /// The id before which to continue, towards newer items. Not together with `after`.
-    #[param(format = Uuid)]
-    before: Option<String>,
+/// How lists can be asked for, which differ in what they return without a limit.
+macro_rules! page_params {
+    ($($(#[$doc:meta])* $name:ident: $limit:literal $(, default = $default:literal)?;)+) => {$(
+        $(#[$doc])*
+        #[derive(IntoParams)]
+        #[into_params(parameter_in = Query)]
+        #[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
+        pub struct $name {
+            #[doc = $limit]
+            #[param(minimum = 1, maximum = 100 $(, default = $default)?)]
+            limit: Option<usize>,
+            /// The id after which to continue, towards older items. Not together with `before`.
+            #[param(format = Uuid)]
+            after: Option<String>,
+            /// The id before which to continue, towards newer items. Not together with `after`.
+            #[param(format = Uuid)]
+            before: Option<String>,
+        }
+    )+};
+}
+
+page_params! {
+    /// Of what people make.
+    PageParams: "How many items to return. Without it all are returned, up to 1,000.";
+    /// Of what happened.
+    RecentParams: "How many items to return.", default = 20;
+    /// Of imports.
+    ImportsParams: "How many items to return.", default = 10;
 }
 
 /// One page of a list, newest first.
@@ -64,20 +85,33 @@ pub struct Leaf<T> {
     pub older: Option<String>,
 }
 
-impl<S: AsRef<App> + Send + Sync> FromRequestParts<S> for Page {
+/// A page of what happened, or of whatever else is looked at by the newest: so
+/// many items where no `limit` is given.
+pub struct Newest<const COUNT: usize = RECENT>(pub Page);
+
+impl FromRequestParts<App> for Page {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Page, Error> {
-        Page::parse(parts.uri.query().unwrap_or_default())
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Page, Error> {
+        Page::parse(parts.uri.query().unwrap_or_default(), ALL)
+    }
+}
+
+impl<const COUNT: usize> FromRequestParts<App> for Newest<COUNT> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Newest<COUNT>, Error> {
+        Page::parse(parts.uri.query().unwrap_or_default(), COUNT).map(Newest)
     }
 }
 
 impl Page {
-    pub fn parse(query: &str) -> Result<Page, Error> {
+    /// What a query asks for; `unlimited` items where it has no `limit`.
+    pub fn parse(query: &str, unlimited: usize) -> Result<Page, Error> {
         let params = Params::parse(query);
         let limit =
             match text(&params, "limit")? {
-                None => DEFAULT,
+                None => unlimited,
                 Some(given) => given.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or_else(|| {
                     invalid(format!("The `limit` parameter must be a whole number from 1 to {MOST}."))
                 })?,
@@ -126,10 +160,11 @@ impl Page {
         List { object: "list", has_more, data }
     }
 
-    /// As [`Page::list`], with links to the pages around it at `address`.
+    /// As [`Page::list`], with links to the pages around it at `address`, which
+    /// shows [`RECENT`] items unless asked otherwise.
     pub fn leaf<T>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> &str) -> Leaf<T> {
         let List { has_more, data: items, .. } = self.list(rows);
-        let limit = if self.limit == DEFAULT { String::new() } else { format!("&limit={}", self.limit) };
+        let limit = if self.limit == RECENT { String::new() } else { format!("&limit={}", self.limit) };
         let link = |way: &str, item: Option<&T>| match item {
             Some(item) => format!("{address}?{way}={}{limit}", id(item)),
             // Nothing here any more: back to where the list begins.
@@ -177,11 +212,16 @@ mod tests {
     const ID: &str = "01890000-0000-7000-8000-000000000000";
 
     #[test]
-    fn a_page_is_twenty_of_the_newest_unless_asked_otherwise() {
-        assert_eq!(Page::parse("").expect("valid").bounds(), (false, END, 21));
-        assert_eq!(Page::parse("limit=5").expect("valid").bounds(), (false, END, 6));
-        assert_eq!(Page::parse(&format!("after={ID}")).expect("valid").bounds(), (false, ID, 21));
-        assert_eq!(Page::parse(&format!("limit=100&before={ID}")).expect("valid").bounds(), (true, ID, 101));
+    fn a_page_starts_with_the_newest_unless_asked_otherwise() {
+        let bounds = |query: &str| {
+            let page = Page::parse(query, RECENT).expect("valid");
+            let (upwards, from, rows) = page.bounds();
+            (upwards, from.to_owned(), rows)
+        };
+        assert_eq!(bounds(""), (false, END.to_owned(), 21));
+        assert_eq!(bounds("limit=5"), (false, END.to_owned(), 6));
+        assert_eq!(bounds(&format!("after={ID}")), (false, ID.to_owned(), 21));
+        assert_eq!(bounds(&format!("limit=100&before={ID}")), (true, ID.to_owned(), 101));
     }
 
     #[test]
@@ -196,15 +236,15 @@ mod tests {
             ("before=", "before"),
             ("after=%ff", "after"),
         ] {
-            let error = Page::parse(query).expect_err(query);
+            let error = Page::parse(query, ALL).expect_err(query);
             assert!(error.message().contains(&format!("`{name}`")), "{query}: {}", error.message());
         }
-        assert!(Page::parse(&format!("after={ID}&before={ID}")).is_err());
+        assert!(Page::parse(&format!("after={ID}&before={ID}"), ALL).is_err());
     }
 
     #[test]
     fn a_page_before_a_cursor_is_shown_newest_first_too() {
-        let page = Page::parse(&format!("limit=2&before={ID}")).expect("valid");
+        let page = Page::parse(&format!("limit=2&before={ID}"), ALL).expect("valid");
         let list = page.list(vec![1, 2, 3]);
         assert_eq!((list.data, list.has_more), (vec![2, 1], true));
     }
@@ -212,7 +252,7 @@ mod tests {
     #[test]
     fn a_leaf_links_to_its_neighbours_only_where_there_are_some() {
         let leaf = |query: &str, rows: &[&'static str]| {
-            let leaf = Page::parse(query).expect("valid").leaf(rows.to_vec(), "/x", |id| id);
+            let leaf = Page::parse(query, RECENT).expect("valid").leaf(rows.to_vec(), "/x", |id| id);
             (leaf.items, leaf.newer, leaf.older)
         };
         let at = |link: &str| Some(link.to_owned());

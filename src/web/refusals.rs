@@ -36,6 +36,12 @@ pub struct OfSend;
 /// Of every route that makes something of which there can be only one.
 pub struct OfDuplicate;
 
+/// Of every route that makes something and takes an `Idempotency-Key`.
+pub struct OfKey;
+
+/// Of those of them that make something of which there can be only one.
+pub struct OfKeyOrDuplicate;
+
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 impl IntoResponses for OfCaller {
@@ -112,14 +118,13 @@ impl IntoResponses for OfState {
 impl IntoResponses for OfSend {
     fn responses() -> Responses {
         let unread = "The body is not valid JSON: expected value at line 1 column 1.".into();
-        let event = "Event `user.craeted` not found. Define it with `POST /events` first, or enable an automation that \
-                     it triggers.";
+        let contact = "Contact not found. Check its id, or name the contact by `email`.";
         described([
             (
                 "The body or the key cannot be read.",
                 vec![Error::NotJson { message: unread }, two_credentials(), Error::InvalidIdempotencyKey],
             ),
-            ("There is no such event, contact or occurrence.", vec![Error::not_found(event)]),
+            ("There is no such contact or occurrence.", vec![Error::not_found(contact)]),
             ("The key was used with another body.", vec![Error::IdempotencyConflict]),
             ("The body or the payload is too large.", vec![Error::TooLarge { limit: crate::events::payload::LIMIT }]),
             (
@@ -140,6 +145,27 @@ impl IntoResponses for OfDuplicate {
     fn responses() -> Responses {
         let message = "A contact with this address exists already.".into();
         described([("There is one like it already; the message says which.", vec![Error::Conflict { message }])])
+    }
+}
+
+impl IntoResponses for OfKey {
+    fn responses() -> Responses {
+        described([
+            ("The request, its body or its key cannot be read.", vec![two_credentials(), Error::InvalidIdempotencyKey]),
+            ("The key was used with another body.", vec![Error::IdempotencyConflict]),
+        ])
+    }
+}
+
+impl IntoResponses for OfKeyOrDuplicate {
+    fn responses() -> Responses {
+        let mut responses = OfKey::responses();
+        let message = "A contact with this address exists already.".into();
+        responses.extend(described([(
+            "There is one like it already, or the key was used with another body.",
+            vec![Error::Conflict { message }, Error::IdempotencyConflict],
+        )]));
+        responses
     }
 }
 

@@ -260,7 +260,7 @@ on_both! {
             assert_eq!(list["object"], "list");
             (ids(&list), list["has_more"].as_bool().expect("has_more"))
         };
-        assert_eq!(page(String::new()).await, (made[..20].to_vec(), true));
+        assert_eq!(page(String::new()).await, (made.clone(), false));
         assert_eq!(page("limit=100".into()).await, (made.clone(), false));
         assert_eq!(page(format!("after={}&limit=3", made[4])).await, (made[5..8].to_vec(), true));
         assert_eq!(page(format!("before={}&limit=3", made[10])).await, (made[7..10].to_vec(), true));
@@ -346,7 +346,7 @@ on_both! {
         assert_eq!(app.patch(&path).key(&key).json(json!({"fallback_value": null})).send().await.status, 200);
         let list = app.get("/contact-properties").key(&key).send().await.json();
         assert_eq!(list["data"][0]["fallback_value"], Value::Null);
-        assert_eq!(list["data"][0]["object"], Value::Null, "items of a list carry no object");
+        assert_eq!(list["data"][0]["object"], "contact_property", "a client library insists on it");
         let gone = app.delete(&path).key(&key).send().await;
         assert_eq!(gone.json(), json!({"object": "contact_property", "id": id, "deleted": true}));
         app.get(&path).key(&key).send().await.refused(404, "not_found");

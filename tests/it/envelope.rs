@@ -15,12 +15,11 @@ on_both! {
         let key = app.full_key().await;
         for path in [
             "/nope",
-            "/events/",
+            "/nope/",
             "/EVENTS",
             "/event",
             "/oauth",
             "/oauth/",
-            "/oauth/authorize/",
             "/.well-known/x",
             "/events%2fa",
             "/healthz/x",

@@ -175,7 +175,6 @@ on_both! {
         let known = json!("01890000-0000-7000-8000-0000000000c0");
         let large = "x".repeat(256 << 10);
         for (body, status, name, words) in [
-            (json!({"event": "unknown", "email": "a@b.co"}), 404, "not_found", "`unknown`"),
             (json!({"event": "user.created", "contact_id": known}), 404, "not_found", "Contact"),
             (json!({"event": "user.created", "contact_id": known, "email": "a@b.co"}), 422, "validation_error", "both"),
             (json!({"event": "user.created"}), 422, "missing_required_field", "`email`"),
@@ -195,13 +194,6 @@ on_both! {
         for table in ["contacts", "occurrences", "runs"] {
             assert_eq!(stage.app.count(table).await, 0, "{table}");
         }
-    }
-
-    async fn an_event_that_only_an_automation_knows_can_be_sent(app: TestApp) {
-        let stage = Stage::new(app).await;
-        let automation = stage.automation(&[("trigger", json!({"event_name": "undefined"}))]).await;
-        stage.send("undefined", "a@example.com", json!({"any": true})).await;
-        assert_eq!(stage.runs(&automation).await.len(), 1);
     }
 
     async fn decisions_5_the_newest_definition_is_in_force_for_payloads(app: TestApp) {

@@ -18,7 +18,7 @@ use crate::automations::store::version_number;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
 use crate::web::input::{Id, IdParam, shown};
-use crate::web::pagination::{self, List, Page, PageParams};
+use crate::web::pagination::{self, List, Newest, RecentParams};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
 
@@ -52,14 +52,19 @@ impl FromRequestParts<App> for RunId {
 /// Newest first, whatever version of the automation they keep to.
 #[utoipa::path(
     get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
-    params(IdParam, PageParams, StatusParam),
+    params(IdParam, RecentParams, StatusParam),
     responses(
         (status = 200, description = "The runs, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+async fn list(
+    caller: Caller<FullAccess>,
+    Id(id): Id,
+    Newest(page): Newest,
+    uri: Uri,
+) -> Result<Json<List<Item>>, Error> {
     let wanted = statuses(uri.query().unwrap_or_default())?;
     let found = caller.read(|| version_number(caller.workspace_id(), &id)).await?;
     found.first().ok_or_else(not_found)?;

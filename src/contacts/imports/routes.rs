@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
-use http::{StatusCode, Uri};
+use axum::response::Response;
+use http::Uri;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,11 +18,12 @@ use crate::contacts::properties::Declared;
 use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
 use crate::web::input::{Id, IdParam, read_within};
 use crate::web::multipart::Form;
-use crate::web::pagination::{List, Page, PageParams, text};
+use crate::web::pagination::{ImportsParams, List, Newest, text};
 use crate::web::query::Params;
-use crate::web::refusals::{OfCaller, OfForm, OfPath, OfQuery};
+use crate::web::refusals::{OfCaller, OfForm, OfKey, OfPath, OfQuery};
 use crate::{segments, topics};
 
 /// The largest file.
@@ -35,6 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many pieces of a file go into a commit: others want to write, too.
 const CHUNKS_AT_ONCE: usize = 8;
+
+/// How many imports are listed where no limit is given.
+const UNLIMITED: usize = 10;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
@@ -64,35 +69,54 @@ impl FromRequest<App> for HandedIn {
         (status = 201, description = "The file is stored and will be imported.", body = Reference, links(
             ("read" = (operation_id = "read_contact_import", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfPath, OfForm,
+        OfCaller, OfPath, OfForm, OfKey,
     ),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
+    key: Idempotency,
     HandedIn(form): HandedIn,
-) -> Result<(StatusCode, Json<Reference>), Error> {
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &form);
+    // A file that was stored before is not stored again, only to be thrown away.
+    match request.find().await? {
+        Some(answer) => Ok(answer),
+        None => request.run(accept(&caller, &app, &request, &form)).await,
+    }
+}
+
+async fn accept(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    request: &IdempotentRequest<'_, FullAccess>,
+    form: &Form,
+) -> Result<Response, Error> {
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
-    let upload = Upload::parse(&form, &Declared::read_all(&rows)?)?;
+    let upload = Upload::parse(form, &Declared::read_all(&rows)?)?;
     if upload.file.len() > LARGEST {
         return Err(Error::TooLarge { limit: LARGEST });
     }
     for id in &upload.plan.segment_ids {
-        segments::must_exist(&caller, id).await?;
+        segments::must_exist(caller, id).await?;
     }
     for choice in &upload.plan.choices {
-        topics::must_exist(&caller, &choice.topic_id).await?;
+        topics::must_exist(caller, &choice.topic_id).await?;
     }
-    let id = app.clock.ordered_id();
-    keep(&caller, &app, &id, &upload).await?;
-    Ok((StatusCode::CREATED, Json(Reference::to(id))))
+    keep(caller, app, request, &upload).await
 }
 
 /// Stores a file. The import itself comes with the last of its pieces: before
 /// that it is nothing, and swept away if it stays so.
-async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload) -> Result<(), Error> {
-    let workspace = caller.workspace_id();
+async fn keep(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    request: &IdempotentRequest<'_, FullAccess>,
+    upload: &Upload,
+) -> Result<Response, Error> {
+    let (workspace, id) = (caller.workspace_id(), &app.clock.ordered_id());
     let chunks: Vec<(usize, &[u8])> = upload.file.chunks(CHUNK).enumerate().collect();
     let before = chunks.len().saturating_sub(1) / CHUNKS_AT_ONCE * CHUNKS_AT_ONCE;
     let (first, last) = chunks.split_at(before);
@@ -103,8 +127,8 @@ async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload)
         caller.commit(|| store(group)).await?;
     }
     let now = app.clock.now();
-    caller.commit(|| store(last).and(store::insert(workspace, id, upload, now))).await?;
-    Ok(())
+    let answer = Answer::created(&Reference::to(id.clone()))?;
+    Ok(request.commit(answer, || store(last).and(store::insert(workspace, id, upload, now))).await??)
 }
 
 /// List imports
@@ -112,14 +136,18 @@ async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload)
 /// The imports of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
-    params(PageParams, Filter),
+    params(ImportsParams, Filter),
     responses(
         (status = 200, description = "The imports, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
+async fn list(
+    caller: Caller<FullAccess>,
+    Newest(page): Newest<UNLIMITED>,
+    uri: Uri,
+) -> Result<Json<List<Item>>, Error> {
     let status = text(&Params::parse(uri.query().unwrap_or_default()), "status")?;
     if status.as_deref().is_some_and(|word| !["queued", "in_progress", "completed", "failed"].contains(&word)) {
         let message = "The `status` parameter must be `queued`, `in_progress`, `completed` or `failed`.".into();

@@ -24,6 +24,7 @@ use crate::contacts::arrival;
 use crate::contacts::contact::Email;
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
+use crate::events::store as definitions;
 
 /// How often what a commit was prepared under may change before the caller is
 /// told to come back later.
@@ -89,6 +90,8 @@ pub struct Happenings<'a> {
     wakes: Vec<usize>,
     /// Which statements must find the contact that was named.
     lookups: Vec<usize>,
+    /// Which statements define an event that nobody had defined.
+    definitions: Vec<usize>,
     starts_now: bool,
     /// How many occurrences and runs it makes.
     pub weight: usize,
@@ -105,9 +108,17 @@ impl<'a> Happenings<'a> {
             batch,
             wakes: Vec::new(),
             lookups: Vec::new(),
+            definitions: Vec::new(),
             starts_now: false,
             weight: 0,
         }
+    }
+
+    /// The first use of a name defines it. Where another's came first, the batch
+    /// fails at this statement.
+    pub fn define(&mut self, name: &str) {
+        self.definitions.push(self.batch.len());
+        self.batch.push(definitions::define_by_use(self.workspace_id, &self.clock.ordered_id(), name, self.now));
     }
 
     /// An event happens to somebody.
@@ -167,7 +178,8 @@ impl<'a> Happenings<'a> {
 
     /// What is to be done once the batch is committed.
     pub fn aftermath(self) -> (Batch, Aftermath) {
-        (self.batch, Aftermath { wakes: self.wakes, lookups: self.lookups, starts_now: self.starts_now })
+        let Happenings { batch, wakes, lookups, definitions, starts_now, .. } = self;
+        (batch, Aftermath { wakes, lookups, definitions, starts_now })
     }
 }
 
@@ -200,6 +212,7 @@ pub async fn commit(
 pub struct Aftermath {
     wakes: Vec<usize>,
     lookups: Vec<usize>,
+    definitions: Vec<usize>,
     starts_now: bool,
 }
 
@@ -212,6 +225,16 @@ impl Aftermath {
     /// Whether a statement that failed was one that looks for a contact.
     pub fn is_lookup(&self, statement: usize) -> bool {
         self.lookups.contains(&statement)
+    }
+
+    /// Whether a statement that failed was one that defines an event.
+    pub fn is_definition(&self, statement: usize) -> bool {
+        self.definitions.contains(&statement)
+    }
+
+    /// Whether an event is defined by this use.
+    pub fn defines(&self) -> bool {
+        !self.definitions.is_empty()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::web::input::Id;
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::pagination::{List, Page, RecentParams};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -32,7 +32,7 @@ pub fn not_found() -> Error {
 /// Every time that an event of this name happened, newest first. System events are listed by their names, too.
 #[utoipa::path(
     get, path = "/events/{identifier}/occurrences", tag = "Events", operation_id = "list_occurrences",
-    params(crate::events::routes::Identifier, PageParams),
+    params(crate::events::routes::Identifier, RecentParams),
     responses(
         (status = 200, description = "The occurrences.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
-use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
 use crate::web::input::{Id, Input, Many, kind, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
@@ -33,9 +33,9 @@ const MOST: usize = 1000;
 /// Send an event
 ///
 /// The event happens to a contact, named by `contact_id` or by `email`; an address that nobody has makes a new
-/// contact. Every enabled automation that the event triggers starts a run. When the answer comes, the occurrence, the
-/// runs and their first timers are stored. With an `Idempotency-Key`, sending again changes nothing and gets the same
-/// answer for 24 hours.
+/// contact. A name that nobody defined is defined by this, its first use. Every enabled automation that the event
+/// triggers starts a run. When the answer comes, the occurrence, the runs and their first timers are stored. With an
+/// `Idempotency-Key`, sending again changes nothing and gets the same answer for 24 hours.
 #[utoipa::path(
     post, path = "/events/send", tag = "Events", operation_id = "send_event",
     request_body = super::shapes::EventToSend,
@@ -45,7 +45,7 @@ const MOST: usize = 1000;
         )),
         OfCaller, OfBody, OfSend,
     ),
-    params(super::shapes::KeyHeader),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send(
@@ -54,10 +54,10 @@ pub async fn send(
     key: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {
-    let body = key.meaning(&input.0);
+    let request = key.request(&caller, &app, &input);
     let order = Order::parse(&app, input)?;
-    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
-    Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
+    let orders = std::slice::from_ref(&order);
+    Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
 }
 
 /// Send many events
@@ -71,7 +71,7 @@ pub async fn send(
         (status = 202, description = "They happened.", body = SentMany),
         OfCaller, OfBody, OfSend,
     ),
-    params(super::shapes::KeyHeader),
+    params(KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send_many(
@@ -83,7 +83,7 @@ pub async fn send_many(
     if items.is_empty() || items.len() > MOST {
         return Err(Error::invalid(format!("Send 1 to {MOST} events at once, not {}.", items.len())));
     }
-    let body = key.meaning(&items);
+    let request = key.request(&caller, &app, items.as_slice());
     let parse = |(at, item): (usize, Value)| match item {
         Value::Object(fields) => {
             Order::parse(&app, Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
@@ -91,8 +91,7 @@ pub async fn send_many(
         other => Err(Error::invalid(format!("Event {at}: it must be an object, but is {}.", kind(&other)))),
     };
     let orders: Vec<Order> = items.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
-    let answer = Answer::json(StatusCode::ACCEPTED, &SentMany::of(&orders))?;
-    Errand { caller: &caller, app: &app, orders: &orders, key: &key, body, answer }.run().await
+    Errand { caller: &caller, app: &app, request, orders: &orders, in_array: true }.run().await
 }
 
 /// Replay an occurrence
@@ -105,7 +104,7 @@ pub async fn send_many(
         (status = 202, description = "It happened once more.", body = Sent),
         OfCaller, OfPath, OfSend,
     ),
-    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), super::shapes::KeyHeader),
+    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), KeyHeader),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn replay(
@@ -114,25 +113,13 @@ pub async fn replay(
     key: Idempotency,
     Id(id): Id,
 ) -> Result<Response, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
-    let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
-    if stored.name.starts_with(RESERVED_PREFIX) {
-        return Err(Error::invalid(format!(
-            "`{}` is a system event, which only the product itself lets happen.",
-            shown(&stored.name)
-        )));
-    }
-    let payload = serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?;
-    let order = Order {
-        id: app.clock.ordered_id(),
-        name: stored.name,
-        payload: Some(payload),
-        recipient: Recipient::Known(stored.contact_id),
-        replay_of: Some(stored.id),
+    let request = key.request(&caller, &app, &());
+    let order = match Order::again(&caller, &app, &id).await {
+        Ok(order) => order,
+        Err(refusal) => return request.run(std::future::ready(Err(refusal))).await,
     };
-    let answer = Answer::json(StatusCode::ACCEPTED, &Sent::of(&order))?;
-    let body = key.meaning(&id);
-    Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
+    let orders = std::slice::from_ref(&order);
+    Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
 }
 
 /// What somebody wants to happen.
@@ -164,6 +151,25 @@ impl Order {
         Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
     }
 
+    /// An occurrence once more.
+    async fn again(caller: &Caller<FullAccess>, app: &App, id: &str) -> Result<Order, Error> {
+        let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+        let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
+        if stored.name.starts_with(RESERVED_PREFIX) {
+            return Err(Error::invalid(format!(
+                "`{}` is a system event, which only the product itself lets happen.",
+                shown(&stored.name)
+            )));
+        }
+        Ok(Order {
+            id: app.clock.ordered_id(),
+            name: stored.name,
+            payload: Some(serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?),
+            recipient: Recipient::Known(stored.contact_id),
+            replay_of: Some(stored.id),
+        })
+    }
+
     /// The occurrence that it becomes, if its payload fits what is in force.
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
         let payload = in_force.types.check(self.payload.as_ref())?.to_string();
@@ -184,83 +190,123 @@ fn contact_id(value: &Value) -> Result<String, Error> {
 struct Errand<'a> {
     caller: &'a Caller<FullAccess>,
     app: &'a App,
+    request: IdempotentRequest<'a, FullAccess>,
     orders: &'a [Order],
-    key: &'a Idempotency,
-    /// What the key stands for.
-    body: Vec<u8>,
+    /// Whether they were sent in an array, and are answered in one.
+    in_array: bool,
+}
+
+/// What one attempt would commit, and what it would answer.
+struct Prepared {
+    batch: Batch,
+    aftermath: Aftermath,
     answer: Answer,
 }
 
+/// What is in force for a name, and the first order that uses it.
+struct Use {
+    in_force: Arc<InForce>,
+    first: usize,
+}
+
 impl Errand<'_> {
+    async fn run(&self) -> Result<Response, Error> {
+        self.request.run(self.commit()).await
+    }
+
     /// Lets everything happen that was ordered. What it is prepared under (the
     /// caller's right, the automations, the definitions) comes from caches and is
     /// guarded in the commit; where it has changed, all is prepared again.
-    async fn run(self) -> Result<Response, Error> {
-        let Errand { caller, app, key, .. } = self;
+    async fn commit(&self) -> Result<Response, Error> {
+        let Errand { caller, app, request, .. } = self;
         let mut revision = caller.revision();
         for _ in 0..ATTEMPTS {
             let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
-            let (batch, aftermath) = match self.prepare(&listeners).await {
+            let Prepared { batch, aftermath, answer } = match self.prepare(&listeners).await {
                 Ok(prepared) => prepared,
-                Err(refusal) if self.is_current(&listeners).await? => {
-                    // What is refused now may have happened before, under its key.
-                    return match key.find(caller, &self.body, app.clock.now()).await? {
-                        Some(answer) => Ok(answer),
-                        None => Err(refusal),
-                    };
-                }
+                Err(refusal) if self.is_current(&listeners).await? => return Err(refusal),
                 Err(_) => {
                     self.forget();
                     continue;
                 }
             };
             match caller.commit_under(&mut revision, batch).await? {
-                Ok(effects) => {
-                    app.wake_workers_if(aftermath.is_urgent(&effects));
-                    return Ok(self.answer.into_response());
-                }
                 Err(DbError::Stale) => self.forget(),
-                Err(error) if key.was_taken(&error) => {
-                    return key.find(caller, &self.body, app.clock.now()).await?.ok_or(Error::Unavailable);
-                }
+                // Somebody else's first use of the name came first.
+                Err(DbError::Unexpected { statement }) if aftermath.is_definition(statement) => self.forget(),
                 Err(DbError::Unexpected { statement }) if aftermath.is_lookup(statement) => {
                     return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
                 }
-                Err(error) => return Err(error.into()),
+                settled => {
+                    if let Ok(effects) = &settled {
+                        app.wake_workers_if(aftermath.is_urgent(effects));
+                        if aftermath.defines() {
+                            self.forget();
+                        }
+                    }
+                    return Ok(request.settle(settled, answer).await??);
+                }
             }
         }
         Err(Error::Unavailable)
     }
 
-    async fn prepare(&self, listeners: &Listeners) -> Result<(Batch, Aftermath), Error> {
-        let Errand { caller, app, orders, key, .. } = self;
-        let (workspace_id, now) = (caller.workspace_id(), app.clock.now());
-        let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, now);
-        if let Some(stmt) = key.take(workspace_id, &self.body, &self.answer, now) {
-            happenings.batch.push(stmt);
-        }
-        let mut names: Vec<(&str, Arc<InForce>)> = Vec::new();
-        for (at, order) in orders.iter().enumerate() {
-            let known = names.iter().find(|(name, _)| *name == order.name).map(|(_, known)| known.clone());
-            let in_force = match known {
-                Some(known) => known,
-                None => {
-                    let found = app.definitions.of(&app.db, workspace_id, &order.name).await?;
-                    names.push((&order.name, found.clone()));
-                    happenings.batch.guard(found.guard());
-                    found
-                }
-            };
-            let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
-            if !in_force.is_defined && !listeners.know(&order.name) {
-                return Err(placed(unknown(&order.name)));
+    async fn prepare(&self, listeners: &Listeners) -> Result<Prepared, Error> {
+        let Errand { caller, app, orders, .. } = self;
+        let uses = self.uses().await?;
+        let is_first = |at: usize, used: &Use| used.first == at && !used.in_force.is_defined;
+        let answer = self.answer(|at| is_first(at, &uses[at]))?;
+        let mut happenings = Happenings::new(caller.workspace_id(), listeners, &app.clock, app.clock.now());
+        self.request.take(&answer, &mut happenings.batch);
+        let mut undefined = Vec::new();
+        for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
+            if used.first == at {
+                happenings.batch.guard(used.in_force.guard());
             }
-            happenings.add(&order.occurrence(&in_force).map_err(placed)?, &order.recipient);
+            if is_first(at, used) {
+                undefined.push(order.name.as_str());
+            }
+        }
+        // Two that define the same names must not wait for each other.
+        undefined.sort_unstable();
+        undefined.into_iter().for_each(|name| happenings.define(name));
+        for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
+            let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
+            happenings.add(&order.occurrence(&used.in_force).map_err(placed)?, &order.recipient);
             if happenings.weight > MOST_WEIGHT {
                 return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
             }
         }
-        Ok(happenings.aftermath())
+        let (batch, aftermath) = happenings.aftermath();
+        Ok(Prepared { batch, aftermath, answer })
+    }
+
+    /// What is in force for each order.
+    async fn uses(&self) -> Result<Vec<Use>, DbError> {
+        let Errand { caller, app, orders, .. } = self;
+        let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
+        for (at, order) in orders.iter().enumerate() {
+            let before = uses.iter().find(|used| orders[used.first].name == order.name);
+            let used = match before {
+                Some(Use { in_force, first }) => Use { in_force: in_force.clone(), first: *first },
+                None => {
+                    let in_force = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?;
+                    Use { in_force, first: at }
+                }
+            };
+            uses.push(used);
+        }
+        Ok(uses)
+    }
+
+    /// The answer, if all of it happens.
+    fn answer(&self, defines: impl Fn(usize) -> bool) -> Result<Answer, Error> {
+        let sent = |(at, order): (usize, &Order)| Sent::of(order, defines(at));
+        let mut data = self.orders.iter().enumerate().map(sent);
+        match data.next() {
+            Some(only) if !self.in_array => Answer::json(StatusCode::ACCEPTED, &only),
+            first => Answer::json(StatusCode::ACCEPTED, &SentMany { data: first.into_iter().chain(data).collect() }),
+        }
     }
 
     /// Whether what was refused by what is cached is refused by what is true.
@@ -286,12 +332,4 @@ impl Errand<'_> {
         self.app.triggers.forget(workspace_id);
         self.orders.iter().for_each(|order| self.app.definitions.forget(workspace_id, &order.name));
     }
-}
-
-fn unknown(name: &str) -> Error {
-    let message = format!(
-        "Event `{}` not found. Define it with `POST /events` first, or enable an automation that it triggers.",
-        shown(name)
-    );
-    Error::NotFound { message: message.into() }
 }

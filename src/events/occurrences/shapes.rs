@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::send::Order;
 use super::store::Stored;
@@ -28,17 +28,6 @@ pub struct EventToSend {
     payload: Option<serde_json::Value>,
 }
 
-/// Makes a request repeatable.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes the header to readers of the API's description")]
-pub struct KeyHeader {
-    /// A key of your choice, of 1 to 256 characters. For 24 hours, the same request under the same key has no second
-    /// effect and gets the first one's answer.
-    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
-    key: Option<String>,
-}
-
 /// The answer to sending an event.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SentEvent)]
@@ -54,11 +43,21 @@ pub struct Sent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = Uuid, nullable = false)]
     replay_of: Option<String>,
+    /// True where nobody had defined the event, and this first use of its name did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = true)]
+    defined: Option<bool>,
 }
 
 impl Sent {
-    pub fn of(order: &Order) -> Sent {
-        Sent { object: "event", event: order.name.clone(), id: order.id.clone(), replay_of: order.replay_of.clone() }
+    pub fn of(order: &Order, defines: bool) -> Sent {
+        Sent {
+            object: "event",
+            event: order.name.clone(),
+            id: order.id.clone(),
+            replay_of: order.replay_of.clone(),
+            defined: defines.then_some(true),
+        }
     }
 }
 
@@ -67,13 +66,7 @@ impl Sent {
 #[schema(as = SentEvents)]
 pub struct SentMany {
     /// In the order in which they were sent.
-    data: Vec<Sent>,
-}
-
-impl SentMany {
-    pub fn of(orders: &[Order]) -> SentMany {
-        SentMany { data: orders.iter().map(Sent::of).collect() }
-    }
+    pub data: Vec<Sent>,
 }
 
 /// One time that an event happened.

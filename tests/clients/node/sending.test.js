@@ -61,12 +61,19 @@ test('an event that is sent by id needs a contact that is there', async () => {
   refused(await resend.events.send({ event, contactId: randomUUID() }), 404, 'not_found');
 });
 
+test('an event that nobody defined is defined by its first use', async () => {
+  const event = unique('nobody.knows');
+  const first = ok(await resend.events.send({ event, email: address() }));
+  assert.deepEqual([first.object, first.event, first.defined], ['event', event, true]);
+  assert.equal(ok(await resend.events.send({ event, email: address() })).defined, undefined);
+  assert.equal(ok(await resend.events.get(event)).schema, null);
+});
+
 test('what cannot be sent is refused with the reason', async () => {
   const event = unique('sent');
   await automation(event, [note]);
   const wrong = await resend.events.send({ event, email: address(), payload: { seats: 'many' } });
   assert.match(refused(wrong, 422, 'validation_error'), /`seats`.*number.*`many`/);
-  refused(await resend.events.send({ event: unique('nobody.knows'), email: address() }), 404, 'not_found');
   refused(await resend.events.send({ event }), 422, 'missing_required_field');
   refused(await resend.events.send({ event: 'svc:contact.created', email: address() }), 422, 'validation_error');
 });

@@ -65,7 +65,7 @@ test('a contact has the default until it chooses, by id and by address', async (
   assert.deepEqual(await held({ id }, [one, two]), ['opt_out', 'opt_in']);
   const page = ok(await resend.contacts.topics.list({ email, limit: 1 }));
   assert.equal(page.data.length, 1);
-  assert.deepEqual(Object.keys(page.data[0]).sort(), ['description', 'id', 'name', 'subscription']);
+  assert.deepEqual(Object.keys(page.data[0]).sort(), ['created_at', 'id', 'name', 'subscription']);
   assert.equal(page.has_more, true);
 });
 

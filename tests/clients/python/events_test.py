@@ -39,6 +39,10 @@ class Events(unittest.TestCase):
         listed = [e["id"] for e in newest["data"] + more["data"]]
         self.assertEqual(listed[:7], created[::-1])
 
+    def test_listed_whole_without_a_limit(self):
+        created = {resend.Events.create({"name": unique("whole")})["id"] for _ in range(21)}
+        self.assertLessEqual(created, {event["id"] for event in resend.Events.list()["data"]})
+
     def test_updated_and_cleared(self):
         name = unique("updated")
         event = resend.Events.create({"name": name, "schema": {"a": "number"}})["id"]

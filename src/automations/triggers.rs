@@ -1,5 +1,10 @@
 //! Which automations an event starts, cached for each workspace. Whoever uses
 //! what is cached guards his commit with the revision it was read under.
+//!
+//! Where automations are changed faster than anybody can commit, a caller reads
+//! them for himself alone and commits without a guard. That is as if the event had
+//! happened when they were read, after he asked for it; only nobody who came to
+//! wait meanwhile may be missed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +33,8 @@ pub struct Trigger {
 /// The automations of a workspace that listen, by the event they listen to.
 pub struct Listeners {
     workspace_id: String,
-    revision: i64,
+    /// None where they are those of a moment that has passed.
+    revision: Option<i64>,
     by_event: HashMap<String, Vec<Trigger>>,
     /// The starts of the names that runs in flight may be woken by.
     waking: HashSet<String>,
@@ -53,15 +59,19 @@ impl Listeners {
         self.by_event.contains_key(event_name) || self.by_event.values().flatten().any(hears)
     }
 
-    /// Whether a run may wait for the event, or end on it.
+    /// Whether a run may wait for the event, or end on it. After a moment that has
+    /// passed, one may for any.
     pub fn may_wake(&self, event_name: &str) -> bool {
+        if self.revision.is_none() {
+            return true;
+        }
         let end = event_name.char_indices().nth(START).map_or(event_name.len(), |(at, _)| at);
         self.waking.contains(&event_name[..end])
     }
 
     /// Holds as long as no automation was changed since.
-    pub fn guard(&self) -> Stmt {
-        REVISION_IS.with([(&self.workspace_id).into(), self.revision.into()])
+    pub fn guard(&self) -> Option<Stmt> {
+        self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
     }
 }
 
@@ -85,6 +95,11 @@ impl Triggers {
         Ok(listeners)
     }
 
+    /// As they are at this moment, for one commit without a guard.
+    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+        Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id).await? }))
+    }
+
     /// What is known turned out to be old.
     pub fn forget(&self, workspace_id: &str) {
         self.known.remove(workspace_id);
@@ -104,7 +119,7 @@ async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
     }
     let waking = db.read(store::listened(workspace_id)).await?;
     let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision, by_event, waking })
+    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {

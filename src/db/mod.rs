@@ -5,6 +5,7 @@
 //! being flushed joins the next one, so the cost of a flush is shared, and each
 //! batch still gets an answer of its own.
 
+mod guard;
 pub mod migrate;
 mod postgres;
 mod sql;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
 pub use sql::{Batch, Sql, Stmt};
 pub use value::{Row, Value};
@@ -167,11 +169,20 @@ impl Db {
     }
 
     /// Runs one reading statement together with a guard: [`DbError::Stale`] when
-    /// the guard finds no row.
-    pub async fn read_when(&self, guard: Option<&Stmt>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
+    /// the guard does not hold.
+    pub async fn read_when(&self, guard: Option<&Guard>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
         match &*self.engine {
             Engine::Sqlite(readers) => readers.read(guard, &stmt).await,
             Engine::Postgres(readers) => readers.read(guard, &stmt).await,
+        }
+    }
+
+    /// Whether a guard holds at this moment.
+    pub async fn holds(&self, guard: &Guard) -> Result<bool, DbError> {
+        match self.read_when(Some(guard), guard.shared.clone()).await {
+            Ok(_) => Ok(true),
+            Err(DbError::Stale) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod flush;
+mod guard;
 mod writer;
 
 use std::fs::File;
@@ -22,7 +23,7 @@ use tokio::sync::{Notify, mpsc};
 use self::checkpoint::Carrier;
 use self::flush::{Flusher, Seen};
 use self::writer::Desk;
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
@@ -137,16 +138,16 @@ fn wait_for_lock(tries: i32) -> bool {
 impl Readers {
     /// Reads run on the calling thread: they take microseconds, and a hop to
     /// another thread costs more than that.
-    pub(super) async fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    pub(super) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let found = self.look(guard, stmt)?;
         self.seen.kept().await?;
         Ok(found)
     }
 
-    fn look(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    fn look(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let connection = self.idle()?;
         if let Some(guard) = guard
-            && read(&connection, guard)?.is_empty()
+            && !holds(&connection, guard)?
         {
             return Err(DbError::Stale);
         }
@@ -174,6 +175,17 @@ impl Readers {
     pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
         self.idle()?.prepare(sql.sqlite).map(drop).map_err(refusal)
     }
+}
+
+fn holds(connection: &Connection, guard: &Guard) -> Result<bool, DbError> {
+    if !read(connection, &guard.shared)?.is_empty() {
+        return Ok(true);
+    }
+    let Some(basis) = &guard.basis else { return Ok(false) };
+    let found = read(connection, &basis.particular)?;
+    let Some(row) = found.first() else { return Ok(false) };
+    basis.learn(row.int(0)?);
+    Ok(true)
 }
 
 fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {

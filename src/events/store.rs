@@ -110,8 +110,9 @@ statements! {
     IS_IN_FORCE = Sql::each(is_in_force!(sqlite), is_in_force!(postgres));
     IS_UNDEFINED = Sql::each(is_undefined!(sqlite), is_undefined!(postgres));
     SET_SCHEMA = Sql::both(
-        "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
-    DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
+        "UPDATE events SET schema = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2")
+        .raising();
+    DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2").raising();
 }
 
 /// A definition as the store keeps it.

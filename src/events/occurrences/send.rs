@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
-use super::{ATTEMPTS, Aftermath, Happenings, Occurrence, Recipient};
+use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Recipient, listeners};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::triggers::Listeners;
@@ -194,15 +194,15 @@ struct Errand<'a> {
 impl Errand<'_> {
     /// Lets everything happen that was ordered. What it is prepared under (the
     /// caller's right, the automations, the definitions) comes from caches and is
-    /// guarded in the commit; where it has changed, all is prepared again.
+    /// guarded in the commit; where it has changed, all is prepared again, in the
+    /// end under what is read for this errand alone.
     async fn run(self) -> Result<Response, Error> {
         let Errand { caller, app, key, .. } = self;
-        let mut revision = caller.revision();
-        for _ in 0..ATTEMPTS {
-            let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
-            let (batch, aftermath) = match self.prepare(&listeners).await {
+        for attempt in 0..ATTEMPTS {
+            let listeners = listeners(app, caller.workspace_id(), attempt).await?;
+            let (batch, aftermath) = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
-                Err(refusal) if self.is_current(&listeners).await? => {
+                Err(refusal) if attempt >= GUARDED || self.is_current(&listeners).await? => {
                     // What is refused now may have happened before, under its key.
                     return match key.find(caller, &self.body, app.clock.now()).await? {
                         Some(answer) => Ok(answer),
@@ -214,7 +214,7 @@ impl Errand<'_> {
                     continue;
                 }
             };
-            match caller.commit_under(&mut revision, batch).await? {
+            match caller.commit_once(batch).await? {
                 Ok(effects) => {
                     app.wake_workers_if(aftermath.is_urgent(&effects));
                     return Ok(self.answer.into_response());
@@ -232,7 +232,7 @@ impl Errand<'_> {
         Err(Error::Unavailable)
     }
 
-    async fn prepare(&self, listeners: &Listeners) -> Result<(Batch, Aftermath), Error> {
+    async fn prepare(&self, listeners: &Listeners, attempt: usize) -> Result<(Batch, Aftermath), Error> {
         let Errand { caller, app, orders, key, .. } = self;
         let (workspace_id, now) = (caller.workspace_id(), app.clock.now());
         let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, now);
@@ -245,9 +245,12 @@ impl Errand<'_> {
             let in_force = match known {
                 Some(known) => known,
                 None => {
-                    let found = app.definitions.of(&app.db, workspace_id, &order.name).await?;
+                    let found = match attempt < GUARDED {
+                        true => app.definitions.of(&app.db, workspace_id, &order.name).await?,
+                        false => app.definitions.of_this_moment(&app.db, workspace_id, &order.name).await?,
+                    };
                     names.push((&order.name, found.clone()));
-                    happenings.batch.guard(found.guard());
+                    found.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
                     found
                 }
             };
@@ -266,12 +269,10 @@ impl Errand<'_> {
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
         let Errand { caller, app, orders, .. } = self;
-        let mut guards = vec![listeners.guard()];
+        let mut guards = Vec::from_iter(listeners.guard());
         for order in *orders {
             let guard = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard();
-            if !guards.contains(&guard) {
-                guards.push(guard);
-            }
+            guards.extend(guard.filter(|guard| !guards.contains(guard)));
         }
         for guard in guards {
             if app.db.read(guard).await?.is_empty() {

@@ -162,7 +162,8 @@ impl App {
         let callers = refusing(for_callers().into()).route_layer(gate::NameRoute::for_callers(self.clone()));
         let doors = refusing(Router::from(doors()).merge(system::described(self, &description)));
         let api = callers.merge(named(doors)).fallback(gate::not_found);
-        let main = nested(base, api).merge(named(refusing(oauth::metadata::outside(base))));
+        let outside = refusing(oauth::metadata::outside(base));
+        let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
         let mut pages = nested(dashboard, pages());
         if !dashboard.is_empty() {
             // What is nested answers without a slash at the end; the front page is at home with one, too.

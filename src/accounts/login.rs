@@ -182,10 +182,6 @@ mod tests {
     use crate::db::Db;
     use crate::testing::{EMAIL, NOW, Store, owner};
 
-    async fn commit(db: &Db, batch: Batch) -> crate::db::Committed {
-        db.commit(batch).await
-    }
-
     async fn sessions(db: &Db, user_id: &str) -> usize {
         // Each that is there is deleted, and counted.
         let swept = db.commit(crate::auth::store::delete_sessions_of(user_id)).await.expect("a look");
@@ -203,8 +199,9 @@ mod tests {
             for round in 0..60 {
                 let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
                 app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
-                let log_in = |app: &App| commit(&app.db, begin(&user_id, &kept, session::start(app, &user_id).0));
-                let change = commit(&app.db, store::set_password(EMAIL, &new));
+                let log_in =
+                    async |app: &App| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
+                let change = app.db.commit(store::set_password(EMAIL, &new));
                 let (first, changed, second, elsewhere) =
                     tokio::join!(log_in(&app), change, log_in(&app), log_in(&other));
                 changed.expect("changed");
@@ -226,8 +223,9 @@ mod tests {
             let (user_id, _) = owner(&app).await;
             app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
             for round in 0..40 {
-                let log_in = |app: &App| commit(&app.db, begin(&user_id, "kept", session::start(app, &user_id).0));
-                let shut_out = commit(&app.db, accounts::disable_user(&user_id, NOW));
+                let log_in =
+                    async |app: &App| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
+                let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");
                 assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());

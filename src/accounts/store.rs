@@ -31,13 +31,15 @@ statements! {
     ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
     FIND_USER = Sql::both("SELECT id FROM users WHERE email_key = $1");
     SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1").raising();
-    CHANGE_PASSWORD =
-        Sql::both("UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2").raising();
+    CHANGE_PASSWORD = Sql::both(
+        "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2")
+        .raising();
     LOGIN_STANDS = Sql::each(
         "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL",
         "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL FOR SHARE");
-    END_SESSIONS =
-        Sql::both("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)").raising();
+    END_SESSIONS = Sql::both(
+        "DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)")
+        .raising();
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
@@ -59,8 +61,8 @@ statements! {
         "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)")
         .raising();
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
-    USE_SETUP_LINK =
-        Sql::both("DELETE FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
+    USE_SETUP_LINK = Sql::both(
+        "DELETE FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
     DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
 }
 

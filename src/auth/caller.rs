@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use http::{HeaderMap, HeaderValue};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
 
 use super::credential::{Known, Source};
 use crate::app::App;

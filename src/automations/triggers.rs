@@ -132,3 +132,24 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
         graph: Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::testing::{NOW, Store};
+
+    /// Somebody may come to wait between that moment and the commit.
+    #[tokio::test]
+    async fn without_a_guard_every_event_may_be_waited_for() {
+        for store in Store::each().await {
+            let app = store.open(&[], Clock::fixed(NOW)).await;
+            let cached = app.triggers.of(&app.db, "w").await.expect("listeners");
+            assert!(cached.guard().is_some() && !cached.may_wake("any"));
+            let passed = app.triggers.of_this_moment(&app.db, "w").await.expect("listeners");
+            assert!(passed.guard().is_none() && passed.may_wake("any"));
+            drop(app);
+            store.discard().await;
+        }
+    }
+}

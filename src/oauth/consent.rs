@@ -19,10 +19,9 @@ use super::scope::{Scope, ScopeSet};
 use super::{answer, store};
 use crate::accounts::store::{Membership, may_grant, memberships};
 use crate::app::App;
-use crate::auth;
 use crate::auth::session::{self, Session};
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
@@ -233,11 +232,7 @@ fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
 async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
-    // A session that ends in this moment decides nothing: whoever ended it waits
-    // for this commit and then sees its code, or is seen by it.
-    let decision = Batch::new()
-        .fence(auth::store::session_stands(&session.hash))
-        .and(grant::decide(&open.id, &session.hash, app.clock.now()));
+    let decision = grant::decide(&open.id, &session.hash, app.clock.now());
 
     let approved = match form.text("decision").as_str() {
         "approve" => chosen(app, open, session, form).await?,
@@ -264,9 +259,7 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
     match app.db.commit(batch).await {
         Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
-        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => {
-            Err(Closed::SignedOut(open.id.clone()))
-        }
+        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id.clone())),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");

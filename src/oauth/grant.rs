@@ -4,7 +4,7 @@
 use super::destination::Destination;
 use super::refresh::Token;
 use super::scope::ScopeSet;
-use crate::auth::store::raise_access;
+use crate::auth::store::{raise_access, session_stands};
 use crate::clock::{HOUR, SECOND};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::secret;
@@ -111,14 +111,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 6] = [
-        Reason::CodeReuse,
-        Reason::RefreshReuse,
-        Reason::Client,
-        Reason::Api,
-        Reason::Dashboard,
-        Reason::UserDisabled,
-    ];
+    pub const ALL: [Reason; 6] =
+        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard, Reason::UserDisabled];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -151,8 +145,11 @@ pub struct StoredCode {
     pub grant_id: Option<String>,
 }
 
-pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Stmt {
-    DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1)
+/// Decides a request. A session that ends in this moment decides nothing: whoever
+/// ended it waits for this commit and then sees what came of it, or is seen by it.
+pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Batch {
+    let decided = DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1);
+    Batch::new().fence(session_stands(session)).and(decided)
 }
 
 pub fn insert_code(hash: &[u8; 32], code: &Code) -> Stmt {

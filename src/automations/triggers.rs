@@ -135,7 +135,6 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::clock::Clock;
     use crate::testing::{NOW, Store};
 

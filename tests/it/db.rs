@@ -230,8 +230,8 @@ fn issue_10_every_statement_that_takes_away_what_guards_look_for_says_so() {
         let sets = |(table, column): &(&str, &str)| {
             head.strip_prefix(&format!("UPDATE {table} SET ")).is_some_and(|set| set.contains(&format!("{column} = ")))
         };
-        let takes_away = ROWS.iter().any(|table| deletes(table))
-            || COLUMNS.iter().any(|one| sets(one))
+        let takes_away = ROWS.iter().any(deletes)
+            || COLUMNS.iter().any(sets)
             || head.starts_with("UPDATE users SET disabled_at = $")
             || head.starts_with("INSERT INTO revoked_tokens");
         assert!(!takes_away || sql.is_raising(), "{text}");

@@ -26,6 +26,8 @@ pub enum Row {
     EventsPostgres,
     /// POST /events on a full SQLite store, against an empty one
     EventsStored,
+    /// POST /events by a thousand workspaces that take turns, against by one
+    EventsWorkspaces,
     /// GET /events with an access token on SQLite, against the empty handler
     TokenSqlite,
     /// Refreshes of access tokens on SQLite, against the empty handler
@@ -113,6 +115,13 @@ impl Row {
             ),
             Row::EventsPostgres => on_postgres(plan, report),
             Row::EventsStored => on_a_full_store(plan, report),
+            Row::EventsWorkspaces => compare(
+                plan,
+                report,
+                ("POST /events, 1,000 workspaces and keys taking turns, SQLite, 256 connections", "one of each", 0.90),
+                || load(plan, Server::real, &Store::sqlite()?, 256, by_workspaces(plan, 1)),
+                || load(plan, Server::real, &Store::sqlite()?, 256, by_workspaces(plan, 1000)),
+            ),
             Row::SendSqlite => runs::send_sqlite(plan, report),
             Row::SendPostgres => runs::send_postgres(plan, report),
             Row::StepsSqlite => runs::steps_sqlite(plan, report),
@@ -190,6 +199,10 @@ fn beside_logins(plan: &Plan, people: usize) -> anyhow::Result<Side> {
 
 fn define_event(plan: &Plan) -> impl Fn(&Store) -> anyhow::Result<Workload> {
     |store| Ok(Workload::define_event(&store.key()?, plan.names))
+}
+
+fn by_workspaces(plan: &Plan, count: usize) -> impl Fn(&Store) -> anyhow::Result<Workload> {
+    move |store| Ok(Workload::define_event_by(store.keys(count)?, plan.names))
 }
 
 /// Starts a server on a store, loads it, and stops it.

@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use posthorn::auth::key::{NewKey, Permission};
 use posthorn::clock::Clock;
 use posthorn::oauth::refresh::Token;
 
@@ -45,6 +46,30 @@ impl Store {
         ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
         let key: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         key["token"].as_str().map(str::to_owned).context("a key in the answer")
+    }
+
+    /// Keys that open every route, each of a workspace of its own.
+    pub fn keys(&self, count: usize) -> anyhow::Result<Vec<String>> {
+        let mut keys = vec![self.key()?];
+        let connection = Connection::open(self.file().context("only an SQLite store is prepared so")?)?;
+        let clock = Clock::system();
+        connection.execute_batch("BEGIN")?;
+        while keys.len() < count {
+            let workspace = clock.ordered_id();
+            let key = NewKey::make(&clock, &workspace, "load", Permission::FullAccess);
+            connection.execute(
+                "INSERT INTO workspaces (id, name, created_at) VALUES (?1, 'load', ?2)",
+                (&workspace, key.created_at),
+            )?;
+            connection.execute(
+                "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, created_at)
+                 VALUES (?1, ?2, 'load', 'full_access', ?3, ?4, ?5)",
+                (&key.id, &workspace, &key.secret[..11], posthorn::secret::hash(&key.secret), key.created_at),
+            )?;
+            keys.push(key.secret);
+        }
+        connection.execute_batch("COMMIT")?;
+        Ok(keys)
     }
 
     /// Grants that stand, each with a refresh token, as apps hold them. Makes the

@@ -10,6 +10,8 @@ const NUMBER: &[u8; 12] = b"~~~~~~~~~~~~";
 const WORD: &[u8; 8] = b"########";
 /// Room for a refresh token.
 const TOKEN: &[u8; 86] = &[b'?'; 86];
+/// Room for an API key.
+const KEY: &[u8; 44] = &[b'!'; 44];
 
 const WORDS: [&[u8; 8]; 16] = [
     b"approved",
@@ -73,6 +75,9 @@ pub struct Workload {
     /// What each connection has to show next, where the last answer tells it.
     tokens: Vec<String>,
     token_at: Option<usize>,
+    /// Who sends the next request, one after the other.
+    keys: Vec<String>,
+    key_at: Option<usize>,
 }
 
 impl Workload {
@@ -91,8 +96,14 @@ impl Workload {
         let (numbers, words) = (rooms(NUMBER), rooms(WORD));
         // Where the numbers start differs from run to run, so that a store can be used again.
         let next = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64) << 8;
-        let token_at = rooms(TOKEN).first().copied();
-        Workload { template, numbers, words, names, next, expected, tokens: Vec::new(), token_at }
+        let (token_at, key_at) = (rooms(TOKEN).first().copied(), rooms(KEY).first().copied());
+        let (tokens, keys) = (Vec::new(), Vec::new());
+        Workload { template, numbers, words, names, next, expected, tokens, token_at, keys, key_at }
+    }
+
+    /// As [`Workload::define_event`], each time with the next of these keys.
+    pub fn define_event_by(keys: Vec<String>, names: Names) -> Workload {
+        Workload { keys, ..Workload::define_event(&String::from_utf8_lossy(KEY), names) }
     }
 
     /// `POST /events` with a small schema.
@@ -172,6 +183,10 @@ impl Workload {
             self.template[at..at + TOKEN.len()].copy_from_slice(token.as_bytes());
         }
         self.next += 1;
+        if let (Some(at), false) = (self.key_at, self.keys.is_empty()) {
+            let key = &self.keys[self.next as usize % self.keys.len()];
+            self.template[at..at + KEY.len()].copy_from_slice(key.as_bytes());
+        }
         let (number, word) = self.names.parts(self.next);
         for at in &self.numbers {
             self.template[*at..*at + number.len()].copy_from_slice(&number);

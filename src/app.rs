@@ -167,14 +167,16 @@ impl App {
     /// What stands behind the gate, told apart by host where hosts differ.
     pub fn site(&self) -> gate::Site {
         let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
-        let (api, description) = api();
-        let description = docs::finished(description, self.addresses.base.as_str());
-        let api = api.merge(system::described(self, &description));
-        let api = api.method_not_allowed_fallback(gate::method_not_allowed).fallback(gate::not_found);
-        let outside = oauth::metadata::outside(base).method_not_allowed_fallback(gate::method_not_allowed);
-        let main = nested(base, api).merge(outside);
-        let pages = nested(dashboard, pages());
-        let finish = |router: Router<App>| router.route_layer(gate::NameRoute).with_state(self.clone());
+        let description = openapi(self.addresses.base.as_str());
+        let refusing = |router: Router<App>| router.method_not_allowed_fallback(gate::method_not_allowed);
+        let named = |router: Router<App>| router.route_layer(gate::NameRoute::default());
+        let callers = refusing(for_callers().into()).route_layer(gate::NameRoute::for_callers(self.clone()));
+        let doors = refusing(Router::from(doors()).merge(system::described(self, &description)));
+        let api = callers.merge(named(doors)).fallback(gate::not_found);
+        let outside = refusing(oauth::metadata::outside(base));
+        let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
+        let pages = named(nested(dashboard, pages()));
+        let finish = |router: Router<App>| router.with_state(self.clone());
         if !self.addresses.share_a_host() {
             return gate::Site { main: finish(main), dashboard: Some(finish(pages)) };
         }
@@ -186,9 +188,9 @@ impl App {
     }
 }
 
-/// The API: for programs, with a credential; and OAuth's own doors. What is
-/// listed here is described in `/openapi.json`.
-fn api() -> (Router<App>, OpenApi) {
+/// The API: for programs, with a credential. What is listed here, and OAuth's own
+/// doors, is described in `/openapi.json`.
+fn for_callers() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(docs::description())
         .merge(api_keys::routes::router())
         .merge(contacts::router())
@@ -199,15 +201,18 @@ fn api() -> (Router<App>, OpenApi) {
         .merge(events::occurrences::routes::router())
         .merge(automations::routes::router())
         .merge(automations::runs::routes::router())
-        .merge(oauth::routes())
-        .merge(system::routes())
-        .split_for_parts()
+        .merge(oauth::grant_routes())
+}
+
+/// What nobody has to show an API key or an access token for.
+fn doors() -> OpenApiRouter<App> {
+    OpenApiRouter::new().merge(oauth::routes()).merge(system::routes())
 }
 
 /// The API's description, as `/openapi.json` and `posthorn openapi` show it, of
 /// a server at `base`.
 pub fn openapi(base: &str) -> OpenApi {
-    docs::finished(api().1, base)
+    docs::finished(for_callers().merge(doors()).into_openapi(), base)
 }
 
 /// Pages for people.

@@ -111,6 +111,11 @@ pub struct Config {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=36_500))]
     pub refresh_max_days: u32,
 
+    /// Seconds for which a refresh token that was just replaced still gives its successor; 0: never
+    #[arg(long, global = true, env = "POSTHORN_REFRESH_GRACE", default_value = "60", value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub refresh_grace: u32,
+
     /// Authorization requests a minute that one address may start
     #[arg(long, global = true, env = "POSTHORN_AUTHORIZE_RATE", default_value = "600", value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]

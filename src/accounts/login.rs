@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use super::store;
 use crate::app::App;
 use crate::auth::session::{self, SESSION, Session, VISIT};
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
@@ -138,8 +138,7 @@ async fn log_in(
         return Ok(None);
     };
     let (stored, cookie) = session::start(app, &user_id);
-    // A password that is changed in this moment ends all sessions: this one, too.
-    let mut batch = Batch::from(stored).when(store::password_is(&user_id, &kept));
+    let mut batch = begin(&user_id, &kept, stored);
     if let Some(before) = session::find(app, headers).await? {
         batch.push(before.end());
     }
@@ -148,6 +147,12 @@ async fn log_in(
         Err(DbError::Stale) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Begins a session. A password that is changed in this moment, or a user who is
+/// shut out, ends all sessions: this one, too.
+fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
+    Batch::new().fence(store::login_stands(user_id, kept)).and(stored)
 }
 
 async fn leave(State(app): State<App>, session: Session, form: Form) -> Response {
@@ -166,5 +171,69 @@ async fn leave(State(app): State<App>, session: Session, form: Form) -> Response
             response
         }
         Err(error) => layout::error_page(&app, &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts;
+    use crate::clock::Clock;
+    use crate::db::Db;
+    use crate::testing::{EMAIL, NOW, Store, owner};
+
+    async fn sessions(db: &Db, user_id: &str) -> usize {
+        // Each that is there is deleted, and counted.
+        let swept = db.commit(crate::auth::store::delete_sessions_of(user_id)).await.expect("a look");
+        swept[0].changed as usize
+    }
+
+    /// In one group the log-ins come before and behind the change; in two processes
+    /// nobody knows. However it goes, no session of the old password is left.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_session_of_an_old_password_survives_its_change() {
+        for store in Store::each().await {
+            let app = store.open(&[], Clock::fixed(NOW)).await;
+            let other = store.open(&[], Clock::fixed(NOW)).await;
+            let (user_id, _) = owner(&app).await;
+            for round in 0..60 {
+                let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
+                app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
+                let log_in =
+                    async |app: &App| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
+                let change = app.db.commit(store::set_password(EMAIL, &new));
+                let (first, changed, second, elsewhere) =
+                    tokio::join!(log_in(&app), change, log_in(&app), log_in(&other));
+                changed.expect("changed");
+                for log_in in [first, second, elsewhere] {
+                    assert!(matches!(log_in, Ok(_) | Err(DbError::Stale)), "{log_in:?}");
+                }
+                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
+            }
+            drop((app, other));
+            store.discard().await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_session_begins_while_its_user_is_shut_out() {
+        for store in Store::each().await {
+            let app = store.open(&[], Clock::fixed(NOW)).await;
+            let other = store.open(&[], Clock::fixed(NOW)).await;
+            let (user_id, _) = owner(&app).await;
+            app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
+            for round in 0..40 {
+                let log_in =
+                    async |app: &App| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
+                let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
+                let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
+                shut_out.expect("shut out");
+                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
+                app.db.commit(store::enable_user(&user_id)).await.expect("let in");
+                log_in(&app).await.expect("a session, once he may");
+            }
+            drop((app, other));
+            store.discard().await;
+        }
     }
 }

@@ -18,6 +18,7 @@ use clap::ValueEnum;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+use crate::oauth;
 
 /// The pages of accounts.
 pub fn pages() -> Router<App> {
@@ -147,29 +148,36 @@ pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>,
     if workspaces.is_empty() {
         // Of several processes that try at once, one wins; all then find it.
         let workspace = Workspace { id: clock.ordered_id(), name: FIRST_WORKSPACE.into() };
-        db.commit(store::insert_first_workspace(&workspace, clock.now())).await?;
+        let insert = store::insert_first_workspace(&workspace, clock.now());
+        db.commit(Batch::from(store::take_turn()).and(insert)).await?;
         workspaces = store::workspaces(db).await?;
     }
     let workspace = workspaces.pop();
     Ok(workspace.filter(|_| workspaces.is_empty()))
 }
 
-/// The statements that make a person a member of a workspace.
+/// The statements that make a person a member of a workspace. Without a role, the
+/// first owns it.
 pub fn new_user(
     clock: &Clock,
     email: &EmailAddress,
     password_hash: &str,
     workspace: &Workspace,
-    role: Role,
+    role: impl Into<Option<Role>>,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let batch = Batch::new().and(store::insert_user(&user, &email.key(), password_hash)).and(store::insert_membership(
-        &workspace.id,
-        &user.id,
-        role,
-        user.created_at,
-    ));
-    (user, batch)
+    let membership = store::insert_membership(&workspace.id, &user.id, role.into(), user.created_at);
+    let inserted = store::insert_user(&user, &email.key(), password_hash);
+    (user, Batch::from(store::take_turn()).and(inserted).and(membership))
+}
+
+/// Shuts a user out for good from all that he had open: sessions, the apps that
+/// he let in, and the keys that those made. Who enables him again revives none
+/// of it.
+pub fn disable_user(user_id: &str, now: i64) -> Batch {
+    let mut batch = store::disable_user(user_id, now);
+    batch.append(oauth::end_grants_of(user_id, oauth::grant::Reason::UserDisabled, now));
+    batch
 }
 
 /// Commits what [`new_user`] prepared.

@@ -15,6 +15,7 @@ use crate::auth::{self, session};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::oauth;
+use crate::oauth::grant::Reason;
 use crate::web::form::Form;
 use crate::web::layout::{self, Field, Layout};
 use crate::web::shell::Shell;
@@ -114,17 +115,22 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     let hash = app.hasher.hash(password.as_str().to_owned()).await?;
     let (started, cookie) = session::start(app, &session.user_id);
     let mut batch = store::change_password(&session.user_id, &kept, &hash)
-        .and(auth::store::delete_other_sessions(&session.user_id, &session.hash))
-        .and(session.end())
+        .fence(auth::store::session_stands(&session.hash))
+        .and(auth::store::delete_sessions_of(&session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(oauth::end_grants_of(&session.user_id, now));
+        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, now));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),
         Err(DbError::Unexpected { .. }) => {
             let current = Some("Your password was changed elsewhere, just now.".to_owned());
             Ok(Err(Faults { current, ..Faults::default() }))
+        }
+        // Whose session ends in this moment begins no new one.
+        Err(DbError::Stale) => {
+            let message = "You were signed out, just now. Log in and try again.".into();
+            Err(Error::Forbidden { message })
         }
         Err(error) => Err(error.into()),
     }

@@ -168,7 +168,7 @@ impl Owner {
                 error: Some("There is an account with this address already.".into()),
                 ..Form::default()
             })),
-            // Somebody else was faster with this link or another.
+            // Somebody else was faster, with this link or another or by a command.
             Err(AccountError::Store(DbError::Unexpected { .. })) => Err(used_up()),
             Err(AccountError::Store(error)) => Err(error.into()),
         }

@@ -1,10 +1,14 @@
 //! Accounts in the store.
 
 use super::{Role, User, Workspace};
-use crate::auth::store::raise_access;
+use crate::auth::store::{delete_sessions_of, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {
+    /// Who makes an account, or the first workspace, waits for whoever does so at
+    /// the moment: is there a user, or a workspace, is a question that two must not
+    /// ask at once. On SQLite nobody writes at once.
+    TAKE_TURN = Sql::each("SELECT 1", "SELECT 1 FROM revisions WHERE topic = 'access' FOR UPDATE");
     WORKSPACES = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
     INSERT_FIRST_WORKSPACE = Sql::both(
         "INSERT INTO workspaces (id, name, created_at)
@@ -14,16 +18,28 @@ statements! {
         "INSERT INTO users (id, email, email_key, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)");
     INSERT_MEMBERSHIP = Sql::both(
         "INSERT INTO memberships (workspace_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)");
+    /// The first of a workspace owns it.
+    INSERT_OWNER_OR_MEMBER = Sql::both(
+        "INSERT INTO memberships (workspace_id, user_id, role, created_at)
+         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT),
+                CASE WHEN EXISTS (SELECT 1 FROM memberships WHERE workspace_id = $1) THEN 'member' ELSE 'owner' END,
+                CAST($3 AS BIGINT)");
     USERS = Sql::both(
         "SELECT u.id, u.email, u.created_at, m.role, w.name FROM users u
          JOIN memberships m ON m.user_id = u.id JOIN workspaces w ON w.id = m.workspace_id
          WHERE u.id > $1 ORDER BY u.id, w.id LIMIT 1000");
     ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
-    MEMBERS = Sql::both("SELECT COUNT(*) FROM memberships WHERE workspace_id = $1");
-    SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1");
-    CHANGE_PASSWORD = Sql::both("UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2");
-    PASSWORD_IS = Sql::both("SELECT 1 FROM users WHERE id = $1 AND password_hash = $2");
-    END_SESSIONS = Sql::both("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)");
+    FIND_USER = Sql::both("SELECT id FROM users WHERE email_key = $1");
+    SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1").raising();
+    CHANGE_PASSWORD = Sql::both(
+        "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2")
+        .raising();
+    LOGIN_STANDS = Sql::each(
+        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL",
+        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL FOR SHARE");
+    END_SESSIONS = Sql::both(
+        "DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)")
+        .raising();
     INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
@@ -39,17 +55,25 @@ statements! {
     OWNERS = Sql::both(
         "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
          WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
-    DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE email_key = $1");
+    DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE id = $1").raising();
+    ENABLE_USER = Sql::both("UPDATE users SET disabled_at = NULL WHERE id = $1");
     REMOVE_MEMBER = Sql::both(
-        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)");
+        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)")
+        .raising();
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
-    USE_SETUP_LINK = Sql::both("DELETE FROM setup_links WHERE hash = $1");
+    USE_SETUP_LINK = Sql::both(
+        "DELETE FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
     DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
 }
 
 pub async fn workspaces(db: &Db) -> Result<Vec<Workspace>, DbError> {
     let rows = db.read(WORKSPACES.with([])).await?;
     rows.iter().map(|row| Ok(Workspace { id: row.text(0)?, name: row.text(1)? })).collect()
+}
+
+/// Comes first in whatever makes an account or the first workspace.
+pub(super) fn take_turn() -> Stmt {
+    TAKE_TURN.with([])
 }
 
 pub fn insert_first_workspace(workspace: &Workspace, now: i64) -> Stmt {
@@ -66,8 +90,12 @@ pub fn insert_user(user: &User, email_key: &str, password_hash: &str) -> Stmt {
     ])
 }
 
-pub fn insert_membership(workspace_id: &str, user_id: &str, role: Role, now: i64) -> Stmt {
-    INSERT_MEMBERSHIP.with([workspace_id.into(), user_id.into(), role.as_str().into(), now.into()])
+/// Without a role, the first member of a workspace owns it.
+pub fn insert_membership(workspace_id: &str, user_id: &str, role: Option<Role>, now: i64) -> Stmt {
+    match role {
+        Some(role) => INSERT_MEMBERSHIP.with([workspace_id.into(), user_id.into(), role.as_str().into(), now.into()]),
+        None => INSERT_OWNER_OR_MEMBER.with([workspace_id.into(), user_id.into(), now.into()]),
+    }
 }
 
 /// A person as a list shows one, with one of his memberships.
@@ -98,9 +126,9 @@ pub async fn any_user(db: &Db) -> Result<bool, DbError> {
     Ok(!db.read(ANY_USER.with([])).await?.is_empty())
 }
 
-pub async fn has_members(db: &Db, workspace_id: &str) -> Result<bool, DbError> {
-    let rows = db.read(MEMBERS.with([workspace_id.into()])).await?;
-    Ok(rows.first().map_or(Ok(0), |row| row.int(0))? > 0)
+/// The id of the user with this address.
+pub async fn find_user(db: &Db, email_key: &str) -> Result<Option<String>, DbError> {
+    db.read(FIND_USER.with([email_key.into()])).await?.first().map(|row| row.text(0)).transpose()
 }
 
 /// Gives a user another password, and signs him out everywhere.
@@ -114,9 +142,10 @@ pub(super) fn change_password(user_id: &str, kept: &str, hash: &str) -> Batch {
     CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
 }
 
-/// Holds as long as the password is not changed.
-pub(super) fn password_is(user_id: &str, kept: &str) -> Stmt {
-    PASSWORD_IS.with([user_id.into(), kept.into()])
+/// A fence for a new session: the password is still the one that was shown, and
+/// the user may log in.
+pub(super) fn login_stands(user_id: &str, kept: &str) -> Stmt {
+    LOGIN_STANDS.with([user_id.into(), kept.into()])
 }
 
 pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {
@@ -127,9 +156,10 @@ pub fn delete_setup_links(before: i64) -> Stmt {
     DELETE_SETUP_LINKS.with([before.into()])
 }
 
-/// Uses up a link, and every other with it.
+/// Uses up a link, and every other with it, unless somebody has an account.
 pub fn use_setup_link(hash: &[u8; 32]) -> Batch {
-    Batch::new().and(USE_SETUP_LINK.with([hash.into()]).expect(1)).and(delete_setup_links(i64::MAX))
+    let used = USE_SETUP_LINK.with([hash.into()]).expect(1);
+    Batch::from(take_turn()).and(used).and(delete_setup_links(i64::MAX))
 }
 
 pub fn rename_workspace(id: &str, name: &str) -> Stmt {
@@ -142,9 +172,16 @@ pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbErro
     Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
 }
 
-/// Shuts a user out since a time, or lets him in again; at once, everywhere.
-pub fn disable_user(email_key: &str, since: Option<i64>) -> Batch {
-    Batch::new().and(DISABLE_USER.with([email_key.into(), since.into()]).expect(1)).and(raise_access())
+/// Shuts a user out at once, and ends his sessions. His row comes first: a log-in
+/// that holds it is waited for, and its session is seen.
+pub(super) fn disable_user(user_id: &str, now: i64) -> Batch {
+    let disabled = DISABLE_USER.with([user_id.into(), now.into()]).expect(1);
+    Batch::from(disabled).and(delete_sessions_of(user_id)).and(raise_access())
+}
+
+/// Lets a user log in again.
+pub fn enable_user(user_id: &str) -> Batch {
+    ENABLE_USER.with([user_id.into()]).expect(1).into()
 }
 
 /// Takes a user out of a workspace, and with him the apps that he let in.

@@ -12,10 +12,10 @@ use utoipa_axum::routes;
 use super::store::{self, Stored};
 use crate::app::App;
 use crate::auth::key::{KeyName, NewKey, Permission};
-use crate::auth::store::insert_key;
+use crate::auth::store::{grant_stands, insert_key};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input, kind, shown};
@@ -132,8 +132,13 @@ async fn create(
     let permission = permission(&input)?;
     let grant_id = caller.grant_id().map(str::to_owned);
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
+    // A key outlives the request: a grant that ends in this moment ends it, too.
+    let insert = || match &key.grant_id {
+        Some(grant_id) => Batch::new().fence(grant_stands(grant_id)).and(insert_key(&key)),
+        None => insert_key(&key).into(),
+    };
     let answer = Answer::created(&Created { id: key.id.clone(), token: key.secret.clone() })?.secret();
-    Ok(idempotency.request(&caller, &app, &input).commit(answer, || insert_key(&key).into()).await??)
+    Ok(idempotency.request(&caller, &app, &input).commit(answer, insert).await??)
 }
 
 /// List API keys

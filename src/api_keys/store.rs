@@ -15,7 +15,7 @@ statements! {
         "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
          WHERE workspace_id = $1 AND id = $2");
     RENAME = Sql::both("UPDATE api_keys SET name = $3 WHERE workspace_id = $1 AND id = $2");
-    DELETE = Sql::both("DELETE FROM api_keys WHERE workspace_id = $1 AND id = $2");
+    DELETE = Sql::both("DELETE FROM api_keys WHERE workspace_id = $1 AND id = $2").raising();
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(last_used_at) FROM
              (SELECT last_used_at FROM api_keys WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");

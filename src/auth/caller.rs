@@ -6,17 +6,17 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
 
 use super::credential::{Known, Source};
-use super::store;
 use crate::app::App;
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::oauth::scope::Scope;
 use crate::seal::Seal;
 
-/// How often a caller whose credential was changed under its feet is looked up
-/// again before it is told to come back later.
+/// How often a caller is looked up again whose credential was given back to it a
+/// moment after it had been taken away (its app was disabled and enabled).
 const ATTEMPTS: usize = 4;
 
 /// What a route asks of a credential: section 5 of the spec, as types.
@@ -54,7 +54,7 @@ impl<N: Need> FromRequestParts<App> for Caller<N> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller<N>, Error> {
-        let secret = bearer(parts, app)?.to_owned();
+        let secret = bearer(&parts.headers, app)?.to_owned();
         let known = app.credentials.find(app, &secret).await?;
         permit::<N>(&known)?;
         app.credentials.touch(&known, app.clock.now());
@@ -88,9 +88,8 @@ impl<N: Need> Caller<N> {
     /// As [`Caller::commit`], for a batch whose refusal by the store has a
     /// meaning to the handler.
     pub async fn try_commit(&self, batch: impl Fn() -> Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let mut revision = self.revision();
         for _ in 0..ATTEMPTS {
-            match self.commit_under(&mut revision, batch()).await? {
+            match self.commit_once(batch()).await? {
                 Err(DbError::Stale) => {}
                 settled => return Ok(settled),
             }
@@ -98,26 +97,20 @@ impl<N: Need> Caller<N> {
         Err(Error::Unavailable)
     }
 
-    /// The revision that the credential was read under.
-    pub fn revision(&self) -> i64 {
-        self.known.revision
-    }
-
-    /// Commits a batch once, if the credential still stands. Where the batch was
-    /// stale, for this or another reason, `revision` is today's afterwards.
-    pub async fn commit_under(&self, revision: &mut i64, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let settled = self.app.db.commit(batch.when(store::access_is(*revision))).await;
+    /// Commits a batch once, if the credential still stands. One that is stale
+    /// for another reason has to be prepared anew.
+    pub async fn commit_once(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        let settled = self.app.db.commit(batch.when(self.known.guard())).await;
         if let Err(DbError::Stale) = settled {
-            *revision = self.look_up_anew().await?;
+            self.look_up_anew().await?;
         }
         Ok(settled)
     }
 
     pub async fn read(&self, stmt: impl Fn() -> Stmt) -> Result<Vec<Row>, Error> {
-        let mut revision = self.known.revision;
         for _ in 0..ATTEMPTS {
-            match self.app.db.read_when(Some(&store::access_is(revision)), stmt()).await {
-                Err(DbError::Stale) => revision = self.look_up_anew().await?,
+            match self.app.db.read_when(Some(&self.known.guard()), stmt()).await {
+                Err(DbError::Stale) => self.look_up_anew().await?,
                 settled => return Ok(settled?),
             }
         }
@@ -127,15 +120,15 @@ impl<N: Need> Caller<N> {
     /// Refuses a credential that no longer stands, for a route that neither
     /// reads nor writes.
     pub async fn confirm(&self) -> Result<(), Error> {
-        self.read(|| store::access_is(self.known.revision)).await.map(drop)
+        match self.app.db.holds(&self.known.guard()).await? {
+            true => Ok(()),
+            false => self.look_up_anew().await,
+        }
     }
 
-    /// Reads the credential from the store, and tells the revision it now
-    /// stands under.
-    async fn look_up_anew(&self) -> Result<i64, Error> {
-        let known = self.app.credentials.load(&self.app, &self.secret).await?;
-        permit::<N>(&known)?;
-        Ok(known.revision)
+    /// Reads the credential from the store.
+    async fn look_up_anew(&self) -> Result<(), Error> {
+        permit::<N>(&*self.app.credentials.load(&self.app, &self.secret).await?)
     }
 }
 
@@ -149,20 +142,31 @@ fn permit<N: Need>(known: &Known) -> Result<(), Error> {
 
 /// The credential behind `Authorization: Bearer`. The scheme is read in any
 /// case; exactly one space stands between the two.
-fn bearer<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, Error> {
+fn bearer<'a>(headers: &'a HeaderMap, app: &App) -> Result<&'a str, Error> {
     let missing = || Error::Unauthenticated { metadata: app.addresses.resource_metadata() };
-    let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
+    let mut headers = headers.get_all(AUTHORIZATION).iter();
     let header = headers.next().ok_or_else(missing)?;
     if headers.next().is_some() {
         let message = "Two `Authorization` headers were sent. Send one.".into();
         return Err(Error::BadRequest { message });
     }
-    let (scheme, credential) = match header.to_str() {
-        Ok(text) => text.split_once(' ').ok_or_else(missing)?,
-        Err(_) => return Err(Error::InvalidKey),
-    };
-    if !scheme.eq_ignore_ascii_case("bearer") || credential.is_empty() || credential.contains(' ') {
-        return Err(missing());
+    match header.to_str() {
+        Ok(text) => credential(text).ok_or_else(missing),
+        Err(_) => Err(Error::InvalidKey),
     }
-    Ok(credential)
+}
+
+fn credential(header: &str) -> Option<&str> {
+    let (scheme, credential) = header.split_once(' ')?;
+    let is_one = scheme.eq_ignore_ascii_case("bearer") && !credential.is_empty() && !credential.contains(' ');
+    is_one.then_some(credential)
+}
+
+/// Refuses the credential of an `Authorization` header if it is known from before
+/// and stands no longer.
+pub async fn confirm(app: &App, shown: &HeaderValue) -> Result<(), Error> {
+    match shown.to_str().ok().and_then(credential) {
+        Some(secret) => app.credentials.confirm(app, secret).await,
+        None => Ok(()),
+    }
 }

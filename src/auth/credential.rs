@@ -1,7 +1,7 @@
 //! What callers show: API keys and access tokens, cached.
 //!
-//! An entry stays good as long as the store's access revision is the one it was
-//! read under: whoever uses an entry guards his statement with that revision.
+//! An entry stays good as long as what it rests on does: whoever uses an entry
+//! guards his statement with that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use super::signing::Signing;
 use super::store;
 use crate::app::Parts;
 use crate::clock::{MINUTE, SECOND};
-use crate::db::{Db, DbError};
+use crate::db::{Basis, Db, DbError, Guard};
 use crate::error::Error;
 use crate::oauth::scope::ScopeSet;
 use crate::seal::Seal;
@@ -27,7 +27,7 @@ pub enum Source {
     Grant(String),
 }
 
-/// What is known of a credential in use, and under which revision it was learnt.
+/// What is known of a credential in use, and what that rests on.
 #[derive(Debug)]
 pub struct Known {
     pub source: Source,
@@ -35,11 +35,18 @@ pub struct Known {
     pub scopes: ScopeSet,
     /// The grant that it comes from: a token directly, a key by what made it.
     pub grant_id: Option<String>,
-    pub revision: i64,
+    basis: Arc<Basis>,
     /// When a token ends; keys do not.
     expires_at: Option<i64>,
     /// When its last use was last noted, so that a busy one is not noted each time.
     noted: AtomicI64,
+}
+
+impl Known {
+    /// Holds as long as the credential stands.
+    pub fn guard(&self) -> Guard {
+        self.basis.guard()
+    }
 }
 
 pub struct Credentials {
@@ -59,6 +66,15 @@ impl Credentials {
         match self.known.get(&hash) {
             Some(known) if known.expires_at.is_none_or(|expiry| app.clock.now() < expiry) => Ok(known),
             _ => self.load(app, secret).await,
+        }
+    }
+
+    /// Refuses a credential that is known from before and stands no longer.
+    pub async fn confirm(&self, app: &Parts, secret: &str) -> Result<(), Error> {
+        let Some(known) = self.known.get(&secret::hash(secret)) else { return Ok(()) };
+        match app.db.holds(&known.guard()).await? {
+            true => Ok(()),
+            false => self.load(app, secret).await.map(drop),
         }
     }
 
@@ -83,15 +99,15 @@ impl Credentials {
             return Err(Error::InvalidToken);
         }
         let granted = store::find_token_grant(&app.db, &claims).await?;
-        let (workspace_id, granted, revision) = granted.ok_or(Error::InvalidToken)?;
-        let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&granted).ok());
+        let grant = granted.ok_or(Error::InvalidToken)?;
+        let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&grant.scopes).ok());
         let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
         Ok(Known {
             grant_id: Some(claims.grant.clone()),
             source: Source::Grant(claims.grant),
-            workspace_id,
+            workspace_id: grant.workspace_id,
             scopes: claimed.intersection(granted),
-            revision,
+            basis: grant.basis,
             expires_at: Some(expires_at),
             noted: AtomicI64::new(0),
         })
@@ -128,7 +144,7 @@ async fn load_key(app: &Parts, secret: &str, hash: &[u8; 32]) -> Result<Known, E
         source: Source::Key(found.id),
         workspace_id: found.workspace_id,
         scopes: found.permission.scopes(),
-        revision: found.revision,
+        basis: found.basis,
         expires_at: None,
         noted: AtomicI64::new(0),
     })

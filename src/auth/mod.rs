@@ -10,7 +10,7 @@ pub mod session;
 mod signing;
 pub mod store;
 
-pub use caller::{Caller, FullAccess, Need, SendOnly};
+pub use caller::{Caller, FullAccess, Need, SendOnly, confirm};
 pub use credential::Credentials;
 pub use jwt::{Claims, SigningKey};
 pub use signing::{Signing, TOKEN_LIFETIME, reseal};

@@ -1,35 +1,46 @@
 //! API keys and the access revision in the store.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::credential::Source;
 use super::jwt::Claims;
 use super::key::{NewKey, Permission};
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, statements};
+
+/// A key and the revision it is read under, in one look. One that was made
+/// through a grant lasts as long as the grant's tokens would.
+macro_rules! key {
+    ($more:literal, $which:literal) => {
+        concat!(
+            "SELECT r.number",
+            $more,
+            " FROM api_keys k JOIN revisions r ON r.topic = 'access' WHERE ",
+            $which,
+            " AND (k.grant_id IS NULL OR EXISTS (
+                 SELECT 1 FROM oauth_grants g
+                 JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+                 JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+                 JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+                 WHERE g.id = k.grant_id AND g.revoked_at IS NULL))"
+        )
+    };
+}
 
 statements! {
-    /// The key and the revision it is read under, in one look. One that was
-    /// made through a grant lasts as long as the grant's tokens would.
-    FIND_KEY = Sql::both(
-        "SELECT k.id, k.workspace_id, k.permission, k.hash, r.number, k.grant_id FROM api_keys k
-         JOIN revisions r ON r.topic = 'access'
-         WHERE k.prefix = $1 AND (k.grant_id IS NULL OR EXISTS (
-             SELECT 1 FROM oauth_grants g
-             JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
-             JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
-             JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
-             WHERE g.id = k.grant_id AND g.revoked_at IS NULL))");
+    FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id", "k.prefix = $1"));
+    KEY_STANDS = Sql::both(key!("", "k.id = $1"));
     INSERT_KEY = Sql::both(
         "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     KEYS = Sql::both(
         "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
          JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
-    DELETE_KEY = Sql::both("DELETE FROM api_keys WHERE id = $1");
+    DELETE_KEY = Sql::both("DELETE FROM api_keys WHERE id = $1").raising();
     TOUCH_KEY = Sql::both(
         "UPDATE api_keys SET last_used_at = $2
          WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
-    RAISE_ACCESS = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'access'");
+    RAISE_ACCESS = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'access'").raising();
     /// Retires what signed so far and lets the new key sign.
     RETIRE_SIGNING_KEYS = Sql::both("UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
     INSERT_SIGNING_KEY = Sql::both("INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
@@ -39,7 +50,7 @@ statements! {
     ALL_SIGNING_KEYS = Sql::both("SELECT id, private_key FROM signing_keys ORDER BY id DESC LIMIT 1000");
     RESEAL_SIGNING_KEY = Sql::both("UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
     FIND_TOKEN_GRANT = Sql::both(
-        "SELECT g.workspace_id, g.scopes, r.number FROM oauth_grants g
+        "SELECT r.number, g.workspace_id, g.scopes FROM oauth_grants g
          JOIN revisions r ON r.topic = 'access'
          JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
          JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
@@ -54,31 +65,38 @@ statements! {
         "SELECT s.user_id, u.email, s.created_at, s.seen_at FROM sessions s
          JOIN users u ON u.id = s.user_id AND u.disabled_at IS NULL WHERE s.hash = $1");
     SEE_SESSION = Sql::both("UPDATE sessions SET seen_at = $2 WHERE hash = $1");
-    DELETE_SESSION = Sql::both("DELETE FROM sessions WHERE hash = $1");
-    DELETE_SESSIONS_OF = Sql::both("DELETE FROM sessions WHERE user_id = $1 AND hash <> $2");
-    SWEEP_SESSIONS = Sql::both("DELETE FROM sessions WHERE created_at < $1 OR seen_at < $2");
+    DELETE_SESSION = Sql::both("DELETE FROM sessions WHERE hash = $1").raising();
+    DELETE_SESSIONS_OF = Sql::both("DELETE FROM sessions WHERE user_id = $1").raising();
+    SWEEP_SESSIONS = Sql::both("DELETE FROM sessions WHERE created_at < $1 OR seen_at < $2").raising();
+    SESSION_STANDS = Sql::each(
+        "SELECT 1 FROM sessions WHERE hash = $1",
+        "SELECT 1 FROM sessions WHERE hash = $1 FOR SHARE");
+    GRANT_STANDS = Sql::each(
+        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL",
+        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL FOR SHARE");
     ACCESS_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'access' AND number = $1");
 }
 
-/// A key as the store keeps it, and the revision it is read under.
+/// A key as the store keeps it, and what it rests on.
 pub(super) struct Found {
     pub id: String,
     pub workspace_id: String,
     pub permission: Permission,
     pub hash: Vec<u8>,
-    pub revision: i64,
     pub grant_id: Option<String>,
+    pub basis: Arc<Basis>,
 }
 
 pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
     let rows = db.read(FIND_KEY.with([prefix.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
+    let id = row.text(1)?;
     Ok(Some(Found {
-        id: row.text(0)?,
-        workspace_id: row.text(1)?,
-        permission: Permission::from_store(&row.text(2)?)?,
-        hash: row.bytes(3)?,
-        revision: row.int(4)?,
+        basis: access(KEY_STANDS.with([(&id).into()]), row.int(0)?),
+        id,
+        workspace_id: row.text(2)?,
+        permission: Permission::from_store(&row.text(3)?)?,
+        hash: row.bytes(4)?,
         grant_id: row.maybe(5, Row::text)?,
     }))
 }
@@ -148,9 +166,16 @@ pub fn raise_access() -> Stmt {
     RAISE_ACCESS.with([]).expect(1)
 }
 
-/// Holds as long as nothing was taken away since `revision`.
-pub fn access_is(revision: i64) -> Stmt {
-    ACCESS_IS.with([revision.into()])
+/// What an entry rests on that was read under a revision. Where something was
+/// taken away from somebody since, `particular` tells whether the entry stands
+/// all the same: it then finds the revision of that moment.
+pub fn access(particular: Stmt, revision: i64) -> Arc<Basis> {
+    Basis::new(ACCESS_IS, particular, revision)
+}
+
+/// A fence for what outlives the grant that it is made through.
+pub fn grant_stands(grant_id: &str) -> Stmt {
+    GRANT_STANDS.with([grant_id.into()])
 }
 
 /// A signing key as the store keeps it.
@@ -193,12 +218,20 @@ pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
     ]))
 }
 
-/// The workspace and scopes of a grant that still stands, for a token that was
-/// not given back, and the revision they are read under.
-pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<(String, String, i64)>, DbError> {
+/// What is known of the grant of a token.
+pub(super) struct TokenGrant {
+    pub workspace_id: String,
+    pub scopes: String,
+    pub basis: Arc<Basis>,
+}
+
+/// A grant that still stands, for a token that was not given back.
+pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<TokenGrant>, DbError> {
     let find = FIND_TOKEN_GRANT.with([(&claims.grant).into(), (&claims.client_id).into(), (&claims.jti).into()]);
-    let rows = db.read(find).await?;
-    rows.first().map(|row| Ok((row.text(0)?, row.text(1)?, row.int(2)?))).transpose()
+    let rows = db.read(find.clone()).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (workspace_id, scopes) = (row.text(1)?, row.text(2)?);
+    Ok(Some(TokenGrant { workspace_id, scopes, basis: access(find, row.int(0)?) }))
 }
 
 /// A session of somebody who may still log in.
@@ -229,9 +262,14 @@ pub(super) fn delete_session(hash: &[u8; 32]) -> Stmt {
     DELETE_SESSION.with([hash.into()])
 }
 
-/// Signs a user out everywhere but here.
-pub fn delete_other_sessions(user_id: &str, here: &[u8; 32]) -> Stmt {
-    DELETE_SESSIONS_OF.with([user_id.into(), here.into()])
+/// Signs a user out everywhere.
+pub fn delete_sessions_of(user_id: &str) -> Stmt {
+    DELETE_SESSIONS_OF.with([user_id.into()])
+}
+
+/// A fence for what only the holder of the session may do: it has not ended.
+pub fn session_stands(hash: &[u8; 32]) -> Stmt {
+    SESSION_STANDS.with([hash.into()])
 }
 
 pub(super) fn sweep_sessions(created_before: i64, seen_before: i64) -> Stmt {

@@ -70,7 +70,8 @@ statements! {
         "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
     LISTENED = Sql::both("SELECT start FROM listened_names WHERE workspace_id = $1");
     RAISE_REVISION = Sql::both(
-        "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1");
+        "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1")
+        .raising();
     ENABLED = Sql::both(
         "SELECT a.id, a.version, v.event_name, a.re_entry, a.exit_on, v.steps, v.connections
          FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version

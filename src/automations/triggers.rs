@@ -1,5 +1,10 @@
 //! Which automations an event starts, cached for each workspace. Whoever uses
 //! what is cached guards his commit with the revision it was read under.
+//!
+//! Where automations are changed faster than anybody can commit, a caller reads
+//! them for himself alone and commits without a guard. That is as if the event had
+//! happened when they were read, after he asked for it; only nobody who came to
+//! wait meanwhile may be missed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +33,8 @@ pub struct Trigger {
 /// The automations of a workspace that listen, by the event they listen to.
 pub struct Listeners {
     workspace_id: String,
-    revision: i64,
+    /// None where they are those of a moment that has passed.
+    revision: Option<i64>,
     by_event: HashMap<String, Vec<Trigger>>,
     /// The starts of the names that runs in flight may be woken by.
     waking: HashSet<String>,
@@ -43,15 +49,19 @@ impl Listeners {
         self.by_event.get(event_name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a run may wait for the event, or end on it.
+    /// Whether a run may wait for the event, or end on it. After a moment that has
+    /// passed, one may for any.
     pub fn may_wake(&self, event_name: &str) -> bool {
+        if self.revision.is_none() {
+            return true;
+        }
         let end = event_name.char_indices().nth(START).map_or(event_name.len(), |(at, _)| at);
         self.waking.contains(&event_name[..end])
     }
 
     /// Holds as long as no automation was changed since.
-    pub fn guard(&self) -> Stmt {
-        REVISION_IS.with([(&self.workspace_id).into(), self.revision.into()])
+    pub fn guard(&self) -> Option<Stmt> {
+        self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
     }
 }
 
@@ -75,6 +85,11 @@ impl Triggers {
         Ok(listeners)
     }
 
+    /// As they are at this moment, for one commit without a guard.
+    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+        Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id).await? }))
+    }
+
     /// What is known turned out to be old.
     pub fn forget(&self, workspace_id: &str) {
         self.known.remove(workspace_id);
@@ -94,7 +109,7 @@ async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
     }
     let waking = db.read(store::listened(workspace_id)).await?;
     let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision, by_event, waking })
+    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {
@@ -106,4 +121,24 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
         exit_on: row.maybe(4, Row::text)?,
         graph: Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::Clock;
+    use crate::testing::{NOW, Store};
+
+    /// Somebody may come to wait between that moment and the commit.
+    #[tokio::test]
+    async fn without_a_guard_every_event_may_be_waited_for() {
+        for store in Store::each().await {
+            let app = store.open(&[], Clock::fixed(NOW)).await;
+            let cached = app.triggers.of(&app.db, "w").await.expect("listeners");
+            assert!(cached.guard().is_some() && !cached.may_wake("any"));
+            let passed = app.triggers.of_this_moment(&app.db, "w").await.expect("listeners");
+            assert!(passed.guard().is_none() && passed.may_wake("any"));
+            drop(app);
+            store.discard().await;
+        }
+    }
 }

@@ -84,6 +84,10 @@ impl Clients {
                 if !grant_type.is_empty() {
                     metadata["grant_types"] = json!(grant_type);
                 }
+                // Left out means both; whoever says nothing on purpose must not get them.
+                if scope.iter().any(|one| one.trim().is_empty()) {
+                    bail!("--scope is empty; allowed are full_access and emails:send, or leave it out for both");
+                }
                 if !scope.is_empty() {
                     metadata["scope"] = json!(scope.join(" "));
                 }

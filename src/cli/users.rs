@@ -38,9 +38,9 @@ pub enum Users {
         #[arg(long)]
         json: bool,
     },
-    /// Shut a user out: no log-in, no sessions, no tokens of apps he let in
+    /// Shut a user out: no log-in, and an end to his sessions and to the apps he let in
     Disable(One),
-    /// Let a user in again
+    /// Let a user log in again; what disabling ended stays ended
     Enable(One),
     /// Take a user out of a workspace
     Remove {
@@ -81,10 +81,13 @@ impl Users {
             }
             Users::List { json } => list(desk, json).await,
             Users::Disable(one) => {
-                let now = desk.clock.now();
-                change(desk, &one, store::disable_user(&one.email.key(), Some(now)), "disabled").await
+                let id = find(desk, &one.email).await?;
+                change(desk, &one, accounts::disable_user(&id, desk.clock.now()), "disabled").await
             }
-            Users::Enable(one) => change(desk, &one, store::disable_user(&one.email.key(), None), "enabled").await,
+            Users::Enable(one) => {
+                let id = find(desk, &one.email).await?;
+                change(desk, &one, store::enable_user(&id), "enabled").await
+            }
             Users::Remove { one, workspace } => {
                 let workspace = desk.workspace(workspace.as_deref()).await?;
                 change(desk, &one, store::remove_member(&workspace.id, &one.email.key()), "removed").await
@@ -111,13 +114,12 @@ async fn create(
 ) -> anyhow::Result<()> {
     let password = read_password()?;
     let workspace = desk.workspace(workspace).await?;
-    let role = match role {
-        Some(role) => role,
-        None if store::has_members(&desk.db, &workspace.id).await? => Role::Member,
-        None => Role::Owner,
-    };
     let (user, batch) = accounts::new_user(&desk.clock, email, &password::hash(password.as_str()), &workspace, role);
     accounts::create_user(&desk.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
+    let role = match role {
+        Some(role) => role,
+        None => store::memberships(&desk.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
+    };
     if as_json {
         print_json(&json!({
             "id": user.id, "email": user.email, "role": role.as_str(),
@@ -150,6 +152,11 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
         print_table(&["EMAIL", "ROLE", "WORKSPACE", "CREATED"], &rows);
     }
     Ok(())
+}
+
+async fn find(desk: &Desk, email: &EmailAddress) -> anyhow::Result<String> {
+    let found = store::find_user(&desk.db, &email.key()).await?;
+    found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
 }
 
 async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {

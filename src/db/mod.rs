@@ -6,6 +6,7 @@
 //! batch still gets an answer of its own.
 
 pub mod files;
+mod guard;
 pub mod inspect;
 pub mod migrate;
 mod postgres;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
 pub use sql::{Batch, Sql, Stmt};
 pub use sqlite::backup::{Progress, backup, restore};
@@ -175,11 +177,20 @@ impl Db {
     }
 
     /// Runs one reading statement together with a guard: [`DbError::Stale`] when
-    /// the guard finds no row.
-    pub async fn read_when(&self, guard: Option<&Stmt>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
+    /// the guard does not hold.
+    pub async fn read_when(&self, guard: Option<&Guard>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
         match &*self.engine {
             Engine::Sqlite(readers) => readers.read(guard, &stmt).await,
             Engine::Postgres(readers) => readers.read(guard, &stmt).await,
+        }
+    }
+
+    /// Whether a guard holds at this moment.
+    pub async fn holds(&self, guard: &Guard) -> Result<bool, DbError> {
+        match self.read_when(Some(guard), guard.shared.clone()).await {
+            Ok(_) => Ok(true),
+            Err(DbError::Stale) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -5,7 +5,7 @@ mod guard;
 mod writer;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
 
 use self::writer::Writer;
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -58,6 +58,9 @@ struct Session {
     prepared: Lock<HashMap<&'static str, Statement>>,
     /// Whether statements can be run for many.
     joins: AtomicBool,
+    /// How many groups to come ask particular guards with the shared ones, which
+    /// were found to move.
+    stirred: AtomicU32,
 }
 
 impl Session {
@@ -69,7 +72,7 @@ impl Session {
             }
         });
         client.batch_execute(STATEMENT_WAIT).await?;
-        Ok(Session { client, prepared: Lock::default(), joins: AtomicBool::new(true) })
+        Ok(Session { client, prepared: Lock::default(), joins: AtomicBool::new(true), stirred: AtomicU32::new(0) })
     }
 
     async fn prepare(&self, text: &'static str) -> Result<Statement, tokio_postgres::Error> {
@@ -138,7 +141,7 @@ impl Readers {
         Ok(session)
     }
 
-    pub(super) async fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    pub(super) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let attempt = async {
             let session = self.session().await?;
             self.read_on(&session, guard, stmt).await
@@ -148,18 +151,24 @@ impl Readers {
             .unwrap_or_else(|_| Err(DbError::Unavailable("no answer in time".into())))
     }
 
-    async fn read_on(&self, session: &Session, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    async fn read_on(&self, session: &Session, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
         let Some(guard) = guard else {
             return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
         };
-        let asked = session.prepare(guard.sql.postgres).await.map_err(refusal)?;
+        let asked = session.prepare(guard.shared.sql.postgres).await.map_err(refusal)?;
         let (held, found) =
-            tokio::join!(biased; session.run(&asked, &guard.params), session.run(&statement, &stmt.params));
-        if held.map_err(refusal)?.rows.is_empty() {
-            return Err(DbError::Stale);
+            tokio::join!(biased; session.run(&asked, &guard.shared.params), session.run(&statement, &stmt.params));
+        let found = found.map(|effect| effect.rows).map_err(refusal);
+        if !held.map_err(refusal)?.rows.is_empty() {
+            return found;
         }
-        found.map(|effect| effect.rows).map_err(refusal)
+        // Whoever stands now has stood when it was read.
+        let basis = guard.basis.as_ref().ok_or(DbError::Stale)?;
+        let particular = session.prepare(basis.particular.sql.postgres).await.map_err(refusal)?;
+        let stands = session.run(&particular, &basis.particular.params).await.map_err(refusal)?;
+        basis.learn(stands.rows.first().ok_or(DbError::Stale)?.int(0)?);
+        found
     }
 
     pub(super) async fn failed(&self) {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::Value;
+use super::{DbError, Guard, Value};
 
 /// The text of a statement. Only [`statements!`](super::statements) makes one,
 /// so every text is on a list that a test prepares on both engines.
@@ -11,6 +11,7 @@ pub struct Sql {
     pub(super) sqlite: &'static str,
     pub(super) postgres: &'static str,
     pub(super) many: Option<&'static str>,
+    pub(super) raises: bool,
 }
 
 impl Sql {
@@ -21,7 +22,7 @@ impl Sql {
 
     /// A text for each engine, for the few statements in which they cannot agree.
     pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Sql {
-        Sql { sqlite, postgres, many: None }
+        Sql { sqlite, postgres, many: None, raises: false }
     }
 
     /// How PostgreSQL does the same for many batches that hold nothing else: with
@@ -30,6 +31,17 @@ impl Sql {
     /// them is left open.
     pub(crate) const fn for_many(self, postgres: &'static str) -> Sql {
         Sql { many: Some(postgres), ..self }
+    }
+
+    /// It takes away what guards look for, so what they said earlier in the group
+    /// is asked again.
+    pub(crate) const fn raising(self) -> Sql {
+        Sql { raises: true, ..self }
+    }
+
+    /// Whether guards are asked again after it.
+    pub fn is_raising(&self) -> bool {
+        self.raises
     }
 
     /// The text as SQLite reads it, which names the statement in messages.
@@ -42,7 +54,7 @@ impl Sql {
     }
 
     pub fn with_all(self, params: Vec<Value>) -> Stmt {
-        Stmt { sql: self, params, expect: None }
+        Stmt { sql: self, params, expect: None, is_fence: false }
     }
 }
 
@@ -73,6 +85,7 @@ pub struct Stmt {
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
+    pub(super) is_fence: bool,
 }
 
 impl Stmt {
@@ -82,13 +95,18 @@ impl Stmt {
         self.expect = Some(rows);
         self
     }
+
+    /// What has happened where it touched another number of rows than it must.
+    pub(super) fn missed(&self, statement: usize) -> DbError {
+        if self.is_fence { DbError::Stale } else { DbError::Unexpected { statement } }
+    }
 }
 
 /// Statements that are committed together or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     pub(super) stmts: SmallVec<[Stmt; 2]>,
-    pub(super) guards: SmallVec<[Stmt; 1]>,
+    pub(super) guards: SmallVec<[Guard; 1]>,
     /// What it locks first, if others may lock it too.
     pub(super) locks: Option<String>,
 }
@@ -130,18 +148,32 @@ impl Batch {
         self.locks = self.locks.take().or(other.locks);
     }
 
-    /// A reading statement that must find a row in the same transaction, or the
-    /// batch is refused as stale. Equal guards of a group are asked once, so a
-    /// guard that everybody carries costs next to nothing.
+    /// The batch is refused as stale where the guard does not hold.
     #[must_use]
-    pub fn when(mut self, guard: Stmt) -> Batch {
+    pub fn when(mut self, guard: impl Into<Guard>) -> Batch {
         self.guard(guard);
         self
     }
 
     /// As [`Batch::when`].
-    pub fn guard(&mut self, guard: Stmt) {
-        self.guards.push(guard);
+    pub fn guard(&mut self, guard: impl Into<Guard>) {
+        self.guards.push(guard.into());
+    }
+
+    /// A guard that excludes: a reading statement that must find its row, asked in
+    /// its place among the statements, whatever was asked before. On PostgreSQL
+    /// its text locks the row (`FOR SHARE`), so nobody changes it before the
+    /// commit; and whoever has changed it is waited for, and seen. It belongs
+    /// before the statements that rely on it, and counts as one of them.
+    #[must_use]
+    pub fn fence(mut self, stmt: Stmt) -> Batch {
+        self.stmts.push(Stmt { expect: Some(1), is_fence: true, ..stmt });
+        self
+    }
+
+    /// Whether it takes away what guards look for.
+    pub(super) fn is_raising(&self) -> bool {
+        self.stmts.iter().any(|stmt| stmt.sql.raises)
     }
 }
 

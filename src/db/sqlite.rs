@@ -5,6 +5,7 @@ pub(super) mod backup;
 mod checkpoint;
 mod files;
 mod flush;
+mod guard;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -28,7 +29,7 @@ use self::files::{Failure, Files, open_log};
 use self::flush::{Flusher, Log, Seen};
 use self::watch::{Turns, Watch};
 use self::writer::Desk;
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
@@ -150,17 +151,17 @@ fn wait_for_lock(tries: i32) -> bool {
 impl Readers {
     /// Reads run on the calling thread: they take microseconds, and a hop to
     /// another thread costs more than that.
-    pub(super) async fn read(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    pub(super) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let found = self.look(guard, stmt)?;
         self.seen.kept().await?;
         Ok(found)
     }
 
-    fn look(&self, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    fn look(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let reader = self.idle()?;
         let _turn = reader.turns.begin();
         if let Some(guard) = guard
-            && read(&reader.connection, guard)?.is_empty()
+            && !holds(&reader.connection, guard)?
         {
             return Err(DbError::Stale);
         }
@@ -189,6 +190,17 @@ impl Readers {
     pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
         self.idle()?.connection.prepare(sql.sqlite).map(drop).map_err(refusal)
     }
+}
+
+fn holds(connection: &Connection, guard: &Guard) -> Result<bool, DbError> {
+    if !read(connection, &guard.shared)?.is_empty() {
+        return Ok(true);
+    }
+    let Some(basis) = &guard.basis else { return Ok(false) };
+    let found = read(connection, &basis.particular)?;
+    let Some(row) = found.first() else { return Ok(false) };
+    basis.learn(row.int(0)?);
+    Ok(true)
 }
 
 pub(super) fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {

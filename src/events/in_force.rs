@@ -13,12 +13,13 @@ use crate::db::{Db, DbError, Stmt};
 pub struct InForce {
     pub types: Types,
     pub is_defined: bool,
-    guard: Stmt,
+    guard: Option<Stmt>,
 }
 
 impl InForce {
-    /// Holds as long as the name means the same.
-    pub fn guard(&self) -> Stmt {
+    /// Holds as long as the name means the same. None where that is what it meant at
+    /// a moment that has passed.
+    pub fn guard(&self) -> Option<Stmt> {
         self.guard.clone()
     }
 }
@@ -39,24 +40,34 @@ impl Definitions {
         if let Some(known) = self.known.get(&key) {
             return Ok(known);
         }
-        let found = db.read(store::by_name(workspace_id, name)).await?;
-        let found = found.first().map(Stored::read).transpose()?;
-        let in_force = Arc::new(InForce {
-            types: Types::of(found.as_ref().and_then(|stored| stored.schema.as_deref())),
-            is_defined: found.is_some(),
-            guard: match &found {
-                Some(stored) => store::is_in_force(workspace_id, stored),
-                None => store::is_undefined(workspace_id, name),
-            },
-        });
+        let in_force = Arc::new(load(db, workspace_id, name).await?);
         self.known.insert(key, in_force.clone());
         Ok(in_force)
+    }
+
+    /// What the name means at this moment, for one commit without a guard: where a
+    /// name is defined over and over, that is as if the event had happened then.
+    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str, name: &str) -> Result<Arc<InForce>, DbError> {
+        Ok(Arc::new(InForce { guard: None, ..load(db, workspace_id, name).await? }))
     }
 
     /// What is known turned out to be old.
     pub fn forget(&self, workspace_id: &str, name: &str) {
         self.known.remove(&key(workspace_id, name));
     }
+}
+
+async fn load(db: &Db, workspace_id: &str, name: &str) -> Result<InForce, DbError> {
+    let found = db.read(store::by_name(workspace_id, name)).await?;
+    let found = found.first().map(Stored::read).transpose()?;
+    Ok(InForce {
+        types: Types::of(found.as_ref().and_then(|stored| stored.schema.as_deref())),
+        is_defined: found.is_some(),
+        guard: Some(match &found {
+            Some(stored) => store::is_in_force(workspace_id, stored),
+            None => store::is_undefined(workspace_id, name),
+        }),
+    })
 }
 
 fn key(workspace_id: &str, name: &str) -> String {

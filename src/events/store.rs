@@ -162,8 +162,9 @@ statements! {
     IS_UNDEFINED = Sql::each(is_undefined!(sqlite), is_undefined!(postgres));
     /// Whoever says what its payload is has made the definition his own.
     SET_SCHEMA = Sql::both(
-        "UPDATE events SET schema = $3, updated_at = $4, first_use_key = NULL WHERE workspace_id = $1 AND id = $2");
-    DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2");
+        "UPDATE events SET schema = $3, updated_at = $4, first_use_key = NULL WHERE workspace_id = $1 AND id = $2")
+        .raising();
+    DELETE = Sql::both("DELETE FROM events WHERE workspace_id = $1 AND id = $2").raising();
 }
 
 /// A definition as the store keeps it.

@@ -76,6 +76,7 @@ fn in_words(reason: &str) -> Option<&'static str> {
         Reason::Client => "given back by the app",
         Reason::Api => "through the API",
         Reason::Dashboard => "in the dashboard",
+        Reason::UserDisabled => "whoever approved it was shut out",
     };
     Reason::ALL.into_iter().find(|known| known.as_str() == reason).map(words)
 }

@@ -17,7 +17,6 @@ use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use super::store;
 use crate::app::App;
-use crate::auth::store::access_is;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::web::gate::Sender;
@@ -112,7 +111,7 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
     // From here every answer is a redirect, even if the rest of the way panics.
     let decided = AssertUnwindSafe(async {
         let request = callback.check(params, &known.client)?;
-        store_request(app, &request, known.revision).await
+        store_request(app, &request, known).await
     });
     match decided.catch_unwind().await {
         Ok(Ok(Some(id))) => {
@@ -132,17 +131,17 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
 /// A refusal stores nothing, so no guard sees whether the client is still the
 /// one that was cached; a client that is gone must not be redirected to.
 async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Response> {
-    match app.db.read(access_is(known.revision)).await {
-        Ok(still) => (!still.is_empty()).then_some(refused),
+    match app.db.holds(&known.guard()).await {
+        Ok(still) => still.then_some(refused),
         Err(error) => Some(answer::failed(error.into())),
     }
 }
 
-/// Stores a request and tells its id; `None` when the client was changed since
-/// `revision`.
-async fn store_request(app: &App, request: &PendingRequest, revision: i64) -> Result<Option<String>, Refusal> {
+/// Stores a request and tells its id; `None` when the client was changed since it
+/// was read.
+async fn store_request(app: &App, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
     let id = app.clock.unguessable_id();
-    let batch = Batch::from(store::insert_request(&id, request, app.clock.now())).when(access_is(revision));
+    let batch = Batch::from(store::insert_request(&id, request, app.clock.now())).when(known.guard());
     match app.db.commit(batch).await {
         Ok(_) => Ok(Some(id)),
         Err(DbError::Stale) => Ok(None),

@@ -14,7 +14,6 @@ use super::client::AuthMethod;
 use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use crate::app::App;
-use crate::auth::store::access_is;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
@@ -140,7 +139,7 @@ fn is_form(headers: &HeaderMap) -> bool {
 /// A request at the counter where clients prove themselves.
 ///
 /// The client may come from a cache: whatever is given to it must be committed
-/// under the revision it was read under, or checked by [`insist`]. What is
+/// under its guard, or checked by [`insist`]. What is
 /// refused under an old view of it is tried again under today's.
 pub struct Visit {
     shown: Shown,
@@ -179,7 +178,7 @@ impl Visit {
 
 /// Refuses to go on with a client that may have changed since it was read.
 pub async fn insist(app: &App, client: &Known) -> Result<(), Denied> {
-    let current = !app.db.read(access_is(client.revision)).await?.is_empty();
+    let current = app.db.holds(&client.guard()).await?;
     if current { Ok(()) } else { Err(DbError::Stale.into()) }
 }
 

@@ -1,5 +1,5 @@
-//! The clients in use, cached like API keys: an entry is good under the
-//! revision it was read under.
+//! The clients in use, cached like API keys: an entry is good as long as what it
+//! rests on is.
 
 use std::sync::Arc;
 
@@ -7,13 +7,19 @@ use quick_cache::sync::Cache;
 
 use super::client::Client;
 use super::store;
-use crate::auth::store::access_is;
-use crate::db::{Db, DbError};
+use crate::db::{Basis, Db, DbError, Guard};
 
 pub struct Known {
     pub client: Client,
     pub secret_hash: Option<Vec<u8>>,
-    pub revision: i64,
+    pub(super) basis: Arc<Basis>,
+}
+
+impl Known {
+    /// Holds as long as the client is what is known of it.
+    pub fn guard(&self) -> Guard {
+        self.basis.guard()
+    }
 }
 
 pub struct Clients {
@@ -34,11 +40,11 @@ impl Clients {
         }
     }
 
-    /// Forgets a client that was read before something was taken away from
-    /// somebody. `false` when what is known of it is as good as new.
+    /// Forgets a client that has changed since it was read. `false` when what is
+    /// known of it is as good as new.
     pub async fn forget_if_old(&self, db: &Db, id: &str) -> Result<bool, DbError> {
         let Some(known) = self.known.get(id) else { return Ok(false) };
-        let old = db.read(access_is(known.revision)).await?.is_empty();
+        let old = !db.holds(&known.guard()).await?;
         if old {
             self.known.remove(id);
         }

@@ -21,7 +21,7 @@ use crate::accounts::store::{Membership, may_grant, memberships};
 use crate::app::App;
 use crate::auth::session::{self, Session};
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
 use crate::web::form::Form;
@@ -47,6 +47,8 @@ enum Closed {
     Decided,
     /// Another browser of the same person has it.
     Elsewhere,
+    /// Nobody is logged in, or no longer; the request's id.
+    SignedOut(String),
     Failed(Error),
 }
 
@@ -181,10 +183,8 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
 async fn decide(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
     let decided = async {
         let Some(session) = session::find(&app, &headers).await? else {
-            // Log in, and see the page again: nothing is decided on the way.
             let request = uuid::Uuid::try_parse(&id).map_err(|_| Closed::Unknown)?;
-            let login = format!("{}/login?request={request}", app.addresses.dashboard.path());
-            return Ok(Redirect::to(&login).into_response());
+            return Err(Closed::SignedOut(request.to_string()));
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
@@ -245,11 +245,12 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
     let refusal = open.request.recheck(&open.client).err();
     let refused = |refusal: &Refusal| Outcome::refused(callback.error(refusal));
     let (batch, outcome) = match (approved, refusal) {
-        (Some(_), Some(refusal)) => (Batch::from(decision), refused(&refusal)),
-        (None, _) => (Batch::from(decision), refused(&Refusal::access_denied())),
+        (Some(_), Some(refusal)) => (decision, refused(&refusal)),
+        (None, _) => (decision, refused(&Refusal::access_denied())),
         (Some(code), None) => {
             let secret = secret::token();
-            let batch = Batch::from(decision)
+            // No fence: the right is asked for once more when the code is redeemed.
+            let batch = decision
                 .and(grant::insert_code(&secret::hash(&secret), &code))
                 .when(may_grant(&code.workspace_id, &code.user_id));
             (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
@@ -258,6 +259,7 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
     match app.db.commit(batch).await {
         Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
+        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id.clone())),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
@@ -298,6 +300,11 @@ fn explain(app: &App, closed: Closed) -> Response {
     let again = "Go back to the app and start again there.";
     let (status, postmark, title, sentence, next) = match closed {
         Closed::Failed(error) => return layout::error_page(app, &error),
+        // Log in, and see the page again: nothing is decided on the way.
+        Closed::SignedOut(id) => {
+            let login = format!("{}/login?request={id}", app.addresses.dashboard.path());
+            return Redirect::to(&login).into_response();
+        }
         Closed::Unknown => (
             StatusCode::NOT_FOUND,
             "GONE",

@@ -4,7 +4,7 @@
 use super::destination::Destination;
 use super::refresh::Token;
 use super::scope::ScopeSet;
-use crate::auth::store::raise_access;
+use crate::auth::store::{raise_access, session_stands};
 use crate::clock::{HOUR, SECOND};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::secret;
@@ -57,13 +57,17 @@ statements! {
                            AND m.workspace_id = oauth_grants.workspace_id)
          RETURNING user_id, scopes");
     REVOKE = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL");
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL")
+        .raising();
     REVOKE_IN = Sql::both(
         "UPDATE oauth_grants SET revoked_at = $3, revoked_reason = $4
-         WHERE id = $1 AND workspace_id = $2 AND revoked_at IS NULL");
-    DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1");
+         WHERE id = $1 AND workspace_id = $2 AND revoked_at IS NULL")
+        .raising();
+    DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1").raising();
     REVOKE_TOKEN = Sql::both(
-        "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
+        "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
+        .raising();
+    TOKEN_IS_REVOKED = Sql::both("SELECT 1 FROM revoked_tokens WHERE id = $1");
     OLDER = Sql::both(
         "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
                 c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
@@ -84,9 +88,11 @@ statements! {
              (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
               ORDER BY id DESC LIMIT 1001) AS newest");
     REVOKE_OF = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL");
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL")
+        .raising();
     DELETE_KEYS_OF_USER = Sql::both(
-        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)");
+        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)")
+        .raising();
     BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
     SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
@@ -101,11 +107,12 @@ pub enum Reason {
     Client,
     Api,
     Dashboard,
+    UserDisabled,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 5] =
-        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard];
+    pub const ALL: [Reason; 6] =
+        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard, Reason::UserDisabled];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -114,6 +121,7 @@ impl Reason {
             Reason::Client => "revoked_by_client",
             Reason::Api => "revoked_from_api",
             Reason::Dashboard => "revoked_from_dashboard",
+            Reason::UserDisabled => "user_disabled",
         }
     }
 }
@@ -137,8 +145,11 @@ pub struct StoredCode {
     pub grant_id: Option<String>,
 }
 
-pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Stmt {
-    DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1)
+/// Decides a request. A session that ends in this moment decides nothing: whoever
+/// ended it waits for this commit and then sees what came of it, or is seen by it.
+pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Batch {
+    let decided = DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1);
+    Batch::new().fence(session_stands(session)).and(decided)
 }
 
 pub fn insert_code(hash: &[u8; 32], code: &Code) -> Stmt {
@@ -344,9 +355,14 @@ pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
         .and(raise_access())
 }
 
-/// Ends one access token.
+/// Ends one access token. One that has ended stays as it is: the batch then finds
+/// nothing to change.
 pub fn revoke_token(id: &str, expires_at: i64) -> Batch {
-    Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()])).and(raise_access())
+    Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()]).expect(1)).and(raise_access())
+}
+
+pub async fn token_is_revoked(db: &Db, id: &str) -> Result<bool, DbError> {
+    Ok(!db.read(TOKEN_IS_REVOKED.with([id.into()])).await?.is_empty())
 }
 
 /// What lists call a client that is there no more.

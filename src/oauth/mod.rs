@@ -78,9 +78,12 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(preflighted(routes!(register::register)))
         .routes(preflighted(routes!(token::token)))
         .routes(preflighted(routes!(revoke::revoke)))
-        .routes(routes!(revoke::list))
-        .routes(routes!(revoke::delete))
         .merge(metadata::router())
+}
+
+/// The grants of a workspace, for whoever shows a credential.
+pub fn grant_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(revoke::list)).routes(routes!(revoke::delete))
 }
 
 /// The pages of consent and of what came of it.
@@ -89,8 +92,8 @@ pub fn pages() -> Router<App> {
 }
 
 /// Ends whatever a user has let apps do, in every workspace.
-pub fn end_grants_of(user_id: &str, now: i64) -> Batch {
-    grant::revoke_of(user_id, grant::Reason::Dashboard, now)
+pub fn end_grants_of(user_id: &str, reason: grant::Reason, now: i64) -> Batch {
+    grant::revoke_of(user_id, reason, now)
 }
 
 /// Lets pages of other origins use a route: a browser asks first.

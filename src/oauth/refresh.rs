@@ -6,15 +6,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::grant::Family;
-use crate::clock::{HOUR, SECOND};
+use crate::clock::HOUR;
 use crate::secret;
 
 /// A refresh token that is not used for so long is dead.
 pub const LIFETIME: i64 = 60 * 24 * HOUR;
-
-/// How long an old token still gives its successor, for answers that got lost
-/// and for clients that race with themselves.
-pub const GRACE: i64 = 60 * SECOND;
 
 /// A token as it is handed out: it names its grant, carries the mark that all
 /// tokens of the family carry, and is itself by 256 random bits. Who has only
@@ -76,10 +72,12 @@ pub enum Verdict {
     Dead,
 }
 
-/// Judges a token of the family by its hash. Which token came before the newest
+/// Judges a token of the family by its hash. For as long as `grace` an old one still
+/// gives its successor, for answers that got lost and for clients that race with
+/// themselves. Which token came before the newest
 /// is kept, and none further back: once a successor is used, its predecessor is
 /// just old.
-pub fn judge(family: &Family, shown: &[u8; 32], now: i64) -> Verdict {
+pub fn judge(family: &Family, shown: &[u8; 32], now: i64, grace: i64) -> Verdict {
     if family.revoked || !family.granter_stands || family.expires_at <= now {
         return Verdict::Dead;
     }
@@ -89,7 +87,7 @@ pub fn judge(family: &Family, shown: &[u8; 32], now: i64) -> Verdict {
     let previous = family.previous.as_ref().filter(|previous| secret::equal(&previous.hash, shown));
     match previous {
         // A clock that was set back makes the rotation lie ahead: still a moment ago.
-        Some(previous) if now - previous.rotated_at <= GRACE => Verdict::Repeat,
+        Some(previous) if grace > 0 && now - previous.rotated_at <= grace => Verdict::Repeat,
         _ => Verdict::Reuse,
     }
 }
@@ -133,10 +131,16 @@ fn masked(predecessor: &str, bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::super::grant::Previous;
     use super::super::scope::ScopeSet;
-    use super::*;
+    use super::{Engine, Family, LIFETIME, Token, URL_SAFE_NO_PAD, Verdict, masked, seal, secret, unseal};
+    use crate::clock::SECOND;
 
     const NEWEST: [u8; 32] = [1; 32];
     const BEFORE: [u8; 32] = [2; 32];
+    const GRACE: i64 = 60 * SECOND;
+
+    fn judge(family: &Family, shown: &[u8; 32], now: i64) -> Verdict {
+        super::judge(family, shown, now, GRACE)
+    }
 
     fn family() -> Family {
         Family {
@@ -163,6 +167,13 @@ mod tests {
         assert_eq!(judge(&family(), &BEFORE, -10 * SECOND), Verdict::Repeat);
         assert_eq!(judge(&family(), &[3; 32], 1), Verdict::Reuse);
         assert_eq!(judge(&Family { previous: None, ..family() }, &BEFORE, 1), Verdict::Reuse);
+    }
+
+    #[test]
+    fn without_grace_an_old_token_never_gives_its_successor() {
+        assert_eq!(super::judge(&family(), &BEFORE, 0, 0), Verdict::Reuse);
+        assert_eq!(super::judge(&family(), &BEFORE, -10 * SECOND, 0), Verdict::Reuse);
+        assert_eq!(super::judge(&family(), &NEWEST, 0, 0), Verdict::Rotate);
     }
 
     #[test]

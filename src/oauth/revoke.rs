@@ -15,7 +15,7 @@ use super::grant::{self, DELETED_CLIENT, Listed, Reason};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{SECOND, rfc3339};
-use crate::db::DbError;
+use crate::db::{Batch, DbError};
 use crate::error::{Envelope, Error};
 use crate::web::gate::Sender;
 use crate::web::input::Id;
@@ -83,21 +83,32 @@ pub async fn revoke(
 /// Ends whatever the token is, whatever the client thinks it is.
 async fn end(app: &App, client: &Known, token: &str) -> Result<(), Denied> {
     client_auth::insist(app, client).await?;
-    let batch = match grant::find_family(&app.db, token).await? {
-        Some(family) if family.client_id != client.client.id => return Ok(()),
-        Some(family) => grant::revoke(&family.grant_id, Reason::Client, app.clock.now()),
-        None => match app.credentials.signing.verify(&app.db, &app.clock, token).await {
-            Ok(claims) if claims.client_id == client.client.id => {
-                grant::revoke_token(&claims.jti, claims.exp.saturating_mul(SECOND))
-            }
-            Ok(_) | Err(Error::InvalidToken) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        },
-    };
+    let Some(batch) = ending(app, client, token).await? else { return Ok(()) };
     match app.db.commit(batch).await {
+        // Somebody was faster.
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What ends the token; nothing where it is not the client's, or has ended. So
+/// who gives one back over and over writes once.
+async fn ending(app: &App, client: &Known, token: &str) -> Result<Option<Batch>, Denied> {
+    let now = app.clock.now();
+    if let Some(family) = grant::find_family(&app.db, token).await? {
+        let alive = family.client_id == client.client.id && !family.revoked;
+        return Ok(alive.then(|| grant::revoke(&family.grant_id, Reason::Client, now)));
+    }
+    let claims = match app.credentials.signing.verify(&app.db, &app.clock, token).await {
+        Ok(claims) => claims,
+        Err(Error::InvalidToken) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let expires_at = claims.exp.saturating_mul(SECOND);
+    let ended = claims.client_id != client.client.id
+        || expires_at <= now
+        || grant::token_is_revoked(&app.db, &claims.jti).await?;
+    Ok((!ended).then(|| grant::revoke_token(&claims.jti, expires_at)))
 }
 
 /// What an app may do in the workspace.

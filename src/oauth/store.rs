@@ -5,6 +5,7 @@ use super::authorize::PendingRequest;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::clients::Known;
 use super::scope::ScopeSet;
+use crate::auth;
 use crate::clock::{HOUR, first_id_at};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
@@ -17,9 +18,13 @@ statements! {
         "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
                 c.verified_host, c.created_at, c.disabled_at, r.number, c.secret_hash
          FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
+    /// The revision, if what can be changed of the client has not been.
+    CLIENT_STANDS = Sql::both(
+        "SELECT r.number FROM oauth_clients c JOIN revisions r ON r.topic = 'access'
+         WHERE c.id = $1 AND COALESCE(c.disabled_at, 0) = $2 AND COALESCE(c.verified_host, '') = $3");
     CLIENTS = Sql::both(
         "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
-                verified_host, created_at, disabled_at, 0
+                verified_host, created_at, disabled_at
          FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
     INSERT_CLIENT = Sql::both(
         "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
@@ -38,16 +43,18 @@ statements! {
     SWEEP_DOCUMENTS = Sql::both(
         "DELETE FROM oauth_clients WHERE used_at < $1 AND origin = 'document'
              AND verified_host IS NULL AND disabled_at IS NULL
-             AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)");
-    VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1");
-    DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1");
+             AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)")
+        .raising();
+    VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1").raising();
+    DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1").raising();
     /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
     SWEEP_CLIENTS = Sql::both(
         "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
            AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
            AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
-           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)");
-    DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1");
+           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)")
+        .raising();
+    DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1").raising();
     INSERT_REQUEST = Sql::both(
         "INSERT INTO authorization_requests
              (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
@@ -69,8 +76,11 @@ statements! {
 pub(super) async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbError> {
     let rows = db.read(FIND_CLIENT.with([id.into()])).await?;
     let read = |row: &Row| {
-        let secret_hash = row.maybe(12, Row::bytes)?;
-        Ok(Known { client: read_client(row)?, secret_hash, revision: row.int(11)? })
+        let (client, disabled_at) = (read_client(row)?, row.maybe(10, Row::int)?.unwrap_or(0));
+        let verified_host = client.verified_host.as_deref().unwrap_or_default();
+        let stands = CLIENT_STANDS.with([id.into(), disabled_at.into(), verified_host.into()]);
+        let basis = auth::store::access(stands, row.int(11)?);
+        Ok(Known { client, secret_hash: row.maybe(12, Row::bytes)?, basis })
     };
     rows.first().map(read).transpose()
 }
@@ -151,12 +161,12 @@ pub(super) fn sweep_documents(now: i64) -> Stmt {
 /// Notes that an operator vouches for a client when it sends people to this
 /// host, or no longer does.
 pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
-    Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(crate::auth::store::raise_access())
+    Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(auth::store::raise_access())
 }
 
 /// Shuts a client out since a time, or lets it in again; at once, everywhere.
 pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
-    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(crate::auth::store::raise_access())
+    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(auth::store::raise_access())
 }
 
 pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
@@ -165,7 +175,7 @@ pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
 
 /// Deletes a client everywhere at once.
 pub fn delete_client(id: &str) -> Batch {
-    Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(crate::auth::store::raise_access())
+    Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(auth::store::raise_access())
 }
 
 pub(super) fn insert_request(id: &str, request: &PendingRequest, now: i64) -> Stmt {

@@ -18,7 +18,6 @@ use super::refresh::{self, Token, Verdict};
 use super::refusal::{ErrorCode, Refusal};
 use super::scope::ScopeSet;
 use crate::app::App;
-use crate::auth::store::access_is;
 use crate::auth::{Claims, TOKEN_LIFETIME};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
@@ -178,14 +177,17 @@ async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verif
         return Err(invalid_grant());
     }
     let now = app.clock.now();
-    if stored.used_at.is_some() {
-        return Err(used_twice(app, stored.grant_id.as_deref(), &stored.code.workspace_id).await?);
-    }
-    if stored.code.expires_at <= now {
-        return Err(invalid_grant());
-    }
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
-    if !secret::equal(challenge.as_bytes(), stored.code.code_challenge.as_bytes()) {
+    let is_holder = secret::equal(challenge.as_bytes(), stored.code.code_challenge.as_bytes());
+    match stored.used_at {
+        // Who has seen a used code, in a log perhaps, must not be able to end what
+        // came of it; whoever holds the verifier has used it twice.
+        Some(_) if !is_holder => return Err(invalid_grant()),
+        Some(_) => return Err(used_twice(app, stored.grant_id.as_deref(), &stored.code.workspace_id).await?),
+        None if stored.code.expires_at <= now => return Err(invalid_grant()),
+        None => {}
+    }
+    if !is_holder {
         // The right client with the wrong verifier: somebody got hold of a code
         // that is not his. It is worth nothing from now on.
         return match app.db.commit(grant::burn_code(&hash, now)).await {
@@ -210,9 +212,11 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
     let notice = mail::tell_owners(app, &code.workspace_id, "An app was given access", &text).await?;
     let mut batch = grant::redeem(code_hash, &NewGrant { id: &id, code, refresh, now });
     notice.into_iter().for_each(|stmt| batch.push(stmt));
-    // Whoever approved must still be allowed to.
+    // Whoever approved must still be allowed to. No fence: who is shut out in this
+    // moment has his codes used up, and then the grants that came of them ended;
+    // and without the right, no token of a grant is honoured.
     let batch = batch.when(accounts::store::may_grant(&code.workspace_id, &code.user_id));
-    match app.db.commit(batch.when(access_is(client.revision))).await {
+    match app.db.commit(batch.when(client.guard())).await {
         Ok(_) => {}
         Err(DbError::Stale) => return Err(invalid_grant()),
         Err(DbError::Unexpected { .. }) => {
@@ -268,7 +272,8 @@ async fn refresh(app: &App, client: &Known, shown: &str, scope: Option<&str>) ->
             return Err(invalid_grant());
         }
         let now = app.clock.now();
-        let verdict = refresh::judge(&family, &secret::hash(shown), now);
+        let grace = i64::from(app.config.refresh_grace) * SECOND;
+        let verdict = refresh::judge(&family, &secret::hash(shown), now, grace);
         if matches!(verdict, Verdict::Dead) || family.granted_at <= begun_after(app, now) {
             return Err(invalid_grant());
         }
@@ -349,7 +354,7 @@ async fn rotate(
         begun_after: begun_after(app, now),
         now,
     };
-    let batch = Batch::from(grant::rotate(rotation)).when(access_is(client.revision));
+    let batch = Batch::from(grant::rotate(rotation)).when(client.guard());
     let effects = match app.db.commit(batch).await {
         Ok(effects) => effects,
         Err(DbError::Unexpected { .. }) => return Ok(None),

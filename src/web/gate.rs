@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::header::{HOST, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::header::{AUTHORIZATION, HOST, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Uri};
 use metrics::{Counter, Histogram};
@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::layout;
 use crate::app::{Addresses, App};
+use crate::auth;
 use crate::config::PublicUrl;
 use crate::error::Error;
 
@@ -55,7 +56,7 @@ impl Gate {
     /// A gate before other routers than the product's: the benchmarks put an
     /// empty handler behind it, to measure what the gate itself costs.
     pub fn before(app: App, main: Router) -> Gate {
-        let main = main.route_layer(NameRoute);
+        let main = main.route_layer(NameRoute::default());
         Gate { app, site: Site { main, dashboard: None } }
     }
 
@@ -220,20 +221,32 @@ impl Tally {
 }
 
 /// Hands the pattern of the route that answered back to the gate.
-#[derive(Clone, Copy)]
-pub struct NameRoute;
+#[derive(Clone, Default)]
+pub struct NameRoute {
+    callers: Option<App>,
+}
+
+impl NameRoute {
+    /// For routes that ask for a credential, which may be known from before: none
+    /// of them gives a refusal to one that no longer stands, whatever the refusal
+    /// is about. What is granted is guarded by itself and pays nothing here.
+    pub fn for_callers(app: App) -> NameRoute {
+        NameRoute { callers: Some(app) }
+    }
+}
 
 impl<S> Layer<S> for NameRoute {
     type Service = NamedRoute<S>;
 
     fn layer(&self, inner: S) -> NamedRoute<S> {
-        NamedRoute { inner }
+        NamedRoute { inner, callers: self.callers.clone() }
     }
 }
 
 #[derive(Clone)]
 pub struct NamedRoute<S> {
     inner: S,
+    callers: Option<App>,
 }
 
 impl<S> Service<Request<Body>> for NamedRoute<S>
@@ -251,9 +264,16 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let route = request.extensions().get::<MatchedPath>().cloned();
+        let shown = self.callers.clone().zip(request.headers().get(AUTHORIZATION).cloned());
         let served = self.inner.call(request);
         Box::pin(async move {
             let mut response = served.await?;
+            if response.status().is_client_error()
+                && let Some((app, shown)) = shown
+                && let Err(error) = auth::confirm(&app, &shown).await
+            {
+                response = error.into_response();
+            }
             if let Some(route) = route {
                 response.extensions_mut().insert(route);
             }

@@ -157,6 +157,7 @@ on_both! {
         for (flag, value, word) in [
             ("--redirect-uri", "http://evil.example", "redirect"),
             ("--scope", "openid", "scope"),
+            ("--scope", "", "--scope is empty"),
             ("--grant-type", "implicit", "grant"),
             ("--auth-method", "private_key_jwt", "auth"),
         ] {

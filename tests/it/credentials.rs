@@ -1,9 +1,12 @@
 //! Who may call the API: spec 5, decisions §2.
 
 use posthorn::auth::key::Permission;
+use posthorn::auth::{self, Claims};
+use posthorn::clock::SECOND;
 use serde_json::json;
 
-use crate::harness::{Answer, BASE, TestApp, on_both};
+use crate::flow::{app_named, text};
+use crate::harness::{Answer, BASE, NOW, TestApp, on_both};
 
 async fn with_header(app: &TestApp, value: &str) -> Answer {
     app.post("/events").header("authorization", value).json(json!({"name": "a"})).send().await
@@ -19,6 +22,41 @@ async fn everywhere(app: &TestApp, key: &str, id: &str) -> Vec<Answer> {
         app.patch(&one).key(key).json(json!({"schema": {"late": "string"}})).send().await,
         app.delete(&one).key(key).send().await,
     ]
+}
+
+/// Method and path of every route that asks for a credential.
+fn routes_of_callers() -> Vec<(String, String)> {
+    let description = serde_json::to_value(posthorn::app::openapi(BASE)).expect("a description");
+    let mut routes = Vec::new();
+    for (path, methods) in description["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let asks =
+                operation["security"].as_array().is_some_and(|all| all.iter().any(|one| one.get("api_key").is_some()));
+            if asks {
+                // Whatever a parameter is, an id will do.
+                let parts = path.split('/').map(|part| match part.starts_with('{') {
+                    true => "01890000-0000-7000-8000-000000000001",
+                    false => part,
+                });
+                routes.push((method.to_uppercase(), parts.collect::<Vec<_>>().join("/")));
+            }
+        }
+    }
+    routes
+}
+
+/// Uses a credential, so that it is known from before.
+async fn warm(app: &TestApp, secret: &str, may_list: bool) {
+    let expected = if may_list { vec![200] } else { vec![401, 403] };
+    assert!(expected.contains(&app.get("/events").key(secret).send().await.status));
+}
+
+async fn call(app: &TestApp, method: &str, path: &str, secret: &str, body: Option<&'static str>) -> Answer {
+    let request = app.request(method, path).key(secret);
+    match body {
+        Some(body) => request.body("application/json", body).send().await,
+        None => request.send().await,
+    }
 }
 
 on_both! {
@@ -140,6 +178,69 @@ on_both! {
             call.key(&key.secret).send().await.refused(403, "invalid_api_key");
         }
         assert_eq!(app.count("events").await, 1);
+    }
+
+    /// Whatever is wrong with the request, and whatever the credential may do: what
+    /// is gone is told so.
+    async fn issue_10_every_route_refuses_a_dead_credential_as_what_it_is(app: TestApp) {
+        let other = TestApp::open(&app.store, &[]).await;
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let tokens = app.tokens(&client, &owner).await;
+        let grant = text(&app.get("/oauth/grants").key(text(&tokens, "access_token")).send().await.json()["data"][0], "id")
+            .to_owned();
+        let mut routes = 0;
+        for (method, path) in routes_of_callers() {
+            for (permission, body) in [
+                (Permission::FullAccess, None),
+                (Permission::FullAccess, Some("{")),
+                (Permission::FullAccess, Some("[]")),
+                (Permission::SendingAccess, Some("{}")),
+            ] {
+                let key = app.key(permission).await;
+                warm(&app, &key.secret, permission == Permission::FullAccess).await;
+                other.delete_key(&key.id).await;
+                let answer = call(&app, &method, &path, &key.secret, body).await;
+                assert_eq!(answer.json()["name"], "invalid_api_key", "{method} {path} {body:?}: {}", answer.text());
+                answer.refused(403, "invalid_api_key");
+            }
+            for (scope, body) in [("full_access", Some("{")), ("emails:send", None)] {
+                let (jti, now) = (app.clock.ordered_id(), NOW / SECOND);
+                let claims = Claims {
+                    iss: BASE.into(),
+                    aud: BASE.into(),
+                    sub: owner.id.clone(),
+                    client_id: client.clone(),
+                    scope: scope.into(),
+                    jti: jti.clone(),
+                    iat: now,
+                    exp: now + 900,
+                    grant: grant.clone(),
+                };
+                let signed = app.app.credentials.signing.sign(&app.app.db, &app.clock, &claims).await;
+                let token = signed.expect("a token");
+                warm(&app, &token, scope == "full_access").await;
+                let end = posthorn::oauth::grant::revoke_token(&jti, (now + 900) * SECOND);
+                other.app.db.commit(end).await.expect("ended");
+                let answer = call(&app, &method, &path, &token, body).await;
+                assert_eq!(answer.json()["name"], "invalid_token", "{method} {path} {body:?}: {}", answer.text());
+                answer.refused(401, "invalid_token");
+            }
+            routes += 1;
+        }
+        assert!(routes > 50, "{routes}");
+        assert_eq!(app.count("events").await, 0);
+    }
+
+    async fn issue_10_a_refusal_of_a_credential_that_stands_stays_what_it_is(app: TestApp) {
+        let other = TestApp::open(&app.store, &[]).await;
+        let (full, sending) = (app.full_key().await, app.key(Permission::SendingAccess).await);
+        let gone = app.key(Permission::FullAccess).await;
+        for _ in 0..2 {
+            app.post("/events").key(&full).body("application/json", "{").send().await.refused(400, "validation_error");
+            app.post("/events").key(&full).json(json!({})).send().await.refused(422, "missing_required_field");
+            app.get("/events").key(&sending.secret).send().await.refused(401, "restricted_api_key");
+            other.app.db.commit(auth::store::delete_key(&gone.id)).await.ok();
+        }
     }
 
     async fn issue_2_a_key_that_another_process_made_works_at_once(app: TestApp) {

@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthorn::auth::store::access_is;
-use posthorn::db::{Batch, Db, DbError, Location, Options, Stmt};
+use posthorn::auth::key::Permission;
+use posthorn::auth::store::{access, raise_access};
+use posthorn::db::{Batch, Db, DbError, Guard, Location, Options, Stmt};
 use posthorn::events::event::EventName;
 use posthorn::events::store as events;
 use serde_json::json;
@@ -19,6 +20,11 @@ use crate::store::Store;
 fn insert(n: usize) -> Stmt {
     let name = EventName::parse(&json!(format!("event {n}"))).expect("a name");
     events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
+}
+
+/// Holds as long as nothing was taken away since; it has nothing else to rest on.
+fn access_is(revision: i64) -> Guard {
+    access(events::by_id("w", "nobody"), revision).guard()
 }
 
 /// Changes an event that is not there, so that what it expects does not come true.
@@ -96,6 +102,43 @@ on_both! {
         assert!(matches!(stale, Err(DbError::Stale)));
     }
 
+    async fn issue_10_what_others_lose_is_asked_about_once(app: TestApp) {
+        let (key, reader) = (app.key(Permission::FullAccess).await, app.key(Permission::FullAccess).await);
+        app.event(&key.secret, json!({"name": "known"})).await;
+        assert_eq!(app.get("/events").key(&reader.secret).send().await.status, 200);
+        app.app.db.commit(raise_access()).await.expect("somebody lost something");
+        app.event(&key.secret, json!({"name": "and asked about"})).await;
+        assert_eq!(app.get("/events").key(&reader.secret).send().await.status, 200);
+        // Nobody says that they are gone, so nobody looks: both go by the number again.
+        app.store.run("DELETE FROM api_keys").await;
+        app.event(&key.secret, json!({"name": "under the number"})).await;
+        assert_eq!(app.get("/events").key(&reader.secret).send().await.status, 200);
+        app.app.db.commit(raise_access()).await.expect("now it is said");
+        app.post("/events").key(&key.secret).json(json!({"name": "late"})).send().await.refused(403, "invalid_api_key");
+        app.get("/events").key(&reader.secret).send().await.refused(403, "invalid_api_key");
+    }
+
+    async fn issue_10_who_is_in_a_group_with_an_end_is_judged_for_himself(app: TestApp) {
+        let db = &app.app.db;
+        let (key, gone) = (app.key(Permission::FullAccess).await, app.key(Permission::FullAccess).await);
+        for (name, key) in [("a", &key), ("b", &gone)] {
+            app.event(&key.secret, json!({"name": name})).await;
+        }
+        let post = |key: &str| app.post("/events").key(key).json(json!({"name": "late"})).send();
+        let (_, kept, refused, again) = tokio::join!(
+            db.commit(posthorn::auth::store::delete_key(&gone.id)),
+            post(&key.secret),
+            post(&gone.secret),
+            post(&key.secret),
+        );
+        assert_eq!((kept.status, again.status), (201, 201), "{} {}", kept.text(), again.text());
+        // Two committers may take them apart; then it came before its key's end.
+        if app.store.is_sqlite() || refused.status != 201 {
+            refused.refused(403, "invalid_api_key");
+        }
+        post(&gone.secret).await.refused(403, "invalid_api_key");
+    }
+
     async fn decisions_2_a_full_queue_is_503_and_what_was_taken_is_kept(store: Store) {
         let app = TestApp::open(&store, &["--write-queue=1"]).await;
         let key = app.full_key().await;
@@ -162,6 +205,39 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
         written += made(&text);
     }
     assert_eq!(written, posthorn::app::statements().count(), "app::statements() leaves some out");
+}
+
+/// Within a group guards are asked once, unless somebody says that they may have
+/// changed. Whoever takes away what one looks for has to say so.
+#[test]
+fn issue_10_every_statement_that_takes_away_what_guards_look_for_says_so() {
+    const ROWS: [&str; 7] = ["api_keys", "events", "memberships", "oauth_clients", "oauth_grants", "sessions", "users"];
+    const COLUMNS: [(&str, &str); 7] = [
+        ("events", "schema"),
+        ("oauth_clients", "disabled_at"),
+        ("oauth_clients", "verified_host"),
+        ("oauth_grants", "revoked_at"),
+        ("revisions", "number"),
+        ("users", "password_hash"),
+        ("workspaces", "automations_revision"),
+    ];
+    let mut found = 0;
+    for sql in posthorn::app::statements() {
+        let text = sql.text();
+        let (head, _) = text.split_once(" WHERE ").unwrap_or((text, ""));
+        let head = head.split_once("\n         WHERE ").map_or(head, |(head, _)| head);
+        let deletes = |table: &&str| head == format!("DELETE FROM {table}");
+        let sets = |(table, column): &(&str, &str)| {
+            head.strip_prefix(&format!("UPDATE {table} SET ")).is_some_and(|set| set.contains(&format!("{column} = ")))
+        };
+        let takes_away = ROWS.iter().any(deletes)
+            || COLUMNS.iter().any(sets)
+            || head.starts_with("UPDATE users SET disabled_at = $")
+            || head.starts_with("INSERT INTO revoked_tokens");
+        assert!(!takes_away || sql.is_raising(), "{text}");
+        found += usize::from(takes_away);
+    }
+    assert!(found >= 20, "only {found} were recognised");
 }
 
 /// The log is flushed for real, so that others come while a group waits for it;

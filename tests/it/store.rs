@@ -20,11 +20,19 @@ enum Place {
 
 /// A lock on the store, held until it is dropped.
 pub enum Locked {
-    Sqlite(#[expect(dead_code, reason = "holds its transaction")] rusqlite::Connection),
+    Sqlite(rusqlite::Connection),
     Postgres(Client),
 }
 
 impl Locked {
+    /// What was done under the lock is there from now on.
+    pub async fn commit(self) {
+        match self {
+            Locked::Sqlite(connection) => connection.execute_batch("COMMIT").expect("a commit"),
+            Locked::Postgres(client) => client.batch_execute("COMMIT").await.expect("a commit"),
+        }
+    }
+
     pub async fn release(self) {
         if let Locked::Postgres(client) = self {
             client.batch_execute("ROLLBACK").await.expect("a lock that can be released");
@@ -155,6 +163,22 @@ impl Store {
     pub async fn count(&self, table: &str) -> i64 {
         let counted = self.value(&format!("SELECT COUNT(*) FROM {table}")).await;
         counted.and_then(|count| count.parse().ok()).expect("a number")
+    }
+
+    /// Does something that nobody sees until it is committed.
+    pub async fn hold(&self, sql: &str) -> Locked {
+        match &*self.0 {
+            Place::Sqlite(_) => {
+                let connection = self.sqlite_connection();
+                connection.execute_batch(&format!("BEGIN IMMEDIATE; {sql}")).expect(sql);
+                Locked::Sqlite(connection)
+            }
+            Place::Postgres { .. } => {
+                let client = self.postgres_connection().await;
+                client.batch_execute(&format!("BEGIN; {sql}")).await.expect(sql);
+                Locked::Postgres(client)
+            }
+        }
     }
 
     /// Keeps every writer away from a table; SQLite knows only the whole store.

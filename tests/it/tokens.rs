@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::flow::{REDIRECT, VERIFIER, app_named, text};
 use crate::harness::{BASE, NOW, TestApp, on_both};
+use crate::store::Store;
 
 /// Several requests at once, their statuses sorted.
 async fn at_once(app: &TestApp, form: &str, count: usize) -> Vec<crate::harness::Answer> {
@@ -203,23 +204,88 @@ on_both! {
         let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
         let workspace = app.workspace().await;
         let key = &owner.email;
-        let shut = [
-            (accounts::store::disable_user(key, Some(1)), accounts::store::disable_user(key, None)),
-            (posthorn::oauth::store::disable_client(&client, Some(1)), posthorn::oauth::store::disable_client(&client, None)),
-        ];
-        for (out, back) in shut {
-            let tokens = app.tokens(&client, &owner).await;
-            app.app.db.commit(out).await.expect("shut out");
-            assert_eq!(app.works(&tokens).await, 401);
-            assert!(app.refresh(&client, text(&tokens, "refresh_token")).await.status >= 400);
-            app.app.db.commit(back).await.expect("let in");
-        }
+        let tokens = app.tokens(&client, &owner).await;
+        app.app.db.commit(posthorn::oauth::store::disable_client(&client, Some(1))).await.expect("shut out");
+        assert_eq!(app.works(&tokens).await, 401);
+        assert!(app.refresh(&client, text(&tokens, "refresh_token")).await.status >= 400);
+        app.app.db.commit(posthorn::oauth::store::disable_client(&client, None)).await.expect("let in");
         let tokens = app.tokens(&client, &owner).await;
         let code = app.code(&client, &owner).await;
         app.app.db.commit(accounts::store::remove_member(&workspace, key)).await.expect("removed");
         assert_eq!(app.works(&tokens).await, 401);
         app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");
+    }
+
+    async fn issue_10_what_disabling_a_user_ended_enabling_does_not_revive(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let tokens = app.tokens(&client, &owner).await;
+        let code = app.code(&client, &owner).await;
+        let made = app.post("/api-keys").key(text(&tokens, "access_token")).json(json!({"name": "through"})).send().await;
+        let through = made.json();
+        assert_eq!(app.get("/events").key(text(&through, "token")).send().await.status, 200);
+        assert_eq!(app.get("/dashboard/").header("cookie", &owner.cookie).send().await.status, 200);
+
+        app.app.db.commit(accounts::disable_user(&owner.id, NOW)).await.expect("disabled");
+        app.app.db.commit(accounts::store::enable_user(&owner.id)).await.expect("enabled");
+        assert_eq!(app.works(&tokens).await, 401);
+        app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");
+        app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");
+        app.get("/events").key(text(&through, "token")).send().await.refused(403, "invalid_api_key");
+        assert_eq!(app.get("/dashboard/").header("cookie", &owner.cookie).send().await.status, 303, "to the log-in");
+        let reason = app.store.value("SELECT revoked_reason FROM oauth_grants").await;
+        assert_eq!(reason.as_deref(), Some("user_disabled"));
+        // Who logs in again may let the app in again.
+        let again = app.browser(&owner.id, &owner.email).await;
+        assert_eq!(app.works(&app.tokens(&client, &again).await).await, 200);
+    }
+
+    async fn issue_10_a_used_code_without_its_verifier_ends_nothing(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let code = app.code(&client, &owner).await;
+        let good = TestApp::exchange(&client, &code);
+        let tokens = app.token(&good).await.json();
+        app.token(&good.replace(VERIFIER, &VERIFIER.replace('a', "b"))).await.oauth_refused(400, "invalid_grant");
+        app.token(&good.replace("callback", "other")).await.oauth_refused(400, "invalid_grant");
+        assert_eq!((app.works(&tokens).await, live_tokens(&app).await), (200, 1), "seen is not held");
+        app.token(&good).await.oauth_refused(400, "invalid_grant");
+        assert_eq!((app.works(&tokens).await, live_tokens(&app).await), (401, 0), "used twice by who holds it");
+    }
+
+    async fn issue_10_without_grace_a_refresh_token_works_once(store: Store) {
+        let app = TestApp::open(&store, &["--refresh-grace=0"]).await;
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let first = app.tokens(&client, &owner).await;
+        assert_eq!(app.refresh(&client, text(&first, "refresh_token")).await.status, 200);
+        app.refresh(&client, text(&first, "refresh_token")).await.oauth_refused(400, "invalid_grant");
+        assert_eq!((app.works(&first).await, live_tokens(&app).await), (401, 0), "two holders: the grant has ended");
+    }
+
+    async fn issue_10_a_repeated_revocation_changes_nothing(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let tokens = app.tokens(&client, &owner).await;
+        let late = app.tokens(&client, &owner).await;
+        let number = async || app.store.value("SELECT number FROM revisions WHERE topic = 'access'").await;
+        let revoke = async |token: &str| {
+            let form = format!("client_id={client}&token={token}");
+            let answer = app.post("/oauth/revoke").body("application/x-www-form-urlencoded", form).send().await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        };
+        for token in [text(&tokens, "access_token"), text(&tokens, "refresh_token")] {
+            let before = number().await;
+            revoke(token).await;
+            let once = number().await;
+            assert_ne!(once, before);
+            for _ in 0..3 {
+                revoke(token).await;
+            }
+            assert_eq!(number().await, once, "a repeat");
+        }
+        app.clock.advance(900 * SECOND);
+        let before = number().await;
+        revoke(text(&late, "access_token")).await;
+        assert_eq!(number().await, before, "one that has expired");
+        assert_eq!(app.count("revoked_tokens").await, 1);
     }
 
     async fn case_328_a_key_made_through_a_grant_dies_with_it(app: TestApp) {

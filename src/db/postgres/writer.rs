@@ -11,8 +11,9 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Statement};
 
-use super::guard::Guards;
+use super::guard::{Guards, Passes};
 use super::{Session, refusal};
+use crate::db::guard::Learnt;
 use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, migrate};
 
 /// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
@@ -29,6 +30,10 @@ const GROUP: usize = 256;
 /// How often a batch that lost a race for a row (serialization failure,
 /// deadlock) or its connection before the commit is tried again.
 const RETRIES: u32 = 12;
+
+/// After a shared guard was found to have moved, so many groups ask the particular
+/// ones as well: in a storm each group would else be run twice.
+const STIRRED: u32 = 16;
 
 /// One committer. Several share the queue; each keeps a connection.
 pub(super) struct Writer {
@@ -53,6 +58,8 @@ enum Undone {
 #[derive(Clone)]
 enum Verdict {
     Blameless,
+    /// A shared guard has moved, and its particular one was not asked.
+    Unasked,
     Stale,
     Failed(DbError),
 }
@@ -103,7 +110,7 @@ impl Writer {
                             // have caused it, one that is now undone.
                             Verdict::Failed(error) if alone => job.answer(Err(error)),
                             Verdict::Failed(_) => waiting.push(vec![job]),
-                            Verdict::Blameless => rest.push(job),
+                            Verdict::Blameless | Verdict::Unasked => rest.push(job),
                         }
                     }
                     if !rest.is_empty() {
@@ -177,11 +184,14 @@ impl Joined {
 
 impl Session {
     async fn commit_group(&self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let stirred = self.stirred.load(Ordering::Relaxed);
+        self.stirred.store(stirred.saturating_sub(1), Ordering::Relaxed);
+        let guards = Guards::of(group, stirred > 0);
         let joined = if self.joins.load(Ordering::Relaxed) { Joined::of(group) } else { Joined::default() };
-        if let Some(effects) = self.try_group(group, &joined).await? {
+        if let Some(effects) = self.try_group(group, &guards, &joined).await? {
             return Ok(effects);
         }
-        let apart = self.try_group(group, &Joined::default()).await?;
+        let apart = self.try_group(group, &guards, &Joined::default()).await?;
         apart.ok_or_else(|| Undone::Again(DbError::Unavailable("nothing was run".into())))
     }
 
@@ -191,8 +201,15 @@ impl Session {
 
     /// Runs and commits a group. `None`: nothing came of it because something
     /// failed that was run for many, and nobody knows for whom.
-    async fn try_group(&self, group: &[Job], joined: &Joined) -> Result<Option<Vec<Vec<Effect>>>, Undone> {
-        let guards = Guards::of(group);
+    ///
+    /// Guards come last: by then all is locked that the group locks, so what they
+    /// do not see yet is a change whose consequences will see this group.
+    async fn try_group(
+        &self,
+        group: &[Job],
+        guards: &Guards<'_>,
+        joined: &Joined,
+    ) -> Result<Option<Vec<Vec<Effect>>>, Undone> {
         let mut together = Vec::with_capacity(joined.stmts.len());
         for (sql, _) in &joined.stmts {
             let Ok(statement) = self.prepare(sql.many.unwrap_or_default()).await else {
@@ -222,12 +239,14 @@ impl Session {
         let for_many = joined.stmts.iter().zip(together).map(|((_, jobs), statement)| -> Sent<'_> {
             Box::pin(async move { self.run(&statement, columns(group, jobs)).await })
         });
-        let first = [begin, self.sent(&newer, newer_text)]
-            .into_iter()
-            .chain(guards.stmts.iter().copied().zip(asked).map(|(stmt, text)| self.sent(stmt, text)));
-        let all = first.chain(for_many).chain(alone().zip(prepared).map(|(stmt, text)| self.sent(stmt, text)));
-        let mut results = pipelined(all.collect()).await.into_iter();
+        let alone = alone().zip(prepared).map(|(stmt, text)| self.sent(stmt, text));
+        let asked = guards.stmts.iter().copied().zip(asked).map(|(stmt, text)| self.sent(stmt, text));
+        let first = [begin, self.sent(&newer, newer_text)];
+        let all = first.into_iter().chain(for_many).chain(alone).chain(asked);
+        let mut results = pipelined(all.collect()).await;
 
+        let found = results.split_off(results.len() - guards.stmts.len());
+        let mut results = results.into_iter();
         if let Some(Err(error)) = results.next() {
             return Err(Undone::Again(refusal(error)));
         }
@@ -235,19 +254,23 @@ impl Session {
             Some(Ok(effect)) if effect.rows.is_empty() => {}
             found => return Err(self.not_ours(found).await),
         }
-        let held: Vec<Result<bool, _>> = results
-            .by_ref()
-            .take(guards.stmts.len())
-            .map(|found| found.map(|effect| !effect.rows.is_empty()))
-            .collect();
+        let mut learnt = Learnt::default();
         let judged = match went_well(joined, &mut results) {
-            Ok(true) => judge(group, joined, &guards, held, results).map(Some),
+            Ok(true) => passes(group, guards, found, &mut learnt).and_then(|passes| {
+                if passes.contains(&Passes::Unasked) {
+                    self.stirred.store(STIRRED, Ordering::Relaxed);
+                }
+                judge(group, joined, &passes, results).map(Some)
+            }),
             Ok(false) => Ok(None),
             Err(undone) => Err(undone),
         };
         if let Ok(Some(effects)) = judged {
             return match self.client.batch_execute("COMMIT").await {
-                Ok(()) => Ok(Some(effects)),
+                Ok(()) => {
+                    learnt.keep();
+                    Ok(Some(effects))
+                }
                 Err(error) if is_race(&error) => Err(Undone::Again(refusal(error))),
                 Err(error) => Err(Undone::Unknown(refusal(error))),
             };
@@ -316,24 +339,40 @@ async fn pipelined(mut futures: Vec<Sent<'_>>) -> Vec<Result<Effect, tokio_postg
 /// What a statement has done that was run for many.
 const ONE: Effect = Effect { changed: 1, rows: Vec::new() };
 
+/// Whether each batch of a group passes its guards. Where a statement has failed
+/// nobody knows, and none is blamed for it.
+fn passes(
+    group: &[Job],
+    guards: &Guards<'_>,
+    answers: Vec<Result<Effect, tokio_postgres::Error>>,
+    learnt: &mut Learnt,
+) -> Result<Vec<Passes>, Undone> {
+    let mut found = Vec::with_capacity(answers.len());
+    for answer in answers {
+        match answer {
+            Ok(effect) => found.push(effect.rows.first().map(|row| row.int(0).unwrap_or_default())),
+            Err(error) if is_echo(&error) => return Ok(vec![Passes::Yes; group.len()]),
+            Err(error) => return Err(Undone::Again(refusal(error))),
+        }
+    }
+    Ok(group.iter().enumerate().map(|job| guards.let_pass(job, &found, learnt)).collect())
+}
+
 /// Decides whether a group may be committed, and if not, who is to blame.
 fn judge(
     group: &[Job],
     joined: &Joined,
-    guards: &Guards<'_>,
-    held: Vec<Result<bool, tokio_postgres::Error>>,
+    passes: &[Passes],
     mut results: impl Iterator<Item = Result<Effect, tokio_postgres::Error>>,
 ) -> Result<Vec<Vec<Effect>>, Undone> {
-    let mut answers = Vec::with_capacity(guards.stmts.len());
-    for answer in held {
-        answers.push(answer.map_err(|error| Undone::Again(refusal(error)))?);
-    }
     let mut effects = Vec::with_capacity(group.len());
     let mut verdicts = vec![Verdict::Blameless; group.len()];
     let mut clean = true;
     for (number, (job, verdict)) in group.iter().zip(&mut verdicts).enumerate() {
-        if !guards.let_pass(number, &answers) {
-            *verdict = Verdict::Stale;
+        match passes[number] {
+            Passes::Yes => {}
+            Passes::No => *verdict = Verdict::Stale,
+            Passes::Unasked => *verdict = Verdict::Unasked,
         }
         let mut own = Vec::with_capacity(job.batch.stmts.len());
         for (statement, stmt) in job.batch.stmts.iter().enumerate() {
@@ -342,12 +381,11 @@ fn judge(
             match result {
                 Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => own.push(effect),
                 Ok(_) if matches!(verdict, Verdict::Blameless) => {
-                    *verdict = Verdict::Failed(DbError::Unexpected { statement });
+                    *verdict = Verdict::Failed(stmt.missed(statement));
                 }
                 Ok(_) => {}
                 Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
-                // The first failure poisons the transaction; those after it are echoes.
-                Err(error) if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => {}
+                Err(error) if is_echo(&error) => {}
                 Err(error) if matches!(verdict, Verdict::Blameless) => *verdict = Verdict::Failed(refusal(error)),
                 Err(_) => {}
             }
@@ -356,6 +394,11 @@ fn judge(
         effects.push(own);
     }
     if clean { Ok(effects) } else { Err(Undone::Split(verdicts)) }
+}
+
+/// The first failure poisons the transaction; those after it are echoes.
+fn is_echo(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
 }
 
 fn is_race(error: &tokio_postgres::Error) -> bool {

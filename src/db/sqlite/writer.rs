@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 use super::checkpoint::Carrier;
 use super::files::Failure;
 use super::flush::{self, Flusher};
+use super::guard::Verdicts;
 use super::{Order, leave_log, order, refusal, run};
-use crate::db::{Batch, Committed, DbError, Effect, Job, Stmt, Value, migrate};
+use crate::db::{Batch, Committed, DbError, Effect, Job, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
 /// all that wait, few enough that nobody waits long for his answer.
@@ -100,7 +101,7 @@ impl<'c> Desk<'c> {
         Desk { connection, prepared: HashMap::new(), flusher, runtime }
     }
 
-    fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
+    pub(super) fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
         let (statement, order) = match self.prepared.entry((sql.as_ptr(), sql.len())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
@@ -127,7 +128,7 @@ impl<'c> Desk<'c> {
 fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
     begin(desk)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
-    let mut asked = HashMap::new();
+    let mut verdicts = Verdicts::default();
     let mut careful = false;
     loop {
         let number = results.len();
@@ -138,13 +139,7 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             }
             continue;
         };
-        // Most carry the guards of the one before them: to compare is cheaper than to look up.
-        let before = number.checked_sub(1).filter(|before| group[*before].batch.guards == job.batch.guards);
-        let passes = match before {
-            Some(before) => !matches!(results[before], Err(DbError::Stale)),
-            None => hold(desk, &job.batch.guards, &mut asked)?,
-        };
-        if !passes {
+        if !verdicts.let_pass(desk, group, number)? {
             results.push(Err(DbError::Stale));
             continue;
         }
@@ -153,20 +148,30 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             false => run_batch(desk, &job.batch)?,
         };
         match ran {
-            Ran::Whole(effects) => results.push(Ok(effects)),
+            Ran::Whole(effects) => {
+                if group[number].batch.is_raising() {
+                    verdicts.forget();
+                }
+                results.push(Ok(effects));
+            }
             Ran::Nothing(error) => results.push(Err(error)),
             Ran::Partly(_) => {
                 desk.execute("ROLLBACK")?;
                 begin(desk)?;
                 results.clear();
-                asked.clear();
+                verdicts = Verdicts::default();
                 careful = true;
             }
         }
     }
     desk.flusher.announce();
     let committed = desk.execute("COMMIT");
-    let settled = if committed.is_ok() { group.drain(..).zip(results).collect() } else { Vec::new() };
+    let settled = if committed.is_ok() {
+        verdicts.learnt.keep();
+        group.drain(..).zip(results).collect()
+    } else {
+        Vec::new()
+    };
     desk.flusher.flush(settled);
     committed
 }
@@ -206,24 +211,6 @@ fn latecomer(desk: &mut Desk<'_>, size: usize, jobs: &mut mpsc::Receiver<Job>) -
     None
 }
 
-/// Whether all of these guards hold. Equal ones are asked once in a group.
-fn hold(desk: &mut Desk<'_>, guards: &[Stmt], asked: &mut HashMap<Stmt, bool>) -> rusqlite::Result<bool> {
-    for guard in guards {
-        let holds = match asked.get(guard) {
-            Some(holds) => *holds,
-            None => {
-                let holds = !desk.run(guard.sql.sqlite, &guard.params)?.rows.is_empty();
-                asked.insert(guard.clone(), holds);
-                holds
-            }
-        };
-        if !holds {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// What became of a batch.
 enum Ran {
     Whole(Vec<Effect>),
@@ -244,7 +231,7 @@ fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
                 effects.push(effect);
                 continue;
             }
-            Ok(_) => DbError::Unexpected { statement },
+            Ok(_) => stmt.missed(statement),
             Err(error) if desk.connection.is_autocommit() => return Err(error),
             Err(error) => refusal(error),
         };

@@ -13,6 +13,8 @@ mod send;
 mod shapes;
 pub mod store;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::app::App;
@@ -26,8 +28,11 @@ use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
 use crate::events::store as definitions;
 
-/// How often what a commit was prepared under may change before the caller is
-/// told to come back later.
+/// How often what a commit was prepared under, as it is cached, may change before
+/// the commit is prepared under what is read for it alone.
+const GUARDED: usize = 4;
+
+/// How often a commit is prepared in all.
 const ATTEMPTS: usize = 8;
 
 /// What happens.
@@ -99,7 +104,8 @@ pub struct Happenings<'a> {
 
 impl<'a> Happenings<'a> {
     pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
-        let batch = Batch::new().when(listeners.guard());
+        let mut batch = Batch::new();
+        listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
         Happenings {
             workspace_id,
             listeners,
@@ -183,6 +189,14 @@ impl<'a> Happenings<'a> {
     }
 }
 
+/// The automations that listen, for an attempt to commit.
+async fn listeners(app: &App, workspace_id: &str, attempt: usize) -> Result<Arc<Listeners>, DbError> {
+    match attempt < GUARDED {
+        true => app.triggers.of(&app.db, workspace_id).await,
+        false => app.triggers.of_this_moment(&app.db, workspace_id).await,
+    }
+}
+
 /// Commits what `fill` lets happen, under the automations that listen at that
 /// moment.
 pub async fn commit(
@@ -190,13 +204,12 @@ pub async fn commit(
     app: &App,
     fill: impl Fn(&mut Happenings<'_>),
 ) -> Result<Result<Vec<Effect>, DbError>, Error> {
-    let mut revision = caller.revision();
-    for _ in 0..ATTEMPTS {
-        let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
+    for attempt in 0..ATTEMPTS {
+        let listeners = listeners(app, caller.workspace_id(), attempt).await?;
         let mut happenings = Happenings::new(caller.workspace_id(), &listeners, &app.clock, app.clock.now());
         fill(&mut happenings);
         let (batch, aftermath) = happenings.aftermath();
-        match caller.commit_under(&mut revision, batch).await? {
+        match caller.commit_once(batch).await? {
             Ok(effects) => {
                 app.wake_workers_if(aftermath.is_urgent(&effects));
                 return Ok(Ok(effects));

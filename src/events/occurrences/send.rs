@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
-use super::{ATTEMPTS, Aftermath, Happenings, Occurrence, Recipient};
+use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Recipient, listeners};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::triggers::Listeners;
@@ -216,21 +216,21 @@ impl Errand<'_> {
 
     /// Lets everything happen that was ordered. What it is prepared under (the
     /// caller's right, the automations, the definitions) comes from caches and is
-    /// guarded in the commit; where it has changed, all is prepared again.
+    /// guarded in the commit; where it has changed, all is prepared again, in the
+    /// end under what is read for this errand alone.
     async fn commit(&self) -> Result<Response, Error> {
         let Errand { caller, app, request, .. } = self;
-        let mut revision = caller.revision();
-        for _ in 0..ATTEMPTS {
-            let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
-            let Prepared { batch, aftermath, answer } = match self.prepare(&listeners).await {
+        for attempt in 0..ATTEMPTS {
+            let listeners = listeners(app, caller.workspace_id(), attempt).await?;
+            let Prepared { batch, aftermath, answer } = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
-                Err(refusal) if self.is_current(&listeners).await? => return Err(refusal),
+                Err(refusal) if attempt >= GUARDED || self.is_current(&listeners).await? => return Err(refusal),
                 Err(_) => {
                     self.forget();
                     continue;
                 }
             };
-            match caller.commit_under(&mut revision, batch).await? {
+            match caller.commit_once(batch).await? {
                 Err(DbError::Stale) => self.forget(),
                 // Somebody else's first use of the name came first.
                 Err(DbError::Unexpected { statement }) if aftermath.is_definition(statement) => self.forget(),
@@ -251,9 +251,9 @@ impl Errand<'_> {
         Err(Error::Unavailable)
     }
 
-    async fn prepare(&self, listeners: &Listeners) -> Result<Prepared, Error> {
+    async fn prepare(&self, listeners: &Listeners, attempt: usize) -> Result<Prepared, Error> {
         let Errand { caller, app, orders, .. } = self;
-        let uses = self.uses().await?;
+        let uses = self.uses(attempt).await?;
         let is_first = |at: usize, used: &Use| used.first == at && !used.in_force.is_defined;
         let answer = self.answer(|at| is_first(at, &uses[at]))?;
         let mut happenings = Happenings::new(caller.workspace_id(), listeners, &app.clock, app.clock.now());
@@ -261,7 +261,7 @@ impl Errand<'_> {
         let mut undefined = Vec::new();
         for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
             if used.first == at {
-                happenings.batch.guard(used.in_force.guard());
+                used.in_force.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
             }
             if is_first(at, used) {
                 undefined.push(order.name.as_str());
@@ -282,7 +282,7 @@ impl Errand<'_> {
     }
 
     /// What is in force for each order.
-    async fn uses(&self) -> Result<Vec<Use>, DbError> {
+    async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
         let Errand { caller, app, orders, .. } = self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
         for (at, order) in orders.iter().enumerate() {
@@ -290,7 +290,10 @@ impl Errand<'_> {
             let used = match before {
                 Some(Use { in_force, first }) => Use { in_force: in_force.clone(), first: *first },
                 None => {
-                    let in_force = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?;
+                    let in_force = match attempt < GUARDED {
+                        true => app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?,
+                        false => app.definitions.of_this_moment(&app.db, caller.workspace_id(), &order.name).await?,
+                    };
                     Use { in_force, first: at }
                 }
             };
@@ -312,12 +315,10 @@ impl Errand<'_> {
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
         let Errand { caller, app, orders, .. } = self;
-        let mut guards = vec![listeners.guard()];
+        let mut guards = Vec::from_iter(listeners.guard());
         for order in *orders {
             let guard = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard();
-            if !guards.contains(&guard) {
-                guards.push(guard);
-            }
+            guards.extend(guard.filter(|guard| !guards.contains(guard)));
         }
         for guard in guards {
             if app.db.read(guard).await?.is_empty() {

@@ -1,0 +1,59 @@
+//! The guards of a group: equal ones are asked once, until a batch of the group
+//! takes away what they look for.
+
+use std::collections::HashMap;
+
+use super::writer::Desk;
+use crate::db::guard::Learnt;
+use crate::db::{Guard, Job, Stmt};
+
+/// What a group knows of its guards.
+#[derive(Default)]
+pub(super) struct Verdicts {
+    /// The first column of the row that each found, if one did.
+    asked: HashMap<Stmt, Option<i64>>,
+    /// The last batch whose shared guards held.
+    held: Option<usize>,
+    pub learnt: Learnt,
+}
+
+impl Verdicts {
+    /// Whether all guards of a batch hold.
+    pub(super) fn let_pass(&mut self, desk: &mut Desk<'_>, group: &[Job], number: usize) -> rusqlite::Result<bool> {
+        let guards = &group[number].batch.guards;
+        // Most carry the guards of the one before them: to compare is cheaper than to look up.
+        if self.held.is_some_and(|before| Guard::are_shared(&group[before].batch.guards, guards)) {
+            return Ok(true);
+        }
+        let mut unmoved = true;
+        for guard in guards {
+            if self.ask(desk, &guard.shared)?.is_some() {
+                continue;
+            }
+            unmoved = false;
+            let Some(basis) = &guard.basis else { return Ok(false) };
+            let Some(number) = self.ask(desk, &basis.particular)? else { return Ok(false) };
+            self.learnt.push(basis, number);
+        }
+        if unmoved {
+            self.held = Some(number);
+        }
+        Ok(true)
+    }
+
+    /// What guards said may be true no longer.
+    pub(super) fn forget(&mut self) {
+        self.asked.clear();
+        self.held = None;
+    }
+
+    fn ask(&mut self, desk: &mut Desk<'_>, stmt: &Stmt) -> rusqlite::Result<Option<i64>> {
+        if let Some(found) = self.asked.get(stmt) {
+            return Ok(*found);
+        }
+        let effect = desk.run(stmt.sql.sqlite, &stmt.params)?;
+        let found = effect.rows.first().map(|row| row.int(0).unwrap_or_default());
+        self.asked.insert(stmt.clone(), found);
+        Ok(found)
+    }
+}

@@ -22,7 +22,7 @@ use crate::oauth::{Clients, Documents};
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
-use crate::{accounts, api_keys, auth, automations, contacts, events, mail, oauth, segments, topics};
+use crate::{accounts, api_keys, auth, automations, contacts, db, events, mail, oauth, segments, topics};
 
 /// Everything a handler can reach. Clones share it.
 #[derive(Clone)]
@@ -240,6 +240,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
+        db::clock::ALL,
         events::store::ALL,
         mail::store::ALL,
         oauth::grant::ALL,

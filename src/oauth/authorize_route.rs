@@ -142,7 +142,7 @@ async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Respo
 /// `revision`.
 async fn store_request(app: &App, request: &PendingRequest, revision: i64) -> Result<Option<String>, Refusal> {
     let id = app.clock.unguessable_id();
-    let batch = Batch::from(store::insert_request(&id, request, app.clock.now())).when(access_is(revision));
+    let batch = Batch::from(store::insert_request(&id, request, app.clock.steady())).when(access_is(revision));
     match app.db.commit(batch).await {
         Ok(_) => Ok(Some(id)),
         Err(DbError::Stale) => Ok(None),

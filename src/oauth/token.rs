@@ -181,7 +181,7 @@ async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verif
     if stored.used_at.is_some() {
         return Err(used_twice(app, stored.grant_id.as_deref(), &stored.code.workspace_id).await?);
     }
-    if stored.code.expires_at <= now {
+    if stored.code.expires_at <= app.clock.steady() {
         return Err(invalid_grant());
     }
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));

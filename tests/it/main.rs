@@ -15,6 +15,7 @@ mod authorize_store;
 mod automation_pages;
 mod automations;
 mod cli;
+mod clocks;
 mod consent;
 mod contacts;
 mod credentials;

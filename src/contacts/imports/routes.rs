@@ -102,8 +102,8 @@ async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload)
     for group in first.chunks(CHUNKS_AT_ONCE) {
         caller.commit(|| store(group)).await?;
     }
-    let now = app.clock.now();
-    caller.commit(|| store(last).and(store::insert(workspace, id, upload, now))).await?;
+    let (now, due_at) = (app.clock.now(), app.clock.steady());
+    caller.commit(|| store(last).and(store::insert(workspace, id, upload, now, due_at))).await?;
     Ok(())
 }
 

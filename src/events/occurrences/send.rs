@@ -204,7 +204,7 @@ impl Errand<'_> {
                 Ok(prepared) => prepared,
                 Err(refusal) if self.is_current(&listeners).await? => {
                     // What is refused now may have happened before, under its key.
-                    return match key.find(caller, &self.body, app.clock.now()).await? {
+                    return match key.find(caller, &self.body, app.clock.steady()).await? {
                         Some(answer) => Ok(answer),
                         None => Err(refusal),
                     };
@@ -221,7 +221,7 @@ impl Errand<'_> {
                 }
                 Err(DbError::Stale) => self.forget(),
                 Err(error) if key.was_taken(&error) => {
-                    return key.find(caller, &self.body, app.clock.now()).await?.ok_or(Error::Unavailable);
+                    return key.find(caller, &self.body, app.clock.steady()).await?.ok_or(Error::Unavailable);
                 }
                 Err(DbError::Unexpected { statement }) if aftermath.is_lookup(statement) => {
                     return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
@@ -236,7 +236,7 @@ impl Errand<'_> {
         let Errand { caller, app, orders, key, .. } = self;
         let (workspace_id, now) = (caller.workspace_id(), app.clock.now());
         let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, now);
-        if let Some(stmt) = key.take(workspace_id, &self.body, &self.answer, now) {
+        if let Some(stmt) = key.take(workspace_id, &self.body, &self.answer, app.clock.steady()) {
             happenings.batch.push(stmt);
         }
         let mut names: Vec<(&str, Arc<InForce>)> = Vec::new();

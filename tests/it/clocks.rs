@@ -71,7 +71,7 @@ on_both! {
         assert!((first.steady() - first.now()).abs() < MINUTE, "a new store begins with the time of day");
 
         // Time had come an hour further than the clock shows.
-        store.execute(&format!("UPDATE clock SET seen = {}", first.steady() + HOUR)).await;
+        store.run(&format!("UPDATE clock SET seen = {}", first.steady() + HOUR)).await;
         let (second, mut keeper) = clock::open(&db).await.expect("a clock");
         assert!((0..5).contains(&(ahead(&second, &first) - 3600)), "{}", ahead(&second, &first));
         keeper.look().await.expect("a look");
@@ -85,26 +85,33 @@ on_both! {
         // A third joins the second; and once the clock has caught up, nothing is left of it.
         let (third, _) = clock::open(&db).await.expect("a clock");
         assert_eq!(ahead(&third, &second).abs(), 0);
-        store.execute(&format!("UPDATE clock SET seen = {}", first.steady() - HOUR)).await;
+        store.run(&format!("UPDATE clock SET seen = {}", first.steady() - HOUR)).await;
         let (fourth, _) = clock::open(&db).await.expect("a clock");
         assert_eq!(ahead(&fourth, &first), 0, "of two ways to read a clock the one that fires fewer timers");
     }
+}
 
-    async fn of_processes_that_disagree_the_one_that_would_fire_early_gives_in(store: Store) {
-        let db = open(&store).await;
-        let (one, mut keeps_one) = clock::open(&db).await.expect("a clock");
-        let (two, mut keeps_two) = clock::open(&db).await.expect("a clock");
+/// Processes on an SQLite file share a machine, and with it what it counts.
+#[tokio::test]
+async fn of_processes_on_postgresql_that_disagree_the_one_that_would_fire_early_gives_in() {
+    let store = Store::postgres().await;
+    let db = open(&store).await;
+    let (one, mut keeps_one) = clock::open(&db).await.expect("a clock");
+    let (two, mut keeps_two) = clock::open(&db).await.expect("a clock");
+    keeps_one.look().await.expect("a look");
+    keeps_two.look().await.expect("a look");
+    // The third starts an hour ahead, before anybody has noticed that the store's clock was set.
+    let so_far = one.steady() + MINUTE;
+    store.run(&format!("UPDATE clock SET shift = shift + {HOUR}, seen = {so_far}")).await;
+    let (three, mut keeps_three) = clock::open(&db).await.expect("a clock");
+    assert_eq!(ahead(&three, &one), 3600);
+    for _ in 0..2 {
         keeps_one.look().await.expect("a look");
         keeps_two.look().await.expect("a look");
-        // As if it had started an hour ahead, before anybody noticed that the store's clock was set.
-        store.execute(&format!("UPDATE clock SET shift = shift + {HOUR}")).await;
-        let (three, mut keeps_three) = clock::open(&db).await.expect("a clock");
-        for _ in 0..3 {
-            keeps_three.look().await.expect("a look");
-            keeps_one.look().await.expect("a look");
-            keeps_two.look().await.expect("a look");
-        }
-        assert_eq!((ahead(&one, &two), ahead(&three, &one)), (0, 0));
-        assert!((one.steady() - one.now()).abs() < MINUTE);
+        keeps_three.look().await.expect("a look");
     }
+    assert_eq!((ahead(&one, &two), ahead(&three, &one)), (0, 0));
+    assert!((one.steady() - one.now()).abs() < MINUTE);
+    drop((db, keeps_one, keeps_two, keeps_three));
+    store.discard().await;
 }

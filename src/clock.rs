@@ -38,8 +38,13 @@ struct Inner {
 
 enum Source {
     /// Steady time is this much ahead of the time elapsed since the machine started.
-    System { ahead: AtomicI64 },
-    Fixed { wall: AtomicI64, steady: AtomicI64 },
+    System {
+        ahead: AtomicI64,
+    },
+    Fixed {
+        wall: AtomicI64,
+        steady: AtomicI64,
+    },
 }
 
 impl Clock {

@@ -7,6 +7,7 @@ use posthorn::db::Db;
 use posthorn::db::clock::{self, Reading};
 use serde_json::json;
 
+use crate::flow::app_named;
 use crate::harness::{TestApp, on_both};
 use crate::sending::{Stage, statuses};
 use crate::store::Store;
@@ -61,6 +62,39 @@ on_both! {
         let run = stage.run(&automation).await;
         assert_eq!(run["status"], "completed");
         assert!(run["completed_at"].as_str() < run["created_at"].as_str(), "what is shown is what the clock showed");
+    }
+
+    async fn what_has_expired_is_not_revived_by_a_clock_that_is_set_back(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let code = app.code(&client, &owner).await;
+        app.clock.set_wall(-HOUR);
+        assert_eq!(app.token(&TestApp::exchange(&client, &code)).await.status, 200, "and what has not is good");
+        let (code, page) = (app.code(&client, &owner).await, app.ask(&client, "").await);
+        app.clock.advance(10 * MINUTE);
+        app.clock.set_wall(-HOUR);
+        app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");
+        assert_eq!(app.see(&page, &owner).await.status, 410);
+        app.clock.set_wall(2 * HOUR);
+        let page = app.ask(&client, "").await;
+        posthorn::oauth::sweep(&app.app.db, &app.clock).await.expect("a sweep");
+        assert_eq!(app.see(&page, &owner).await.status, 200, "nor does one that is set forward end it");
+    }
+
+    async fn a_key_of_idempotency_is_kept_for_a_day_whatever_a_clock_shows(app: TestApp) {
+        let stage = Stage::new(app).await;
+        let send = async || {
+            let body = json!({"event": "user.created", "email": "a@example.com"});
+            let request = stage.app.post("/events/send").key(&stage.key).header("idempotency-key", "k").json(body);
+            request.send().await.header("idempotent-replayed").is_some()
+        };
+        assert!(!send().await);
+        stage.app.clock.set_wall(30 * DAY);
+        stage.app.app.db.commit(posthorn::web::idempotency::sweep(stage.app.clock.steady())).await.expect("a sweep");
+        assert!(send().await, "a clock that went forward forgets nothing");
+        stage.app.clock.set_wall(-60 * DAY);
+        assert!(send().await);
+        stage.app.clock.advance(DAY);
+        assert!(!send().await, "and one that went back keeps nothing for longer");
     }
 
     async fn a_start_goes_on_from_a_clock_that_is_ahead_and_not_from_one_that_went_back(store: Store) {

@@ -152,7 +152,13 @@ impl World {
     }
 
     fn happening(&self, what: What) -> Happening {
-        Happening { revision: self.store.revision, listeners: self.store.listeners(), what, at: self.now, shown: self.shown() }
+        Happening {
+            revision: self.store.revision,
+            listeners: self.store.listeners(),
+            what,
+            at: self.now,
+            shown: self.shown(),
+        }
     }
 
     /// One of those requests is committed; where it was prepared under something

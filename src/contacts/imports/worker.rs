@@ -184,7 +184,13 @@ async fn commit(app: &App, import: &mut Claimed, rows: &[Read]) -> Result<bool, 
     problems.extend(outcome.problems.iter().cloned());
     problems.truncate(MOST_PROBLEMS);
     let now = app.clock.now();
-    let to = Advance { position, line, counts: &outcome.counts, problems: &problems, lease_until: app.clock.steady() + LEASE };
+    let to = Advance {
+        position,
+        line,
+        counts: &outcome.counts,
+        problems: &problems,
+        lease_until: app.clock.steady() + LEASE,
+    };
 
     let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;
     let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);

@@ -103,7 +103,7 @@ impl Scene {
         due: impl Fn(&Run) -> i64,
     ) -> anyhow::Result<()> {
         let (contact, occurrence, now) = (clock.ordered_id(), clock.ordered_id(), clock.now());
-        let run = Run::begun(clock.ordered_id(), &self.graph, now);
+        let run = Run::begun(clock.ordered_id(), &self.graph, now, now);
         let email = format!("{contact}@example.com");
         store
             .prepare_cached(

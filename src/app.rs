@@ -253,6 +253,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::imports::store::ALL,
         contacts::properties_store::ALL,
         contacts::store::ALL,
+        db::clock::ALL,
         db::migrate::ALL,
         events::store::ALL,
         hold::ALL,

@@ -21,9 +21,8 @@ use tokio::sync::watch;
 use crate::accounts::setup;
 use crate::app::{Addresses, App};
 use crate::auth::session;
-use crate::clock::Clock;
 use crate::config::{Config, Role};
-use crate::db::{Db, Location, files};
+use crate::db::{Db, Location, clock, files};
 use crate::hold::Hold;
 use crate::seal::Seal;
 use crate::web::gate::Gate;
@@ -56,8 +55,10 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
     let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
-    let seal = Seal::of(&config)?;
-    let app = App::new(config, addresses, db, Clock::system(), metrics()?, seal);
+    let (metrics, seal) = (metrics()?, Seal::of(&config)?);
+    let (clock, keeper) = clock::open(&db).await?;
+    tokio::spawn(keeper.keep());
+    let app = App::new(config, addresses, db, clock, metrics, seal);
     seal_secrets(&app).await?;
     greet(&app).await?;
     tokio::spawn(do_chores(app.clone()));
@@ -282,7 +283,7 @@ async fn do_chores(app: App) {
     for tick in 0_u64.. {
         ticks.tick().await;
         app.metrics.run_upkeep();
-        app.limits.sweep(app.clock.now());
+        app.limits.sweep(app.clock.steady());
         if let Err(error) = app.credentials.flush(&app.db).await {
             tracing::warn!(%error, "the last use of credentials could not be noted");
         }
@@ -292,7 +293,7 @@ async fn do_chores(app: App) {
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");
         }
-        if let Err(error) = app.db.commit(idempotency::sweep(app.clock.now())).await {
+        if let Err(error) = app.db.commit(idempotency::sweep(app.clock.steady())).await {
             tracing::warn!(%error, "old keys of idempotency could not be deleted");
         }
         if let Err(error) = automations::engine::sweep(&app).await {

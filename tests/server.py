@@ -145,6 +145,7 @@ class Server:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         self.extra = list(extra)
+        self.env = {}  # beside what every server gets
         self.process = None
         self.log = Path(store.dir) / f"server-{self.port}.log"
 
@@ -155,7 +156,12 @@ class Server:
             self.log.replace(self.log.with_suffix(".old"))  # a thousand starts must not fill the disk
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_env(), cwd=self.store.dir
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=clean_env() | self.env,
+                cwd=self.store.dir,
             )
         Server.running.add(self.process)
         self.started = time.monotonic()

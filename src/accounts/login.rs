@@ -124,7 +124,7 @@ async fn log_in(
     email: &str,
     password: String,
 ) -> Result<Option<http::HeaderValue>, Error> {
-    let (account, now) = (email.trim().to_lowercase(), app.clock.now());
+    let (account, now) = (email.trim().to_lowercase(), app.clock.steady());
     app.limits.login_account.check(&account, now)?;
     let address = app.limits.counts(sender).then(|| sender.to_string());
     if let Some(address) = &address {

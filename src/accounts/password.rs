@@ -98,7 +98,7 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
 
     // Whoever finds a browser open must not be able to guess here.
-    let (account, now) = (session.email.to_lowercase(), app.clock.now());
+    let (account, now) = (session.email.to_lowercase(), app.clock.steady());
     app.limits.login_account.check(&account, now)?;
     let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
     let right = app.hasher.verify(form.text("current"), Some(kept.clone())).await?;

@@ -98,6 +98,7 @@ pub struct Cause<'a> {
     pub workspace_id: &'a str,
     pub occurrence_id: &'a str,
     pub now: i64,
+    pub steady: i64,
 }
 
 /// Lets the contact in, where the automations take it, with the first timers
@@ -109,11 +110,12 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], clock: &Clock, batch: &mut
         let mut params = Vec::with_capacity(3 + 5 * triggers.len());
         params.extend([cause.workspace_id.into(), cause.occurrence_id.into(), cause.now.into()]);
         for trigger in triggers {
-            let due_at = Run::first_due(&trigger.graph, cause.now);
-            at_once |= due_at <= cause.now;
+            let began = clock.tick();
+            let due_at = Run::first_due(&trigger.graph, cause.steady, began.at());
+            at_once |= due_at <= cause.steady;
             params.extend([
                 (&trigger.automation_id).into(),
-                clock.ordered_id().into(),
+                began.id().into(),
                 trigger.version.into(),
                 trigger.exit_on.as_deref().into(),
                 due_at.into(),
@@ -137,13 +139,13 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], clock: &Clock, batch: &mut
 
 /// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
 pub fn wake(cause: &Cause<'_>, event_name: &str) -> Stmt {
-    WAKE.with([cause.workspace_id.into(), cause.occurrence_id.into(), event_name.into(), cause.now.into()])
+    WAKE.with([cause.workspace_id.into(), cause.occurrence_id.into(), event_name.into(), cause.steady.into()])
 }
 
 /// Wakes the runs of a contact that is gone which only an event could wake: none
 /// will come.
-pub fn release(workspace_id: &str, contact_id: &str, now: i64) -> Stmt {
-    RELEASE.with([workspace_id.into(), contact_id.into(), now.into()])
+pub fn release(workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
+    RELEASE.with([workspace_id.into(), contact_id.into(), due_at.into()])
 }
 
 #[cfg(test)]

@@ -9,14 +9,15 @@ use serde_json::{Map, Value, json};
 
 use super::graph::Graph;
 use super::step::{Action, Exit, Step};
-use crate::clock::SECOND;
+use crate::clock::{SECOND, time_of};
 
 pub use advance::{Call, Effect, Heard, World, apply};
 
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;
 
-/// Where a run is.
+/// Where a run is. The times that it goes on at are steady, those of its trace
+/// are what is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "snake_case")]
 pub enum Position {
@@ -123,33 +124,36 @@ impl Run {
     }
 
     /// A run at its first timer, if that comes before anything that concerns
-    /// the contact; else right behind its trigger.
-    pub fn begun(id: String, graph: &Graph, now: i64) -> Run {
+    /// the contact; else right behind its trigger. Both times are when it began.
+    pub fn begun(id: String, graph: &Graph, now: i64, steady: i64) -> Run {
         let mut run = Run::start(id, graph);
         let next = graph.next(graph.trigger(), Exit::Default).and_then(|at| graph.step(at));
         let Some((trigger, next)) = graph.step(graph.trigger()).zip(next) else { return run };
         run.pass(graph, &trigger.key, now, None);
         match &next.action {
-            Action::Delay { duration } if duration.micros() > 0 => run.sleep(&next.key, now, duration.micros()),
+            Action::Delay { duration } if duration.micros() > 0 => {
+                run.sleep(&next.key, now, steady + duration.micros());
+            }
             _ => {}
         }
         run
     }
 
-    /// When a run that begins now has to go on.
-    pub fn first_due(graph: &Graph, now: i64) -> i64 {
+    /// When a run that begins now has to go on. A delay counts from the time in
+    /// the run's id, which may be a little ahead.
+    pub fn first_due(graph: &Graph, steady: i64, began: i64) -> i64 {
         let next = graph.next(graph.trigger(), Exit::Default).and_then(|at| graph.step(at));
         match next.map(|step| &step.action) {
-            Some(Action::Delay { duration }) => now + duration.micros(),
-            _ => now,
+            Some(Action::Delay { duration }) => began + duration.micros(),
+            _ => steady,
         }
     }
 
     /// A run from the store. One that has not been brought on since it began has
-    /// nothing written down.
+    /// nothing written down: its timers count from the time in its id.
     pub fn stored(state: &str, id: &str, graph: &Graph, created_at: i64) -> Option<Run> {
         match state {
-            "" => Some(Run::begun(id.to_owned(), graph, created_at)),
+            "" => Some(Run::begun(id.to_owned(), graph, created_at, time_of(id).unwrap_or(created_at))),
             _ => serde_json::from_str(state).ok(),
         }
     }
@@ -169,11 +173,11 @@ impl Run {
     /// When the run wants to go on by itself; `None` when it has ended or waits
     /// for an event alone. After a failure it has something to go on with, also
     /// where it waits: the event that it failed over has come.
-    pub fn due_at(&self, now: i64) -> Option<i64> {
+    pub fn due_at(&self, steady: i64) -> Option<i64> {
         match self.position {
             Position::Ended { .. } => None,
             _ if self.not_before.is_some() => self.not_before,
-            Position::Ready { .. } => Some(now),
+            Position::Ready { .. } => Some(steady),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
@@ -245,13 +249,13 @@ impl Run {
 
     /// Notes that the step the run stands before failed for a reason that may
     /// pass. After some tries the run has failed.
-    pub fn stumble(&mut self, now: i64, reason: &str) {
+    pub fn stumble(&mut self, now: i64, steady: i64, reason: &str) {
         self.failures += 1;
         if self.failures >= MOST_FAILURES {
             return self.give_up(now, reason);
         }
         // 1 s, 4 s, 16 s, 64 s.
-        self.not_before = Some(now + SECOND * 4_i64.pow(self.failures - 1));
+        self.not_before = Some(steady + SECOND * 4_i64.pow(self.failures - 1));
     }
 
     /// A run of which nothing is left to go on with.
@@ -290,9 +294,9 @@ impl Run {
         ahead
     }
 
-    fn sleep(&mut self, key: &str, now: i64, duration: i64) {
+    fn sleep(&mut self, key: &str, now: i64, until: i64) {
         self.entry(key, now).status = Status::Waiting;
-        self.position = Position::Sleeping { step: key.to_owned(), until: now + duration };
+        self.position = Position::Sleeping { step: key.to_owned(), until };
     }
 
     fn pass(&mut self, graph: &Graph, key: &str, now: i64, output: Option<Value>) -> bool {

@@ -19,7 +19,7 @@ use crate::accounts::{self, Workspace, store};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
-use crate::{app, log, serve};
+use crate::{app, db, log, serve};
 
 /// An e-mail platform you run yourself.
 #[derive(Parser, Debug)]
@@ -100,7 +100,9 @@ impl Cli {
             Some(Command::Restore(command)) => return command.run(&self.config).await,
             Some(command) => command,
         };
-        let desk = Desk { db: serve::open_store(&self.config).await?, clock: Clock::system() };
+        let db = serve::open_store(&self.config).await?;
+        let (clock, _) = db::clock::open(&db).await?;
+        let desk = Desk { db, clock };
         match command {
             Command::Users(command) => command.run(&desk).await,
             Command::Keys(command) => command.run(&desk).await,

@@ -3,7 +3,9 @@
 use anyhow::Context;
 use rusqlite::{Connection, OpenFlags};
 
+use super::clock::{self, Reading};
 use super::{DbError, Location, Row, Sql, Stmt, migrate, postgres, sqlite, statements};
+use crate::clock::Clock;
 
 statements! {
     HISTORY_EXISTS = Sql::each(
@@ -11,12 +13,11 @@ statements! {
         "SELECT 1 FROM information_schema.tables
          WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'posthorn_migrations'");
     HISTORY = Sql::both("SELECT name, fingerprint FROM posthorn_migrations WHERE position > 0 ORDER BY position");
-    /// What decides whether an acknowledged commit survives a crash, and the time
-    /// there, in microseconds. SQLite has neither settings nor a clock of its own.
+    /// What decides whether an acknowledged commit survives a crash. SQLite has no
+    /// such settings of its own.
     SERVER = Sql::each(
-        "SELECT 'on', 'on', 'on', 0",
-        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
-                CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)");
+        "SELECT 'on', 'on', 'on'",
+        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes')");
 }
 
 /// A store that is open for looking.
@@ -42,7 +43,6 @@ pub struct Server {
     pub synchronous_commit: String,
     pub fsync: String,
     pub full_page_writes: String,
-    pub now: i64,
 }
 
 impl Inspection {
@@ -86,11 +86,10 @@ impl Inspection {
     pub async fn server(&self) -> Result<Server, DbError> {
         let rows = self.read(SERVER.with([])).await?;
         let row = rows.first().ok_or_else(|| DbError::Broken("the server says nothing of itself".into()))?;
-        Ok(Server {
-            synchronous_commit: row.text(0)?,
-            fsync: row.text(1)?,
-            full_page_writes: row.text(2)?,
-            now: row.int(3)?,
-        })
+        Ok(Server { synchronous_commit: row.text(0)?, fsync: row.text(1)?, full_page_writes: row.text(2)? })
+    }
+
+    pub async fn clock(&self, clock: &Clock) -> Result<Reading, DbError> {
+        Reading::of(clock, self.read(clock::look())).await
     }
 }

@@ -5,6 +5,7 @@
 //! being flushed joins the next one, so the cost of a flush is shared, and each
 //! batch still gets an answer of its own.
 
+pub mod clock;
 pub mod files;
 mod guard;
 pub mod inspect;

@@ -21,8 +21,8 @@ pub async fn tell_owners(app: &App, workspace_id: &str, subject: &str, body: &st
     let owners = crate::accounts::store::owners(&app.db, workspace_id).await?;
     let captured = app.config.smtp_url.is_none();
     let message = |recipient: &String| {
-        let id = app.clock.ordered_id();
-        store::insert(&store::New { id: &id, workspace_id, recipient, subject, body, captured, now: app.clock.now() })
+        let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
+        store::insert(&store::New { id: &id, workspace_id, recipient, subject, body, captured, now, due_at })
     };
     Ok(owners.iter().map(message).collect())
 }

@@ -52,10 +52,12 @@ pub struct New<'a> {
     /// Kept here and not sent.
     pub captured: bool,
     pub now: i64,
+    /// When it is to be sent, in steady time.
+    pub due_at: i64,
 }
 
 pub fn insert(new: &New<'_>) -> Stmt {
-    let (status, due_at) = if new.captured { ("captured", Value::Null) } else { ("queued", new.now.into()) };
+    let (status, due_at) = if new.captured { ("captured", Value::Null) } else { ("queued", new.due_at.into()) };
     INSERT.with([
         new.id.into(),
         new.workspace_id.into(),

@@ -60,7 +60,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 /// Claims what is due and delivers it. Tells how much that was.
 pub(super) async fn round(app: &App, postman: &Postman) -> Result<usize, DbError> {
     // Looking costs no write; most of the time that is all there is to do.
-    if app.db.read(store::due(app.clock.now())).await?.is_empty() {
+    if app.db.read(store::due(app.clock.steady())).await?.is_empty() {
         return Ok(0);
     }
     let claimed = claim(app).await?;
@@ -70,7 +70,7 @@ pub(super) async fn round(app: &App, postman: &Postman) -> Result<usize, DbError
 
 /// [`DbError::Stale`] while the store is on hold.
 pub(super) async fn claim(app: &App) -> Result<Vec<Claimed>, DbError> {
-    let now = app.clock.now();
+    let now = app.clock.steady();
     let claim = Batch::from(store::claim(now, now + LEASE, BATCH)).when(hold::absent());
     let effects = app.db.commit(claim).await?;
     effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
@@ -108,7 +108,7 @@ pub(super) async fn settle(app: &App, message: &Claimed, outcome: &Outcome) -> R
             Outcome::Sent => store::sent(message),
             Outcome::Never(error) => store::failed(message, error),
             Outcome::Later(error) => match wait_after(message.attempt, chance) {
-                Some(wait) => store::later(message, app.clock.now() + wait, error),
+                Some(wait) => store::later(message, app.clock.steady() + wait, error),
                 None => store::failed(message, error),
             },
         };

@@ -83,9 +83,9 @@ async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (App, Postman) {
 }
 
 async fn queue(app: &App, recipient: &str) -> String {
-    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
     let (subject, body, workspace_id) = ("Hello", "A line\n", "w");
-    let new = store::New { id: &id, workspace_id, recipient, subject, body, captured: false, now };
+    let new = store::New { id: &id, workspace_id, recipient, subject, body, captured: false, now, due_at };
     app.db.commit(store::insert(&new)).await.expect("a message");
     id
 }
@@ -263,7 +263,7 @@ async fn architecture_3_several_processes_share_the_work_and_send_each_message_o
         }
         let work = processes.into_iter().map(|(app, postman)| {
             tokio::spawn(async move {
-                while !app.db.read(store::due(app.clock.now())).await.expect("a look").is_empty() {
+                while !app.db.read(store::due(app.clock.steady())).await.expect("a look").is_empty() {
                     round(&app, &postman).await.expect("a round");
                 }
             })

@@ -141,7 +141,7 @@ async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Respo
 /// was read.
 async fn store_request(app: &App, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
     let id = app.clock.unguessable_id();
-    let batch = Batch::from(store::insert_request(&id, request, app.clock.now())).when(known.guard());
+    let batch = Batch::from(store::insert_request(&id, request, app.clock.steady())).when(known.guard());
     match app.db.commit(batch).await {
         Ok(_) => Ok(Some(id)),
         Err(DbError::Stale) => Ok(None),

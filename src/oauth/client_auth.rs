@@ -152,7 +152,7 @@ impl Visit {
     pub fn begin(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Visit, Denied> {
         let address = app.limits.counts(sender).then(|| sender.to_string());
         if let Some(address) = &address {
-            app.limits.token_address.check(address, app.clock.now())?;
+            app.limits.token_address.check(address, app.clock.steady())?;
         }
         Ok(Visit { shown: Shown::read(headers, fields)?, address, views: 1 })
     }
@@ -170,7 +170,7 @@ impl Visit {
             return Ok(true);
         }
         if let (Denied::Unproved { .. }, Some(address)) = (denied, &self.address) {
-            app.limits.token_address.failed(address, app.clock.now());
+            app.limits.token_address.failed(address, app.clock.steady());
         }
         Ok(false)
     }

@@ -104,7 +104,7 @@ async fn find(app: &App, id: &str, visitor: Option<&Session>) -> Result<Open, Cl
     if stored.decided {
         return Err(Closed::Decided);
     }
-    if stored.expires_at <= app.clock.now() {
+    if stored.expires_at <= app.clock.steady() {
         return Err(Closed::Expired);
     }
     let known = app.clients.load(&app.db, &stored.request.client_id).await?.ok_or(Closed::Unknown)?;
@@ -162,6 +162,7 @@ async fn grantable(app: &App, session: &Session) -> Result<Vec<Membership>, DbEr
 
 fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
     let destination = Destination::of(&open.request.redirect_uri);
+    let left = open.expires_at - app.clock.steady();
     let page = ConsentPage {
         layout: Layout::dashboard(app),
         client: ClientFacts {
@@ -174,8 +175,8 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
         redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind.into() },
         scopes: open.request.scopes.iter().map(ScopeWords::from).collect(),
         visitor,
-        expires: Stamp::new(open.expires_at),
-        seconds_left: ((open.expires_at - app.clock.now()) / SECOND).max(0) as u64,
+        expires: Stamp::new(app.clock.now() + left),
+        seconds_left: (left / SECOND).max(0) as u64,
     };
     layout::page_leading_away(StatusCode::OK, &page)
 }
@@ -232,7 +233,7 @@ fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
 async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
-    let decision = grant::decide(&open.id, &session.hash, app.clock.now());
+    let decision = grant::decide(&open.id, &session.hash, app.clock.steady());
 
     let approved = match form.text("decision").as_str() {
         "approve" => chosen(app, open, session, form).await?,
@@ -292,7 +293,7 @@ async fn chosen(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
         scopes,
         user_id: session.user_id.clone(),
         workspace_id: workspace.id,
-        expires_at: app.clock.now() + CODE_LIFETIME,
+        expires_at: app.clock.steady() + CODE_LIFETIME,
     }))
 }
 

@@ -16,6 +16,9 @@ pub const CODE_LIFETIME: i64 = 120 * SECOND;
 /// How long a code is remembered after that, so that a second use is noticed.
 const CODE_MEMORY: i64 = 24 * HOUR;
 
+/// How long an access token that was revoked is remembered after it has expired.
+const REVOKED_MEMORY: i64 = 24 * HOUR;
+
 statements! {
     /// Decides a request once, for the session that opened it.
     DECIDE = Sql::both(
@@ -425,12 +428,14 @@ pub fn page(workspace_id: &str, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-/// Forgets codes and tokens that can be of no use to anybody.
-pub fn sweep(now: i64) -> Batch {
+/// Forgets codes and tokens that can be of no use to anybody. Codes expire in
+/// steady time, tokens in that of the clocks that read them; one that was revoked
+/// is known for longer, so that a clock that was set back does not revive it.
+pub fn sweep(now: i64, steady: i64) -> Batch {
     Batch::new()
-        .and(SWEEP_CODES.with([(now - CODE_MEMORY).into()]))
+        .and(SWEEP_CODES.with([(steady - CODE_MEMORY).into()]))
         .and(SWEEP_REFRESH.with([now.into()]))
-        .and(SWEEP_REVOKED.with([now.into()]))
+        .and(SWEEP_REVOKED.with([(now - REVOKED_MEMORY).into()]))
 }
 
 fn scopes(row: &Row, column: usize) -> Result<ScopeSet, DbError> {

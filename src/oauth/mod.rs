@@ -107,10 +107,10 @@ pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
     let now = clock.now();
     let mut full = true;
     while full {
-        let swept = db.commit(store::sweep_requests(now)).await?;
+        let swept = db.commit(store::sweep_requests(clock.steady())).await?;
         full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
     }
-    db.commit(grant::sweep(now).and(store::sweep_documents(now))).await.map(drop)
+    db.commit(grant::sweep(now, clock.steady()).and(store::sweep_documents(now))).await.map(drop)
 }
 
 /// Deletes the clients that strangers registered and nobody ever approved. Looks

@@ -184,7 +184,7 @@ async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verif
         // came of it; whoever holds the verifier has used it twice.
         Some(_) if !is_holder => return Err(invalid_grant()),
         Some(_) => return Err(used_twice(app, stored.grant_id.as_deref(), &stored.code.workspace_id).await?),
-        None if stored.code.expires_at <= now => return Err(invalid_grant()),
+        None if stored.code.expires_at <= app.clock.steady() => return Err(invalid_grant()),
         None => {}
     }
     if !is_holder {

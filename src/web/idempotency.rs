@@ -103,7 +103,7 @@ impl Idempotency {
             body.write(&mut digest);
             (key, digest.finalize().into())
         });
-        IdempotentRequest { caller, key, now: app.clock.now() }
+        IdempotentRequest { caller, key, now: app.clock.steady() }
     }
 }
 

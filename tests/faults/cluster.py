@@ -14,7 +14,8 @@ from server import free_port
 class Cluster:
     """Its files are in a temporary folder; `url` is the address of its owner."""
 
-    def __init__(self):
+    def __init__(self, env=None):
+        self.env = os.environ | (env or {})  # of the server
         self.dir = Path(tempfile.mkdtemp(prefix="posthorn-postgres-"))
         atexit.register(self.remove)
         self.port = free_port()
@@ -32,7 +33,7 @@ class Cluster:
     def start(self):
         """Returns when it takes connections. Flushing stays on: the question is what is durable."""
         settings = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=on"
-        self._ctl("start", "-w", "-t", "60", "-l", self.dir / "log", "-o", settings)
+        self._ctl("start", "-w", "-t", "60", "-l", self.dir / "log", "-o", settings, env=self.env)
         return self
 
     def stop(self, mode):
@@ -44,16 +45,16 @@ class Cluster:
             self.stop("immediate")
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def _ctl(self, *args):
-        self._run("pg_ctl", "-s", "-D", self.dir / "data", *args)
+    def _ctl(self, *args, env=None):
+        self._run("pg_ctl", "-s", "-D", self.dir / "data", *args, env=env)
 
-    def _run(self, program, *args):
+    def _run(self, program, *args, env=None):
         command = [programs() / program, *args]
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             command = ["runuser", "-u", "postgres", "--", *command]
         # Into a file: the server inherits what it is given, and a pipe would never end.
         with tempfile.TemporaryFile("w+") as said:
-            run = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/")
+            run = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/", env=env)
             said.seek(0)
             assert run.returncode == 0, f"{program} ended with {run.returncode}: {said.read().strip()}"
 

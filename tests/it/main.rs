@@ -16,6 +16,7 @@ mod automation_pages;
 mod automations;
 mod backup;
 mod cli;
+mod clocks;
 mod consent;
 mod contacts;
 mod credentials;

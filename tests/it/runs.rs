@@ -57,6 +57,7 @@ impl Scene {
         let mut run = Run::start(self.app.clock.ordered_id(), &self.graph);
         let mut world = World {
             now: NOW,
+            steady: NOW,
             event: &payload,
             contact: Some(json!({"email": "a@example.com"})),
             heard: &[],

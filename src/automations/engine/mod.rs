@@ -135,7 +135,7 @@ impl Engine {
 
     /// [`DbError::Stale`] while the store is on hold.
     pub async fn claim(&self) -> Result<Vec<Claimed>, DbError> {
-        let now = self.app.clock.now();
+        let now = self.app.clock.steady();
         // Looking costs no write; most of the time that is all there is to do.
         if self.next().await?.is_none_or(|due| due > now) {
             return Ok(Vec::new());
@@ -154,7 +154,7 @@ impl Engine {
     async fn idle(&self) -> Duration {
         match self.next().await {
             Ok(Some(due)) => {
-                let wait = u64::try_from(due - self.app.clock.now()).unwrap_or(0);
+                let wait = u64::try_from(due - self.app.clock.steady()).unwrap_or(0);
                 Duration::from_micros(wait).clamp(BREATH, POLL)
             }
             _ => POLL,

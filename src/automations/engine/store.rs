@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::automations::run::{Ending, Heard, Run};
+use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 
@@ -163,17 +164,20 @@ pub fn log(contact_id: &str, seq: i64, names: &str) -> Stmt {
 }
 
 pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
+    let id = row.text(0)?;
     Ok(Heard {
-        id: row.text(0)?,
+        // The time that is shown may have been set since; the id's was not.
+        at: time_of(&id).unwrap_or(row.int(4)?),
+        id,
         seq: row.int(1)?,
         name: row.text(2)?,
         payload: serde_json::from_str(&row.text(3)?).unwrap_or(Value::Null),
-        at: row.int(4)?,
     })
 }
 
-/// Writes down where a run is now, if it is still ours.
-pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64) -> Stmt {
+/// Writes down where a run is now, in wall time and in steady time, if it is
+/// still ours.
+pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64, steady: i64) -> Stmt {
     let ending = run.ending();
     let status = ending.map_or("running", Ending::as_str);
     let stmt = SETTLE.with([
@@ -183,7 +187,7 @@ pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64)
         run.to_json().into(),
         status.into(),
         waiting_for.into(),
-        run.due_at(now).into(),
+        run.due_at(steady).into(),
         ending.map(|_| now).into(),
     ]);
     stmt.expect(1)

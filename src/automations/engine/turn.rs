@@ -45,6 +45,7 @@ pub(in crate::automations) struct View {
     pub segments: HashSet<String>,
     pub declared: Vec<Declared>,
     pub now: i64,
+    pub steady: i64,
 }
 
 impl Engine {
@@ -91,14 +92,14 @@ impl Engine {
 
     /// Lets somebody take the turn a second later.
     pub(super) async fn put_off(&self, claimed: &Claimed) -> Result<(), DbError> {
-        let later = self.app.clock.now() + SECOND;
+        let later = self.app.clock.steady() + SECOND;
         unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
     }
 
     /// What the run can see now. The contact is read before its log, and held
     /// against its version when the run is committed.
     async fn look(&self, claimed: &Claimed, plan: &Plan, from: i64) -> Result<View, DbError> {
-        let now = self.app.clock.now();
+        let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         let rows = self.app.db.read(store::sight(claimed)).await?;
         let sight = match rows.first() {
             Some(row) => Sight::read(row)?,
@@ -117,7 +118,7 @@ impl Engine {
             true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
             false => Vec::new(),
         };
-        Ok(View { sight, heard, segments: found, declared: Declared::read_all(&declared)?, now })
+        Ok(View { sight, heard, segments: found, declared: Declared::read_all(&declared)?, now, steady })
     }
 
     /// What happened to the contact after a moment, under these names.
@@ -159,13 +160,13 @@ impl Engine {
         let run = &run;
         let waiting_for = run.waiting_for(&plan.graph);
         let last = batch.len();
-        batch.push(store::settle(claimed, run, waiting_for, view.now));
+        batch.push(store::settle(claimed, run, waiting_for, view.now, view.steady));
         match self.app.db.commit(batch).await {
             Ok(_) => {
                 if let Some(ending) = run.ending() {
                     metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
                 }
-                let is_due = run.due_at(view.now).is_some_and(|due| due <= view.now);
+                let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
                 self.app.wake_workers_if(is_due || told.is_some());
                 Ok(Outcome::Done)
             }
@@ -184,17 +185,17 @@ impl Engine {
     /// A step failed for a reason that may pass: it is tried again, a bounded
     /// number of times.
     async fn stumble(&self, claimed: &Claimed, mut run: Run, reason: &str) -> Result<(), DbError> {
-        let now = self.app.clock.now();
+        let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         tracing::warn!(run = claimed.id, reason, "a step failed");
-        run.stumble(now, reason);
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+        run.stumble(now, steady, reason);
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now, steady)).await)
     }
 
     /// Ends a run of which there is no graph or no state to go on with.
     async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
-        let now = self.app.clock.now();
+        let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         let run = Run::lost(claimed.id.clone());
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now, steady)).await)
     }
 }
 
@@ -202,6 +203,7 @@ impl View {
     fn world<'a>(&'a self, claimed: &'a Claimed) -> World<'a> {
         World {
             now: self.now,
+            steady: self.steady,
             event: &self.sight.payload,
             contact: self.sight.contact.as_ref().map(Contact::json),
             heard: &self.heard,
@@ -318,7 +320,7 @@ fn statements(
     batch.append(rest);
     if is_deleted {
         batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
-        batch.push(entry::release(workspace_id, &claimed.contact_id, view.now));
+        batch.push(entry::release(workspace_id, &claimed.contact_id, view.steady));
     }
     Ok((batch, own))
 }

@@ -27,13 +27,17 @@ pub struct Heard {
     pub seq: i64,
     pub name: String,
     pub payload: Value,
+    /// When it happened, in the time that timers count in.
     pub at: i64,
 }
 
 /// The world at the moment a run goes on.
 #[derive(Clone)]
 pub struct World<'a> {
+    /// What a clock shows.
     pub now: i64,
+    /// What timers count in.
+    pub steady: i64,
     /// The payload of the event that started the run.
     pub event: &'a Value,
     /// The contact as an object; `None` when it is gone.
@@ -88,7 +92,7 @@ impl Run {
             }
             let moved = match self.position.clone() {
                 Position::Ready { step } => self.take(graph, &step, world, &mut effects),
-                Position::Sleeping { step, until } if world.now >= until => {
+                Position::Sleeping { step, until } if world.steady >= until => {
                     self.complete(&step, world.now, None);
                     self.go(graph, &step, Exit::Default, world.now)
                 }
@@ -105,7 +109,7 @@ impl Run {
     /// nothing has ended it.
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
-        let is_due = *not_before <= world.now && !self.hears_the_end(world);
+        let is_due = *not_before <= world.steady && !self.hears_the_end(world);
         let (_, found) = find(graph, step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
         let contact = world.contact.clone().unwrap_or(Value::Null);
@@ -135,7 +139,7 @@ impl Run {
                 // 5 s, 25 s, 2 min, 10 min, 52 min.
                 let pause = (SECOND * 5_i64.pow(attempt)).min(60 * MINUTE);
                 self.entry(&step, world.now).error = Some(json!({"message": reason, "attempt": attempt}));
-                self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.now + pause };
+                self.position = Position::Calling { step, attempt: attempt + 1, not_before: world.steady + pause };
                 // It may have been ended during the call.
                 self.advance(graph, world)
             }
@@ -157,7 +161,7 @@ impl Run {
             Action::Trigger { .. } => self.pass(graph, key, now, None),
             Action::Delay { duration } if duration.micros() == 0 => self.pass(graph, key, now, None),
             Action::Delay { duration } => {
-                self.sleep(key, now, duration.micros());
+                self.sleep(key, now, world.steady + duration.micros());
                 false
             }
             Action::Condition { rule } => {
@@ -169,7 +173,7 @@ impl Run {
             }
             Action::WaitForEvent { timeout, .. } => {
                 self.entry(key, now).status = Status::Waiting;
-                let deadline = timeout.map(|timeout| now + timeout.micros());
+                let deadline = timeout.map(|timeout| world.steady + timeout.micros());
                 self.position = Position::Waiting { step: key.to_owned(), deadline, judged: 0 };
                 true
             }
@@ -180,7 +184,7 @@ impl Run {
                     return self.fail(key, now, &reason);
                 }
                 self.entry(key, now).status = Status::Running;
-                self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: now };
+                self.position = Position::Calling { step: key.to_owned(), attempt: 1, not_before: world.steady };
                 false
             }
             Action::Exit => {
@@ -268,7 +272,7 @@ impl Run {
             self.complete(key, world.now, Some(output));
             return self.go(graph, key, Exit::EventReceived, world.now);
         }
-        if deadline.is_some_and(|deadline| world.now >= deadline) {
+        if deadline.is_some_and(|deadline| world.steady >= deadline) {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
             return self.go(graph, key, Exit::Timeout, world.now);
         }

@@ -55,6 +55,7 @@ impl Scene {
         let segments = self.graph.segment_ids().filter(|id| id.ends_with('1')).map(str::to_owned).collect();
         let mut world = World {
             now: self.now,
+            steady: self.now,
             event: &self.event,
             contact: self.contact.clone(),
             heard: &self.heard,
@@ -256,7 +257,7 @@ fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
     for timeout in [None, Some("1 day")] {
         let mut scene = Scene::new(wait(timeout));
         scene.advance();
-        scene.run.stumble(5, "the store refuses");
+        scene.run.stumble(5, 5, "the store refuses");
         assert_eq!(scene.run.due_at(5), Some(5 + SECOND));
     }
 }
@@ -265,10 +266,10 @@ fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
 fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
     let mut scene = Scene::new(wait(None));
     scene.advance();
-    (0..MOST_FAILURES).for_each(|_| scene.run.stumble(0, "the store refuses"));
+    (0..MOST_FAILURES).for_each(|_| scene.run.stumble(0, 0, "the store refuses"));
     assert_eq!(scene.run.ending(), Some(Ending::Failed));
     assert!(scene.run.retry());
-    scene.run.stumble(0, "the store refuses");
+    scene.run.stumble(0, 0, "the store refuses");
     assert_eq!((scene.run.ending(), scene.run.due_at(0)), (None, Some(SECOND)));
 }
 
@@ -316,8 +317,8 @@ fn a_run_reads_back_as_it_was_kept() {
 fn a_run_that_nobody_has_brought_on_follows_from_its_graph_and_its_time() {
     for graph in [wait(None), chain(json!([{"key": "d", "type": "delay", "config": {"duration": "1 hour"}}]))] {
         let begun = Run::stored("", "r", &graph, 7).expect("a run");
-        assert_eq!(begun, Run::begun("r".into(), &graph, 7));
-        assert_eq!(begun.due_at(7), Some(Run::first_due(&graph, 7)));
+        assert_eq!(begun, Run::begun("r".into(), &graph, 7, 7));
+        assert_eq!(begun.due_at(7), Some(Run::first_due(&graph, 7, 7)));
         assert_eq!(Run::stored(&begun.to_json(), "r", &graph, 0), Some(begun));
     }
 }

@@ -14,6 +14,7 @@ use crate::accounts::desk::{Desk, Duty, Look, Manage};
 use crate::app::App;
 use crate::automations::pages::Act;
 use crate::automations::picture::Picture;
+use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
 use crate::web::form::Form;
@@ -191,12 +192,12 @@ async fn change(
     id: Result<RunId, Error>,
     form: &Form,
     (act, done): (&str, &str),
-    decide: impl Fn(&mut Record, &str, i64) -> Result<Stmt, Error>,
+    decide: impl Fn(&mut Record, &str, &Clock) -> Result<Stmt, Error>,
 ) -> Result<Response, Error> {
     let id = id.map_err(|_| gone())?;
     let accepted = desk.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
-        let stmt = decide(&mut find(desk, &id).await?, &id.automation, desk.app.clock.now())?;
+        let stmt = decide(&mut find(desk, &id).await?, &id.automation, &desk.app.clock)?;
         match accepted.commit(stmt.into()).await? {
             // A worker has brought it on meanwhile: decide again.
             Err(DbError::Unexpected { .. }) => continue,

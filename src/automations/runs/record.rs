@@ -6,6 +6,7 @@ use super::store::{self, Fence, Listed, Stored};
 use crate::automations::graph::Graph;
 use crate::automations::run::{Run, Status, Trace};
 use crate::automations::step::Step;
+use crate::clock::Clock;
 use crate::db::Stmt;
 use crate::error::Error;
 
@@ -61,21 +62,22 @@ impl Record {
     }
 
     /// The statement that ends the run, or why it cannot be cancelled.
-    pub fn cancel(&mut self, automation_id: &str, now: i64) -> Result<Stmt, Error> {
+    pub fn cancel(&mut self, automation_id: &str, clock: &Clock) -> Result<Stmt, Error> {
         if self.listed.status != "running" {
             return Err(self.conflict("Only a run in flight can be cancelled."));
         }
+        let now = clock.now();
         self.run.cancel(now);
         Ok(store::cancel(automation_id, &self.listed.id, self.fence, &self.state()?, now))
     }
 
     /// The statement that lets a failed run go on where it failed, or why it
     /// cannot.
-    pub fn retry(&mut self, automation_id: &str, now: i64) -> Result<Stmt, Error> {
+    pub fn retry(&mut self, automation_id: &str, clock: &Clock) -> Result<Stmt, Error> {
         if self.listed.status != "failed" || !self.run.retry() {
             return Err(self.conflict("Only a failed run can be tried again."));
         }
-        Ok(store::retry(automation_id, &self.listed.id, self.fence, &self.state()?, now))
+        Ok(store::retry(automation_id, &self.listed.id, self.fence, &self.state()?, clock.steady()))
     }
 
     fn conflict(&self, sentence: &str) -> Error {

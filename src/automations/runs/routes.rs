@@ -118,8 +118,7 @@ async fn read(caller: Caller<FullAccess>, id: RunId) -> Result<Json<Whole>, Erro
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    let now = app.clock.now();
-    change(&caller, &id, |record| record.cancel(&id.automation, now)).await?;
+    change(&caller, &id, |record| record.cancel(&id.automation, &app.clock)).await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
 
@@ -136,8 +135,7 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    let now = app.clock.now();
-    change(&caller, &id, |record| record.retry(&id.automation, now)).await?;
+    change(&caller, &id, |record| record.retry(&id.automation, &app.clock)).await?;
     Ok(Json(Changed::new(id.run, "running")))
 }
 

@@ -119,10 +119,10 @@ pub fn cancel(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64)
 }
 
 /// Makes a run due again, if nobody has claimed it or brought it on since it was `seen`.
-pub fn retry(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> Stmt {
-    RETRY.with(change(automation_id, id, seen, state, now)).expect(1)
+pub fn retry(automation_id: &str, id: &str, seen: Fence, state: &str, due_at: i64) -> Stmt {
+    RETRY.with(change(automation_id, id, seen, state, due_at)).expect(1)
 }
 
-fn change(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> [Value; 6] {
-    [automation_id.into(), id.into(), seen.attempt.into(), state.into(), now.into(), seen.settled.into()]
+fn change(automation_id: &str, id: &str, seen: Fence, state: &str, time: i64) -> [Value; 6] {
+    [automation_id.into(), id.into(), seen.attempt.into(), state.into(), time.into(), seen.settled.into()]
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::rows::{Occurrence, Row, Turn};
 use super::store::Store;
+use super::world::time_shown_as;
 use crate::automations::automation::ReEntry;
 use crate::automations::engine::LEASE;
 use crate::automations::engine::turn::changed;
@@ -119,7 +120,7 @@ fn is_in_time(graph: &Graph, entry: &Trace) -> Result<(), String> {
         Some(Action::WaitForEvent { timeout: None, .. }) if timed_out(entry) => i64::MAX,
         _ => return Ok(()),
     };
-    let took = entry.completed_at.unwrap_or_default() - entry.started_at;
+    let took = time_shown_as(entry.completed_at.unwrap_or_default()) - time_shown_as(entry.started_at);
     if took < span { Err(format!("{} fires after {took} of {span}", entry.key)) } else { Ok(()) }
 }
 
@@ -130,7 +131,7 @@ fn timed_out(entry: &Trace) -> bool {
 /// The oldest occurrence that a wait of a run has to take.
 fn due_to<'a>(store: &'a Store, row: &Row, graph: &Graph, run: &Run, entry: &Trace) -> Option<&'a Occurrence> {
     let Some(Action::WaitForEvent { event_name, timeout, filter }) = action(graph, &entry.key) else { return None };
-    let deadline = timeout.map_or(i64::MAX, |timeout| entry.started_at + timeout.micros());
+    let deadline = timeout.map_or(i64::MAX, |timeout| time_shown_as(entry.started_at) + timeout.micros());
     let earlier = run.trace.iter().take_while(|other| other.key != entry.key);
     let taken = earlier.filter_map(|other| {
         let id = other.output.as_ref()?.get("occurrence_id")?.as_str()?;

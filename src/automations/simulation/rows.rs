@@ -65,6 +65,8 @@ pub struct Happening {
     pub listeners: Vec<Listener>,
     pub what: What,
     pub at: i64,
+    /// What the clock showed then.
+    pub shown: i64,
 }
 
 #[derive(Clone)]

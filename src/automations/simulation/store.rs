@@ -135,7 +135,7 @@ impl Store {
         for listener in &happening.listeners {
             let plan = self.plan(listener.automation, listener.version);
             if plan.graph.event_name() == name && self.lets_in(listener, contact_id) {
-                self.enter(listener, &plan, contact_id, seq, at);
+                self.enter(listener, &plan, contact_id, seq, (at, happening.shown));
             }
         }
         if self.flaw != Some(Flaw::NoWake) {
@@ -153,8 +153,8 @@ impl Store {
         }
     }
 
-    fn enter(&mut self, listener: &Listener, plan: &Plan, contact_id: &str, since: i64, now: i64) {
-        let run = Run::begun(self.id("r"), &plan.graph, now);
+    fn enter(&mut self, listener: &Listener, plan: &Plan, contact_id: &str, since: i64, (now, shown): (i64, i64)) {
+        let run = Run::begun(self.id("r"), &plan.graph, shown, now);
         self.rows.push(Row {
             id: run.id.clone(),
             automation: listener.automation,

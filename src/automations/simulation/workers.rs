@@ -28,7 +28,7 @@ pub struct Worker {
 
 pub enum Seen {
     Nothing,
-    Contact(Sight, i64),
+    Contact(Sight, (i64, i64)),
     All(View),
 }
 
@@ -60,12 +60,13 @@ impl World {
     /// One read or one commit of a worker. `None`: its turn is over.
     pub fn work(&mut self, mut worker: Worker) -> Result<Option<Worker>, String> {
         worker.seen = match std::mem::replace(&mut worker.seen, Seen::Nothing) {
-            Seen::Nothing => Seen::Contact(self.store.sight(&worker.claimed), self.now),
-            Seen::Contact(sight, now) => {
+            Seen::Nothing => Seen::Contact(self.store.sight(&worker.claimed), (self.shown(), self.now)),
+            Seen::Contact(sight, (now, steady)) => {
                 let mut names: Vec<&str> = worker.plan.graph.waited_names().collect();
                 names.extend(worker.claimed.exit_on.as_deref());
                 let heard = self.store.log(&worker.claimed, &names);
-                Seen::All(View { sight, heard, segments: self.store.segments.clone(), declared: Vec::new(), now })
+                let (segments, declared) = (self.store.segments.clone(), Vec::new());
+                Seen::All(View { sight, heard, segments, declared, now, steady })
             }
             Seen::All(view) => match self.go_on(&mut worker, &view)? {
                 true => return Ok(None),
@@ -87,7 +88,7 @@ impl World {
         let (after, effects) = turn::advance(claimed, plan, view, before.clone(), answer.as_ref())?;
         if !self.is_calm && self.chance.percent(3) {
             let mut run = before.clone();
-            run.stumble(self.now, "the store refuses");
+            run.stumble(self.shown(), self.now, "the store refuses");
             self.tell(|| format!("{} stumbles", run.id));
             let _ = self.store.stumble(claimed, &run, self.now);
             return Ok(true);
@@ -99,7 +100,7 @@ impl World {
             effects: &effects,
             waiting_for: after.waiting_for(&plan.graph),
             is_held: turn::is_held(claimed, plan, before, &after),
-            now: view.now,
+            now: view.steady,
         };
         let settled = self.store.settle(&turn);
         self.tell(|| format!("{} attempt {}: {settled:?} {effects:?} {:?}", after.id, claimed.attempt, after.position));

@@ -1,5 +1,5 @@
 //! Who acts on the store: callers, workers that die or oversleep, people who
-//! edit, and a clock that goes back. Every action is one read or one commit;
+//! edit, time that goes back, and a clock that is set. Every action is one read or one commit;
 //! chance says whose turn it is. What workers do is next door.
 
 use std::collections::BTreeSet;
@@ -22,6 +22,9 @@ use crate::clock::{HOUR, MINUTE, SECOND};
 const ACTIONS: usize = 120;
 /// How many addresses there are.
 const ADDRESSES: usize = 3;
+/// The clock that is shown is set by a multiple of this, forward or back, so that
+/// what it showed tells what time it really was.
+const ERA: i64 = 1 << 52;
 /// More than any run has steps.
 const ROUNDS: usize = 10;
 
@@ -35,8 +38,10 @@ pub struct World {
     pub store: Store,
     pub chance: Chance,
     pub now: i64,
-    /// The latest that the clock ever showed.
+    /// The latest that it ever was.
     latest: i64,
+    /// How far the clock that is shown was set, in eras.
+    era: i64,
     pub workers: Vec<Worker>,
     requests: Vec<Happening>,
     visitors: Vec<Visitor>,
@@ -65,6 +70,7 @@ impl World {
             chance,
             now,
             latest: now,
+            era: 0,
             workers: Vec::new(),
             requests: Vec::new(),
             visitors: Vec::new(),
@@ -146,7 +152,13 @@ impl World {
     }
 
     fn happening(&self, what: What) -> Happening {
-        Happening { revision: self.store.revision, listeners: self.store.listeners(), what, at: self.now }
+        Happening {
+            revision: self.store.revision,
+            listeners: self.store.listeners(),
+            what,
+            at: self.now,
+            shown: self.shown(),
+        }
     }
 
     /// One of those requests is committed; where it was prepared under something
@@ -176,8 +188,17 @@ impl World {
         });
     }
 
-    /// The clock goes on, or back, or to within a microsecond of a timer.
+    /// What a clock shows.
+    pub fn shown(&self) -> i64 {
+        self.now + self.era * ERA
+    }
+
+    /// Time goes on, or back, or to within a microsecond of a timer; and somebody
+    /// sets the clock.
     fn turn_the_clock(&mut self) {
+        if self.chance.percent(20) {
+            self.era += self.chance.one_of(&[-1, 1]);
+        }
         let by = match self.chance.below(10) {
             0 => -self.chance.one_of(&[1, SECOND, HOUR]),
             1..=4 => {
@@ -238,7 +259,7 @@ impl World {
     fn leave(&mut self) -> Result<(), String> {
         let Some(Visitor { mut run, seen }) = self.visitors.pop() else { return Ok(()) };
         match run.ending() {
-            None => run.cancel(self.now),
+            None => run.cancel(self.shown()),
             Some(Ending::Failed) if run.retry() => {}
             Some(_) => return Ok(()),
         }
@@ -288,6 +309,11 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// The time at which the clock showed this.
+pub fn time_shown_as(shown: i64) -> i64 {
+    shown.rem_euclid(ERA)
 }
 
 fn plan(chance: &mut Chance) -> Arc<Plan> {

@@ -4,7 +4,7 @@ use super::Finding;
 use super::report::{Problem, Report};
 use crate::auth;
 use crate::automations;
-use crate::clock::{Clock, SECOND};
+use crate::clock::{Clock, HOUR, SECOND, rfc3339};
 use crate::config::Config;
 use crate::db::inspect::{Inspection, Schema};
 use crate::db::{DbError, Location};
@@ -20,9 +20,9 @@ pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Repo
     report.add("schema", schema);
     if matches!(config.store().location, Location::Postgres(_)) {
         report.add("durability", or_unread(durability(inspection).await));
-        report.add("clock", or_unread(clock(inspection).await));
     }
     if is_known {
+        report.add("clock", or_unread(clock(inspection).await));
         report.add("hold", or_unread(hold(inspection).await));
         report.add("sealed secrets", or_unread(sealed(inspection, config).await));
     }
@@ -78,22 +78,21 @@ async fn durability(inspection: &Inspection) -> Result<Finding, DbError> {
 
 async fn clock(inspection: &Inspection) -> Result<Finding, DbError> {
     let clock = Clock::system();
-    let before = clock.now();
-    let there = inspection.server().await?.now;
-    // It was asked half-way.
-    let here = before + (clock.now() - before) / 2;
-    let ahead = here - there;
-    Ok(match ahead.abs() {
-        0..=SKEW => Ok("this machine's clock and the database's agree".into()),
-        _ => Err(Problem::warning(
-            format!(
-                "this machine's clock is {} seconds {} the database's",
-                ahead.abs() / SECOND,
-                if ahead > 0 { "ahead of" } else { "behind" },
-            ),
-            "let both machines keep their time by NTP",
-        )),
-    })
+    let reading = inspection.clock(&clock).await?;
+    let seconds = |span: i64| span.abs() / SECOND;
+    let next = "let every machine keep its time by NTP; delays are right all the same, they count elapsed time";
+    let problem = if reading.skew.abs() > SKEW {
+        let way = if reading.skew > 0 { "ahead of" } else { "behind" };
+        format!("this machine's clock is {} seconds {way} the database's", seconds(reading.skew))
+    } else if reading.behind() > SKEW {
+        format!("the clock shows a time {} seconds before what the store has seen", seconds(reading.behind()))
+    } else if let Some((at, by)) = reading.stepped.filter(|(at, _)| clock.now() - at < 24 * HOUR) {
+        let way = if by > 0 { "forward" } else { "back" };
+        format!("the clock was set {} seconds {way} at {}", seconds(by), rfc3339(at))
+    } else {
+        return Ok(Ok("the clocks agree and were not set within a day".into()));
+    };
+    Ok(Err(Problem::warning(problem, next)))
 }
 
 /// Whether anything is sent at all.

@@ -126,9 +126,9 @@ async fn keep(
     for group in first.chunks(CHUNKS_AT_ONCE) {
         caller.commit(|| store(group)).await?;
     }
-    let now = app.clock.now();
+    let (now, due_at) = (app.clock.now(), app.clock.steady());
     let answer = Answer::created(&Reference::to(id.clone()))?;
-    Ok(request.commit(answer, || store(last).and(store::insert(workspace, id, upload, now))).await??)
+    Ok(request.commit(answer, || store(last).and(store::insert(workspace, id, upload, now, due_at))).await??)
 }
 
 /// List imports

@@ -137,7 +137,7 @@ fn written<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64) -> Stmt {
+pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64, due_at: i64) -> Stmt {
     INSERT.with([
         workspace_id.into(),
         id.into(),
@@ -146,7 +146,7 @@ pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64) -> Stmt {
         (upload.position as i64).into(),
         upload.line.into(),
         now.into(),
-        now.into(),
+        due_at.into(),
     ])
 }
 

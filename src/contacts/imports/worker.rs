@@ -57,7 +57,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
         }
         looks = looks.wrapping_add(1);
         if looks.is_multiple_of(SWEEP_EVERY)
-            && let Err(error) = app.db.commit(store::sweep(&first_id_at(app.clock.now() - HOUR))).await
+            && let Err(error) = app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await
         {
             tracing::warn!(%error, "what is left of broken uploads could not be deleted");
         }
@@ -84,13 +84,13 @@ pub async fn round(app: &App) -> Result<bool, DbError> {
             Err(error) => return Err(error),
         }
     }
-    app.db.commit(store::release(&import, app.clock.now())).await?;
+    app.db.commit(store::release(&import, app.clock.steady())).await?;
     Ok(true)
 }
 
 /// Claims an import that is due; [`DbError::Stale`] while the store is on hold.
 pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
-    let now = app.clock.now();
+    let now = app.clock.steady();
     // Looking costs no write; most of the time that is all there is to do.
     if app.db.read(store::due(now)).await?.is_empty() {
         return Ok(None);
@@ -186,7 +186,13 @@ async fn commit(app: &App, import: &mut Claimed, rows: &[Read]) -> Result<bool, 
     problems.extend(outcome.problems.iter().cloned());
     problems.truncate(MOST_PROBLEMS);
     let now = app.clock.now();
-    let to = Advance { position, line, counts: &outcome.counts, problems: &problems, lease_until: now + LEASE };
+    let to = Advance {
+        position,
+        line,
+        counts: &outcome.counts,
+        problems: &problems,
+        lease_until: app.clock.steady() + LEASE,
+    };
 
     let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;
     let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);

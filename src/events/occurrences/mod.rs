@@ -90,6 +90,7 @@ pub struct Happenings<'a> {
     listeners: &'a Listeners,
     clock: &'a Clock,
     now: i64,
+    steady: i64,
     pub batch: Batch,
     /// Which statements wake runs.
     wakes: Vec<usize>,
@@ -111,6 +112,7 @@ impl<'a> Happenings<'a> {
             listeners,
             clock,
             now,
+            steady: clock.steady(),
             batch,
             wakes: Vec::new(),
             lookups: Vec::new(),
@@ -165,14 +167,15 @@ impl<'a> Happenings<'a> {
     /// The contact goes: a run that only an event could wake waits in vain.
     pub fn part_with(&mut self, contact_id: &str) {
         self.wakes.push(self.batch.len());
-        self.batch.push(entry::release(self.workspace_id, contact_id, self.now));
+        self.batch.push(entry::release(self.workspace_id, contact_id, self.steady));
     }
 
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
         // Nobody can have waited for a contact that was not there.
         let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
-        let cause = Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, now: self.now };
+        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
+        let cause = Cause { workspace_id, occurrence_id, now: self.now, steady: self.steady };
         let triggers = self.listeners.to(occurrence.name);
         self.weight += 1 + triggers.len();
         self.starts_now |= entry::enter(&cause, triggers, self.clock, &mut self.batch);

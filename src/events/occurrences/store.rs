@@ -1,7 +1,7 @@
 //! Occurrences in the store.
 
 use super::{Moment, Occurrence, Whom};
-use crate::clock::{HOUR, first_id_at};
+use crate::clock::{HOUR, first_id_at, time_of};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
@@ -127,6 +127,7 @@ pub fn any(workspace_id: &str, name: &str) -> Stmt {
 
 /// The runs that an occurrence started: automation, run, status.
 pub fn runs_of(workspace_id: &str, stored: &Stored) -> Stmt {
-    let (contact_id, until) = (&stored.contact_id, first_id_at(stored.created_at + HOUR));
+    let made = time_of(&stored.id).unwrap_or(stored.created_at);
+    let (contact_id, until) = (&stored.contact_id, first_id_at(made + HOUR));
     RUNS_OF.with([workspace_id.into(), contact_id.into(), (&stored.id).into(), until.into()])
 }

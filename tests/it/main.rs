@@ -31,6 +31,7 @@ mod fuzz;
 mod imports;
 mod isolation;
 mod limits;
+mod links;
 mod migrations;
 mod register;
 mod runs;

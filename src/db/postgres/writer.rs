@@ -3,37 +3,93 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Config, Statement};
 
 use super::guard::Guards;
-use super::{Session, refusal};
-use crate::db::{DbError, Effect, Job, Sql, Stmt, Value};
+use super::link::Link;
+use super::refusal;
+use super::session::{Session, ends_session};
+use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, too_late};
 
 /// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
-/// again than to wait until the server has found out.
-const LOCK_WAIT: &str = "SET lock_timeout = 250";
-
-/// Whoever stops in the middle of a transaction (a process that is paused, a
-/// machine that is gone) gives up what it has locked, so that others go on.
-const IDLE_WAIT: &str = "SET idle_in_transaction_session_timeout = 5000";
+/// again than to wait until the server has found out. Whoever stops in the middle
+/// of a transaction (a process that is paused, a machine that is gone) gives up
+/// what it has locked, so that others go on.
+const SETTINGS: &str = "SET lock_timeout = 250; SET idle_in_transaction_session_timeout = 5000";
 
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
 
 /// How often a batch that lost a race for a row (serialization failure,
-/// deadlock) or its connection before the commit is tried again.
+/// deadlock) is tried again, and how often a group that lost its connection.
 const RETRIES: u32 = 12;
+const LOSSES: u32 = 3;
 
-/// One committer. Several share the queue; each keeps a connection.
-pub(super) struct Writer {
-    config: Config,
+/// What the committers share.
+pub(super) struct Writers {
+    link: Arc<Link>,
+    jobs: Mutex<mpsc::Receiver<Job>>,
+    /// The other end of the queue, for jobs that have to be handed back.
+    queue: mpsc::WeakSender<Job>,
+    /// How many of them have a connection.
+    live: AtomicUsize,
+}
+
+impl Writers {
+    pub(super) fn start(link: &Arc<Link>, count: usize, queue: mpsc::WeakSender<Job>, jobs: mpsc::Receiver<Job>) {
+        let shared = Arc::new(Writers { link: link.clone(), jobs: Mutex::new(jobs), queue, live: AtomicUsize::new(0) });
+        for _ in 0..count {
+            tokio::spawn(Writer { shared: shared.clone(), session: None, is_lost: false }.run());
+        }
+    }
+
+    fn is_one_live(&self) -> bool {
+        self.live.load(Ordering::Relaxed) > 0
+    }
+
+    async fn take(&self, group: &mut Vec<Job>) -> usize {
+        self.jobs.lock().await.recv_many(group, GROUP).await
+    }
+
+    /// Jobs that one without a connection has taken go to those who have one; where
+    /// nobody has, they are refused.
+    fn hand_back(&self, group: impl Iterator<Item = Job>, error: &DbError) {
+        let queue = self.queue.upgrade().filter(|_| self.is_one_live());
+        for job in group {
+            let kept = match &queue {
+                Some(queue) => queue.try_send(job).map_err(mpsc::error::TrySendError::into_inner),
+                None => Err(job),
+            };
+            if let Err(job) = kept {
+                job.answer(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Nobody has a connection: whoever waits need not wait until his time is over.
+    fn refuse_waiting(&self, error: &DbError) {
+        let Ok(mut jobs) = self.jobs.try_lock() else { return };
+        while let Ok(job) = jobs.try_recv() {
+            job.answer(Err(error.clone()));
+        }
+    }
+}
+
+/// One committer. Several share the queue; each keeps a connection, which is
+/// opened for its first group.
+struct Writer {
+    shared: Arc<Writers>,
     session: Option<Session>,
+    /// Whether it had a connection, or could not get one: until it has one it takes
+    /// no work.
+    is_lost: bool,
 }
 
 /// Why a group was not committed.
@@ -42,8 +98,20 @@ enum Undone {
     Split(Vec<Verdict>),
     /// Nothing was committed, and trying again may help.
     Again(DbError),
+    /// Nothing was committed, because the connection ended before.
+    Lost(DbError),
+    /// Nothing was run, because no connection can be opened.
+    Unreachable(DbError),
     /// The link broke during the commit: it may have happened or not.
     Unknown(DbError),
+}
+
+impl Undone {
+    fn before_commit(error: tokio_postgres::Error) -> Undone {
+        let is_lost = ends_session(&error);
+        let error = refusal(error);
+        if is_lost { Undone::Lost(error) } else { Undone::Again(error) }
+    }
 }
 
 /// What a group that was rolled back taught about one of its batches.
@@ -51,45 +119,85 @@ enum Undone {
 enum Verdict {
     Blameless,
     Stale,
+    Late,
     Failed(DbError),
 }
 
 impl Writer {
-    pub(super) fn new(config: Config) -> Writer {
-        Writer { config, session: None }
-    }
-
-    pub(super) async fn run(mut self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+    async fn run(mut self) {
         let mut group = Vec::with_capacity(GROUP);
         loop {
-            if jobs.lock().await.recv_many(&mut group, GROUP).await == 0 {
+            if self.is_lost && !self.reconnect().await {
                 return;
             }
-            // Two groups that lock the same rows in another order would wait for
-            // each other.
-            group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
-            self.commit(std::mem::take(&mut group)).await;
+            let taken = tokio::select! {
+                biased;
+                () = ended(self.session.as_ref()) => None,
+                taken = self.shared.take(&mut group) => Some(taken),
+            };
+            match taken {
+                Some(0) => return,
+                Some(_) => {
+                    // Two groups that lock the same rows in another order would wait for
+                    // each other.
+                    group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
+                    self.commit(std::mem::take(&mut group)).await;
+                }
+                None => self.keep(None),
+            }
         }
+    }
+
+    fn keep(&mut self, session: Option<Session>) {
+        let live = &self.shared.live;
+        if self.session.is_some() {
+            live.fetch_sub(1, Ordering::Relaxed);
+        }
+        if session.is_some() {
+            live.fetch_add(1, Ordering::Relaxed);
+        }
+        self.is_lost = session.is_none();
+        self.session = session;
+    }
+
+    /// Opens a connection, however long it takes; false: nobody needs it any more.
+    async fn reconnect(&mut self) -> bool {
+        let shared = self.shared.clone();
+        let refused = |error| {
+            if !shared.is_one_live() {
+                shared.refuse_waiting(&error);
+            }
+            shared.queue.strong_count() > 0
+        };
+        let session = shared.link.reopen(SETTINGS, &shared.live, refused).await;
+        self.keep(session);
+        !self.is_lost
     }
 
     /// Commits a group; where that fails because of some of its batches, commits
     /// those alone and the rest together.
     async fn commit(&mut self, group: Vec<Job>) {
         let mut waiting = vec![group];
-        while let Some(group) = waiting.pop() {
+        while let Some(mut group) = waiting.pop() {
+            Job::drop_abandoned(&mut group);
             let alone = group.len() == 1;
             match self.commit_together(&group).await {
                 Ok(results) => group.into_iter().zip(results).for_each(|(job, effects)| job.answer(Ok(effects))),
                 // Alone, each holds one lock at a time, and nobody waits in a circle.
                 Err(Undone::Again(_)) if !alone => waiting.extend(group.into_iter().map(|job| vec![job])),
-                Err(Undone::Again(error) | Undone::Unknown(error)) => {
+                Err(Undone::Again(error) | Undone::Lost(error) | Undone::Unknown(error)) => {
                     group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+                }
+                Err(Undone::Unreachable(error)) => {
+                    let rest = waiting.drain(..).flatten();
+                    self.shared.hand_back(group.into_iter().chain(rest), &error);
                 }
                 Err(Undone::Split(verdicts)) => {
                     let mut rest = Vec::new();
                     for (job, verdict) in group.into_iter().zip(verdicts) {
                         match verdict {
                             Verdict::Stale => job.answer(Err(DbError::Stale)),
+                            Verdict::Late => job.answer(Err(too_late())),
                             // Alone, the verdict is final. In company a neighbour may
                             // have caused it, one that is now undone.
                             Verdict::Failed(error) if alone => job.answer(Err(error)),
@@ -106,15 +214,19 @@ impl Writer {
     }
 
     async fn commit_together(&mut self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let Some(deadline) = group.iter().map(|job| job.deadline).max() else { return Ok(Vec::new()) };
         let most = if group.len() == 1 { RETRIES } else { 1 };
-        let mut attempt = 0;
+        let (mut attempt, mut losses) = (0, 0);
         loop {
-            let outcome = match self.session().await {
-                Ok(session) => session.commit_group(group).await,
-                Err(error) => return Err(Undone::Unknown(error)),
-            };
+            let session = self.session().await.map_err(Undone::Unreachable)?;
+            all_in_time(group)?;
+            let outcome = timeout_at(deadline, session.commit_group(group)).await.unwrap_or_else(|_| {
+                session.end();
+                Err(Undone::Unknown(too_late()))
+            });
             match outcome {
                 Err(Undone::Again(_)) if attempt < most => attempt += 1,
+                Err(Undone::Lost(_)) if losses < LOSSES => losses += 1,
                 other => return other,
             }
             tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt))).await;
@@ -122,16 +234,31 @@ impl Writer {
     }
 
     async fn session(&mut self) -> Result<&Session, DbError> {
-        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
-            self.session = None;
-            let session = Session::open(&self.config).await.map_err(refusal)?;
-            for setting in [LOCK_WAIT, IDLE_WAIT] {
-                session.client.batch_execute(setting).await.map_err(refusal)?;
-            }
-            self.session = Some(session);
+        if self.session.as_ref().is_none_or(|session| !session.is_fit()) {
+            self.keep(None);
+            let session = self.shared.link.open(SETTINGS).await?;
+            self.keep(Some(session));
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))
     }
+}
+
+async fn ended(session: Option<&Session>) {
+    match session {
+        Some(session) => session.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody may be told that his write was refused and find it done afterwards: who
+/// is late is left out before anything is committed.
+fn all_in_time(group: &[Job]) -> Result<(), Undone> {
+    let now = Instant::now();
+    if !group.iter().any(|job| job.is_late(now)) {
+        return Ok(());
+    }
+    let verdict = |job: &Job| if job.is_late(now) { Verdict::Late } else { Verdict::Blameless };
+    Err(Undone::Split(group.iter().map(verdict).collect()))
 }
 
 type Sent<'a> = Pin<Box<dyn Future<Output = Result<Effect, tokio_postgres::Error>> + Send + 'a>>;
@@ -207,7 +334,7 @@ impl Session {
         }
 
         // A text that cannot be prepared fails its own batch, not the group.
-        let begin: Sent<'_> = Box::pin(async { self.client.batch_execute("BEGIN").await.map(|()| Effect::default()) });
+        let begin: Sent<'_> = Box::pin(async { self.execute("BEGIN").await.map(|()| Effect::default()) });
         let for_many = joined.stmts.iter().zip(together).map(|((_, jobs), statement)| -> Sent<'_> {
             Box::pin(async move { self.run(&statement, columns(group, jobs)).await })
         });
@@ -217,7 +344,7 @@ impl Session {
         let mut results = pipelined(all.collect()).await.into_iter();
 
         if let Some(Err(error)) = results.next() {
-            return Err(Undone::Again(refusal(error)));
+            return Err(Undone::before_commit(error));
         }
         let held: Vec<Result<bool, _>> = results
             .by_ref()
@@ -225,12 +352,13 @@ impl Session {
             .map(|found| found.map(|effect| !effect.rows.is_empty()))
             .collect();
         let judged = match went_well(joined, &mut results) {
-            Ok(true) => judge(group, joined, &guards, held, results).map(Some),
+            Ok(true) => judge(group, joined, &guards, held, results)
+                .and_then(|effects| all_in_time(group).map(|()| Some(effects))),
             Ok(false) => Ok(None),
             Err(undone) => Err(undone),
         };
         if let Ok(Some(effects)) = judged {
-            return match self.client.batch_execute("COMMIT").await {
+            return match self.execute("COMMIT").await {
                 Ok(()) => Ok(Some(effects)),
                 Err(error) if is_race(&error) => Err(Undone::Again(refusal(error))),
                 Err(error) => Err(Undone::Unknown(refusal(error))),
@@ -238,7 +366,7 @@ impl Session {
         }
         // A connection that cannot even roll back is closed, and its transaction
         // with it.
-        let _ = self.client.batch_execute("ROLLBACK").await;
+        let _ = self.execute("ROLLBACK").await;
         judged
     }
 }
@@ -258,7 +386,7 @@ fn went_well(
     for ((_, jobs), result) in joined.stmts.iter().zip(results) {
         match result {
             Ok(effect) if effect.changed == jobs.len() as u64 => {}
-            Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+            Err(error) if is_race(&error) || ends_session(&error) => return Err(Undone::before_commit(error)),
             _ => return Ok(false),
         }
     }
@@ -299,7 +427,7 @@ fn judge(
 ) -> Result<Vec<Vec<Effect>>, Undone> {
     let mut answers = Vec::with_capacity(guards.stmts.len());
     for answer in held {
-        answers.push(answer.map_err(|error| Undone::Again(refusal(error)))?);
+        answers.push(answer.map_err(Undone::before_commit)?);
     }
     let mut effects = Vec::with_capacity(group.len());
     let mut verdicts = vec![Verdict::Blameless; group.len()];
@@ -318,7 +446,7 @@ fn judge(
                     *verdict = Verdict::Failed(DbError::Unexpected { statement });
                 }
                 Ok(_) => {}
-                Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+                Err(error) if is_race(&error) || ends_session(&error) => return Err(Undone::before_commit(error)),
                 // The first failure poisons the transaction; those after it are echoes.
                 Err(error) if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => {}
                 Err(error) if matches!(verdict, Verdict::Blameless) => *verdict = Verdict::Failed(refusal(error)),

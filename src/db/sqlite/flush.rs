@@ -147,6 +147,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::sync::oneshot;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::db::Batch;
@@ -156,7 +157,8 @@ mod tests {
     /// A group of one job.
     fn group() -> (Settled, Reply) {
         let (reply, answer) = oneshot::channel();
-        (vec![(Job { batch: Batch::new(), reply }, Ok(Vec::new()))], answer)
+        let deadline = Instant::now() + PATIENCE;
+        (vec![(Job { batch: Batch::new(), reply, deadline }, Ok(Vec::new()))], answer)
     }
 
     async fn answer(reply: Reply) -> Committed {

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use rusqlite::{Connection, Statement};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use super::checkpoint::Carrier;
 use super::flush::{self, Flusher};
@@ -31,6 +32,10 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
         }
         if broken || desk.flusher.has_failed() {
             refuse_all(&mut group, &flush::failure());
+            continue;
+        }
+        Job::drop_abandoned(&mut group);
+        if group.is_empty() {
             continue;
         }
         let committed = commit_group(&mut desk, &mut group, &mut jobs);
@@ -108,17 +113,23 @@ impl<'c> Desk<'c> {
 /// that the batch changes. So the group is first run without; only where a
 /// batch fails half-way is all of it undone and run again with savepoints.
 fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
-    desk.execute("BEGIN IMMEDIATE")?;
+    begin(desk, group)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     let mut asked = HashMap::new();
     let mut careful = false;
     loop {
         let number = results.len();
         let Some(job) = group.get(number) else {
-            match latecomer(desk, number, jobs) {
-                Some(job) => group.push(job),
-                None => break,
+            if let Some(job) = latecomer(desk, number, jobs) {
+                group.push(job);
+                continue;
             }
+            // The flush before this one may have taken longer than callers wait.
+            let now = Instant::now();
+            if !group.iter().any(|job| job.is_late(now)) {
+                break;
+            }
+            start_over(desk, group, &mut results, &mut asked)?;
             continue;
         };
         // Most carry the guards of the one before them: to compare is cheaper than to look up.
@@ -139,10 +150,7 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             Ran::Whole(effects) => results.push(Ok(effects)),
             Ran::Nothing(error) => results.push(Err(error)),
             Ran::Partly(_) => {
-                desk.execute("ROLLBACK")?;
-                desk.execute("BEGIN IMMEDIATE")?;
-                results.clear();
-                asked.clear();
+                start_over(desk, group, &mut results, &mut asked)?;
                 careful = true;
             }
         }
@@ -152,6 +160,26 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
     let settled = if committed.is_ok() { group.drain(..).zip(results).collect() } else { Vec::new() };
     desk.flusher.flush(settled);
     committed
+}
+
+/// Takes the write lock, for which there may be a wait as long as another process
+/// has it, and lets go of the jobs whose time was over by then.
+fn begin(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
+    desk.execute("BEGIN IMMEDIATE")?;
+    Job::drop_abandoned(group);
+    Ok(())
+}
+
+fn start_over(
+    desk: &mut Desk<'_>,
+    group: &mut Vec<Job>,
+    results: &mut Vec<Committed>,
+    asked: &mut HashMap<Stmt, bool>,
+) -> rusqlite::Result<()> {
+    desk.execute("ROLLBACK")?;
+    results.clear();
+    asked.clear();
+    begin(desk, group)
 }
 
 /// Whoever comes before the flusher has time for a group of this size.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use self::link::Link;
+use self::link::{Link, Purpose};
 pub(super) use self::reader::Readers;
 use self::writer::Writers;
 use super::{DbError, Job, Options, PATIENCE, Row, Value, migrate};
@@ -26,7 +26,7 @@ pub(super) async fn open(
     jobs: mpsc::Receiver<Job>,
 ) -> anyhow::Result<Readers> {
     let link = Link::new(url)?;
-    let mut first = link.open("").await.context("the PostgreSQL server cannot be reached")?;
+    let mut first = link.open(Purpose::Read).await.context("the PostgreSQL server cannot be reached")?;
     let is_current = timeout(PATIENCE, migrate::postgres_is_current(first.client())).await;
     if !is_current.context("the PostgreSQL server does not answer")?? {
         // A migration takes as long as it takes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::select_ok;
+use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
@@ -30,9 +31,67 @@ const STAGGER: Duration = Duration::from_millis(250);
 const SHORT_PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
+/// What a connection is for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    Read,
+    Write,
+}
+
+impl Purpose {
+    /// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
+    /// again than to wait until the server has found out. Whoever stops in the middle
+    /// of a transaction (a process that is paused, a machine that is gone) gives up
+    /// what it has locked, so that others go on.
+    fn settings(self) -> &'static str {
+        match self {
+            Purpose::Read => "",
+            Purpose::Write => "SET lock_timeout = 250; SET idle_in_transaction_session_timeout = 5000",
+        }
+    }
+}
+
+/// The connections for one purpose.
+#[derive(Default)]
+struct Crew {
+    live: Arc<AtomicUsize>,
+    /// How many try to come back.
+    missing: Arc<AtomicUsize>,
+    /// Where none is live, one at a time tries.
+    first: Mutex<()>,
+}
+
+impl Crew {
+    fn has_live(&self) -> bool {
+        self.live.load(Ordering::Relaxed) > 0
+    }
+
+    fn has_missing(&self) -> bool {
+        self.missing.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// One that counts for as long as this lives.
+pub(super) struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn among(count: &Arc<AtomicUsize>) -> Counted {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The hosts of one address. All connections of a process lead to the same one.
 pub(super) struct Link {
     hosts: Vec<Config>,
+    readers: Crew,
+    writers: Crew,
     /// The host that answered last.
     current: AtomicUsize,
     /// Raised when connections that are open can no longer be relied on.
@@ -44,19 +103,37 @@ impl Link {
     pub(super) fn new(url: &str) -> anyhow::Result<Arc<Link>> {
         let config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
         let hosts = hosts(&config);
-        Ok(Arc::new(Link { hosts, current: AtomicUsize::new(0), epoch: AtomicU64::new(0), tls: tls() }))
+        let (readers, writers) = (Crew::default(), Crew::default());
+        let (current, epoch) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Ok(Arc::new(Link { hosts, readers, writers, current, epoch, tls: tls() }))
+    }
+
+    fn crew(&self, purpose: Purpose) -> &Crew {
+        match purpose {
+            Purpose::Read => &self.readers,
+            Purpose::Write => &self.writers,
+        }
+    }
+
+    pub(super) fn has_live(&self, purpose: Purpose) -> bool {
+        self.crew(purpose).has_live()
+    }
+
+    /// A connection that counts as live until this is dropped.
+    pub(super) fn live(&self, purpose: Purpose) -> Counted {
+        Counted::among(&self.crew(purpose).live)
     }
 
     /// Opens a session and gives it its settings. Of several hosts the one that was
     /// used last is asked first; one that does not answer holds up the others for a
     /// moment only.
-    pub(super) async fn open(self: &Arc<Link>, settings: &str) -> Result<Session, DbError> {
+    pub(super) async fn open(self: &Arc<Link>, purpose: Purpose) -> Result<Session, DbError> {
         let (before, epoch) = (self.current.load(Ordering::Relaxed), self.epoch());
         let attempts = (0..self.hosts.len() as u32).map(|place| {
             let host = (before + place as usize) % self.hosts.len();
             Box::pin(async move {
                 sleep(STAGGER * place).await;
-                self.open_at(host, settings).await.map(|session| (host, session))
+                self.open_at(host, purpose).await.map(|session| (host, session))
             })
         });
         let ((host, session), _) = select_ok(attempts).await?;
@@ -68,11 +145,11 @@ impl Link {
         Ok(session)
     }
 
-    async fn open_at(self: &Arc<Link>, host: usize, settings: &str) -> Result<Session, DbError> {
+    async fn open_at(self: &Arc<Link>, host: usize, purpose: Purpose) -> Result<Session, DbError> {
         let opening = async {
             let (client, connection) = self.hosts[host].connect(self.tls.clone()).await?;
-            let session = Session::start(client, connection, self);
-            session.configure(settings).await?;
+            let session = Session::start(client, connection, self, purpose);
+            session.configure(purpose.settings()).await?;
             Ok(session)
         };
         match timeout(OPEN_WAIT, opening).await {
@@ -82,26 +159,36 @@ impl Link {
     }
 
     /// Tries until a session is open; `None` once `refused`, who hears of each
-    /// failure, says that nobody needs it any more. `live` counts those of the same
-    /// kind that have a session.
+    /// failure, says that nobody needs it any more. Where the server has few
+    /// connections to give, the first that reads and the first that writes come
+    /// before any second one.
     pub(super) async fn reopen(
         self: &Arc<Link>,
-        settings: &str,
-        live: &AtomicUsize,
+        purpose: Purpose,
         mut refused: impl FnMut(DbError) -> bool,
     ) -> Option<Session> {
+        let (own, other) = match purpose {
+            Purpose::Read => (&self.readers, &self.writers),
+            Purpose::Write => (&self.writers, &self.readers),
+        };
+        let _missing = Counted::among(&own.missing);
         let mut pause = SHORT_PAUSE;
         loop {
-            match self.open(settings).await {
-                Ok(session) => return Some(session),
-                Err(error) => {
-                    if !refused(error) {
-                        return None;
+            let turn = if own.has_live() { None } else { Some(own.first.lock().await) };
+            let yields = own.has_live() && !other.has_live() && other.has_missing();
+            if !yields {
+                match self.open(purpose).await {
+                    Ok(session) => return Some(session),
+                    Err(error) => {
+                        if !refused(error) {
+                            return None;
+                        }
                     }
                 }
             }
+            drop(turn);
             sleep(pause).await;
-            pause = if live.load(Ordering::Relaxed) == 0 { SHORT_PAUSE } else { LONG_PAUSE.min(pause * 2) };
+            pause = if own.has_live() && !yields { LONG_PAUSE.min(pause * 2) } else { SHORT_PAUSE };
         }
     }
 

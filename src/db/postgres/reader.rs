@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 
-use super::link::Link;
+use super::link::{Link, Purpose};
 use super::refusal;
 use super::session::Session;
 use crate::db::{DbError, PATIENCE, Row, Sql, Stmt, Value, too_late};
@@ -48,10 +48,10 @@ impl State {
 }
 
 impl Seat {
-    fn new(link: Arc<Link>, live: Arc<AtomicUsize>) -> Seat {
+    fn new(link: Arc<Link>) -> Seat {
         let (sender, state) = watch::channel(State::Opening);
         let wanted = Arc::new(Notify::new());
-        let keeper = tokio::spawn(keep(link, wanted.clone(), sender, live)).abort_handle();
+        let keeper = tokio::spawn(keep(link, wanted.clone(), sender)).abort_handle();
         Seat { state, wanted, keeper }
     }
 
@@ -67,15 +67,14 @@ impl Drop for Seat {
 }
 
 /// Keeps a connection open, from when it is first wanted.
-async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>, live: Arc<AtomicUsize>) {
+async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>) {
     wanted.notified().await;
     let refused = |error| {
         state.send_replace(State::Refused(error));
         true
     };
-    while let Some(session) = link.reopen("", &live, refused).await {
+    while let Some(session) = link.reopen(Purpose::Read, refused).await {
         let session = Arc::new(session);
-        live.fetch_add(1, Ordering::Relaxed);
         state.send_replace(State::Open(session.clone()));
         while session.is_fit() {
             tokio::select! {
@@ -83,15 +82,13 @@ async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>,
                 () = wanted.notified() => {}
             }
         }
-        live.fetch_sub(1, Ordering::Relaxed);
         state.send_replace(State::Opening);
     }
 }
 
 impl Readers {
     pub(super) fn new(link: &Arc<Link>, count: usize) -> Readers {
-        let live = Arc::new(AtomicUsize::new(0));
-        let seats = (0..count.max(1)).map(|_| Seat::new(link.clone(), live.clone())).collect();
+        let seats = (0..count.max(1)).map(|_| Seat::new(link.clone())).collect();
         Readers { seats, next: AtomicUsize::new(0) }
     }
 

@@ -17,7 +17,7 @@ use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::BorrowToSql;
 use tokio_postgres::{Client, Statement};
 
-use super::link::Link;
+use super::link::{Link, Purpose};
 use super::owned;
 use crate::db::{Effect, Row};
 
@@ -76,10 +76,12 @@ impl Session {
         client: Client,
         connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
         link: &Arc<Link>,
+        purpose: Purpose,
     ) -> Session {
         let (living, alive) = watch::channel(());
+        let counted = link.live(purpose);
         let driver = tokio::spawn(async move {
-            let _living = living;
+            let _until_the_end = (living, counted);
             if let Err(error) = connection.await {
                 tracing::warn!(%error, "a PostgreSQL connection ended");
             }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,16 +13,10 @@ use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
 use super::guard::Guards;
-use super::link::Link;
+use super::link::{Link, Purpose};
 use super::refusal;
 use super::session::{Session, ends_session};
 use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, too_late};
-
-/// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
-/// again than to wait until the server has found out. Whoever stops in the middle
-/// of a transaction (a process that is paused, a machine that is gone) gives up
-/// what it has locked, so that others go on.
-const SETTINGS: &str = "SET lock_timeout = 250; SET idle_in_transaction_session_timeout = 5000";
 
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
@@ -38,20 +32,18 @@ pub(super) struct Writers {
     jobs: Mutex<mpsc::Receiver<Job>>,
     /// The other end of the queue, for jobs that have to be handed back.
     queue: mpsc::WeakSender<Job>,
-    /// How many of them have a connection.
-    live: AtomicUsize,
 }
 
 impl Writers {
     pub(super) fn start(link: &Arc<Link>, count: usize, queue: mpsc::WeakSender<Job>, jobs: mpsc::Receiver<Job>) {
-        let shared = Arc::new(Writers { link: link.clone(), jobs: Mutex::new(jobs), queue, live: AtomicUsize::new(0) });
+        let shared = Arc::new(Writers { link: link.clone(), jobs: Mutex::new(jobs), queue });
         for _ in 0..count {
             tokio::spawn(Writer { shared: shared.clone(), session: None, is_lost: false }.run());
         }
     }
 
     fn is_one_live(&self) -> bool {
-        self.live.load(Ordering::Relaxed) > 0
+        self.link.has_live(Purpose::Write)
     }
 
     async fn take(&self, group: &mut Vec<Job>) -> usize {
@@ -149,13 +141,6 @@ impl Writer {
     }
 
     fn keep(&mut self, session: Option<Session>) {
-        let live = &self.shared.live;
-        if self.session.is_some() {
-            live.fetch_sub(1, Ordering::Relaxed);
-        }
-        if session.is_some() {
-            live.fetch_add(1, Ordering::Relaxed);
-        }
         self.is_lost = session.is_none();
         self.session = session;
     }
@@ -169,7 +154,7 @@ impl Writer {
             }
             shared.queue.strong_count() > 0
         };
-        let session = shared.link.reopen(SETTINGS, &shared.live, refused).await;
+        let session = shared.link.reopen(Purpose::Write, refused).await;
         self.keep(session);
         !self.is_lost
     }
@@ -236,7 +221,7 @@ impl Writer {
     async fn session(&mut self) -> Result<&Session, DbError> {
         if self.session.as_ref().is_none_or(|session| !session.is_fit()) {
             self.keep(None);
-            let session = self.shared.link.open(SETTINGS).await?;
+            let session = self.shared.link.open(Purpose::Write).await?;
             self.keep(Some(session));
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))

@@ -354,8 +354,8 @@ async def write_into_silence(proxy, server, ids, headers):
 
     async def fall_silent():
         await asyncio.sleep(0.05)
-        while True:  # also those that are opened meanwhile: nothing gets through
-            proxy.silence(hold=True)
+        while True:  # also those that are opened meanwhile: no write gets through
+            proxy.silence(lambda connection: connection.writes, hold=True)
             await asyncio.sleep(0.01)
 
     holding = asyncio.create_task(fall_silent())

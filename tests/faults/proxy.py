@@ -54,6 +54,7 @@ class Connection:
     def __init__(self, client, server):
         self.client, self.server = client, server
         self.is_open, self.is_silent, self.holds = True, False, False
+        self.writes = False  # those that write are told how long to wait for a lock
         self.held = []  # (where to, what)
         self.lock = threading.Lock()
         for source, target in ((client, server), (server, client)):
@@ -66,6 +67,7 @@ class Connection:
                 data = source.recv(65536)
             except OSError:
                 data = b""
+            self.writes |= source is self.client and b"lock_timeout" in data
             if self.is_silent:
                 with self.lock:
                     if self.holds:

@@ -25,9 +25,11 @@ const OPEN_WAIT: Duration = Duration::from_secs(5);
 /// By how much each further host is tried after the one before it.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// How long to wait after a failure before the next attempt: not long where nobody
-/// has a connection; up to the longest where others have one, because each attempt
-/// costs a server that is full as much as a request.
+/// How long to wait after the first failure before the next attempt, and then twice
+/// as long each time: up to the shorter where nobody has a connection, up to the
+/// longer where others have one, because each attempt costs a server that is full as
+/// much as a request.
+const PAUSE: Duration = Duration::from_millis(10);
 const SHORT_PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
@@ -159,7 +161,8 @@ impl Link {
     }
 
     /// Tries until a session is open; `None` once `refused`, who hears of each
-    /// failure, says that nobody needs it any more. Where the server has few
+    /// failure but the first (a server that restarts cuts off who comes at that
+    /// moment), says that nobody needs it any more. Where the server has few
     /// connections to give, the first that reads and the first that writes come
     /// before any second one.
     pub(super) async fn reopen(
@@ -172,23 +175,24 @@ impl Link {
             Purpose::Write => (&self.writers, &self.readers),
         };
         let _missing = Counted::among(&own.missing);
-        let mut pause = SHORT_PAUSE;
+        let (mut pause, mut is_first) = (PAUSE, true);
         loop {
             let turn = if own.has_live() { None } else { Some(own.first.lock().await) };
             let yields = own.has_live() && !other.has_live() && other.has_missing();
             if !yields {
                 match self.open(purpose).await {
                     Ok(session) => return Some(session),
-                    Err(error) => {
+                    Err(error) if !is_first => {
                         if !refused(error) {
                             return None;
                         }
                     }
+                    Err(_) => is_first = false,
                 }
             }
             drop(turn);
             sleep(pause).await;
-            pause = if own.has_live() && !yields { LONG_PAUSE.min(pause * 2) } else { SHORT_PAUSE };
+            pause = (pause * 2).min(if own.has_live() && !yields { LONG_PAUSE } else { SHORT_PAUSE });
         }
     }
 

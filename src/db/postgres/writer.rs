@@ -42,18 +42,13 @@ impl Writers {
         }
     }
 
-    fn is_one_live(&self) -> bool {
-        self.link.has_live(Purpose::Write)
-    }
-
     async fn take(&self, group: &mut Vec<Job>) -> usize {
         self.jobs.lock().await.recv_many(group, GROUP).await
     }
 
-    /// Jobs that one without a connection has taken go to those who have one; where
-    /// nobody has, they are refused.
+    /// Jobs that one without a connection has taken wait for those who have one.
     fn hand_back(&self, group: impl Iterator<Item = Job>, error: &DbError) {
-        let queue = self.queue.upgrade().filter(|_| self.is_one_live());
+        let queue = self.queue.upgrade();
         for job in group {
             let kept = match &queue {
                 Some(queue) => queue.try_send(job).map_err(mpsc::error::TrySendError::into_inner),
@@ -149,7 +144,7 @@ impl Writer {
     async fn reconnect(&mut self) -> bool {
         let shared = self.shared.clone();
         let refused = |error| {
-            if !shared.is_one_live() {
+            if !shared.link.has_live(Purpose::Write) {
                 shared.refuse_waiting(&error);
             }
             shared.queue.strong_count() > 0

@@ -22,9 +22,8 @@ use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, too_late};
 const GROUP: usize = 256;
 
 /// How often a batch that lost a race for a row (serialization failure,
-/// deadlock) is tried again, and how often a group that lost its connection.
+/// deadlock) is tried again, and a group that lost its connection.
 const RETRIES: u32 = 12;
-const LOSSES: u32 = 3;
 
 /// What the committers share.
 pub(super) struct Writers {
@@ -196,7 +195,7 @@ impl Writer {
     async fn commit_together(&mut self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
         let Some(deadline) = group.iter().map(|job| job.deadline).max() else { return Ok(Vec::new()) };
         let most = if group.len() == 1 { RETRIES } else { 1 };
-        let (mut attempt, mut losses) = (0, 0);
+        let (mut races, mut losses) = (0, 0);
         loop {
             let session = self.session().await.map_err(Undone::Unreachable)?;
             all_in_time(group)?;
@@ -205,11 +204,11 @@ impl Writer {
                 Err(Undone::Unknown(too_late()))
             });
             match outcome {
-                Err(Undone::Again(_)) if attempt < most => attempt += 1,
-                Err(Undone::Lost(_)) if losses < LOSSES => losses += 1,
+                Err(Undone::Again(_)) if races < most => races += 1,
+                Err(Undone::Lost(_)) if losses < RETRIES => losses += 1,
                 other => return other,
             }
-            tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt))).await;
+            tokio::time::sleep(Duration::from_millis(u64::from(races * races + losses))).await;
         }
     }
 

@@ -5,6 +5,7 @@ mod guard;
 mod link;
 mod reader;
 mod session;
+mod shared;
 mod writer;
 
 use anyhow::Context;
@@ -16,7 +17,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use self::link::{Link, Purpose};
 pub(super) use self::reader::Readers;
-use self::writer::Writers;
+use self::shared::Shared;
+use self::writer::Writer;
 use super::{DbError, Job, Options, PATIENCE, Row, Value, migrate};
 
 pub(super) async fn open(
@@ -33,7 +35,10 @@ pub(super) async fn open(
         first.execute("SET statement_timeout = 0").await?;
         migrate::postgres(first.client()).await?;
     }
-    Writers::start(&link, options.writers.max(1), queue, jobs);
+    let shared = Shared::new(link.clone(), queue, jobs);
+    for _ in 0..options.writers.max(1) {
+        tokio::spawn(Writer::new(shared.clone()).run());
+    }
     Ok(Readers::new(&link, options.readers))
 }
 

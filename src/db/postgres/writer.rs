@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
 use super::guard::Guards;
-use super::link::{Link, Purpose};
+use super::link::Purpose;
 use super::refusal;
 use super::session::{Session, ends_session};
+use super::shared::Shared;
 use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, too_late};
 
 /// How many batches one transaction may hold.
@@ -25,53 +25,10 @@ const GROUP: usize = 256;
 /// deadlock) is tried again, and a group that lost its connection.
 const RETRIES: u32 = 12;
 
-/// What the committers share.
-pub(super) struct Writers {
-    link: Arc<Link>,
-    jobs: Mutex<mpsc::Receiver<Job>>,
-    /// The other end of the queue, for jobs that have to be handed back.
-    queue: mpsc::WeakSender<Job>,
-}
-
-impl Writers {
-    pub(super) fn start(link: &Arc<Link>, count: usize, queue: mpsc::WeakSender<Job>, jobs: mpsc::Receiver<Job>) {
-        let shared = Arc::new(Writers { link: link.clone(), jobs: Mutex::new(jobs), queue });
-        for _ in 0..count {
-            tokio::spawn(Writer { shared: shared.clone(), session: None, is_lost: false }.run());
-        }
-    }
-
-    async fn take(&self, group: &mut Vec<Job>) -> usize {
-        self.jobs.lock().await.recv_many(group, GROUP).await
-    }
-
-    /// Jobs that one without a connection has taken wait for those who have one.
-    fn hand_back(&self, group: impl Iterator<Item = Job>, error: &DbError) {
-        let queue = self.queue.upgrade();
-        for job in group {
-            let kept = match &queue {
-                Some(queue) => queue.try_send(job).map_err(mpsc::error::TrySendError::into_inner),
-                None => Err(job),
-            };
-            if let Err(job) = kept {
-                job.answer(Err(error.clone()));
-            }
-        }
-    }
-
-    /// Nobody has a connection: whoever waits need not wait until his time is over.
-    fn refuse_waiting(&self, error: &DbError) {
-        let Ok(mut jobs) = self.jobs.try_lock() else { return };
-        while let Ok(job) = jobs.try_recv() {
-            job.answer(Err(error.clone()));
-        }
-    }
-}
-
 /// One committer. Several share the queue; each keeps a connection, which is
 /// opened for its first group.
-struct Writer {
-    shared: Arc<Writers>,
+pub(super) struct Writer {
+    shared: Arc<Shared>,
     session: Option<Session>,
     /// Whether it had a connection, or could not get one: until it has one it takes
     /// no work.
@@ -110,7 +67,11 @@ enum Verdict {
 }
 
 impl Writer {
-    async fn run(mut self) {
+    pub(super) fn new(shared: Arc<Shared>) -> Writer {
+        Writer { shared, session: None, is_lost: false }
+    }
+
+    pub(super) async fn run(mut self) {
         let mut group = Vec::with_capacity(GROUP);
         loop {
             if self.is_lost && !self.reconnect().await {
@@ -119,7 +80,7 @@ impl Writer {
             let taken = tokio::select! {
                 biased;
                 () = ended(self.session.as_ref()) => None,
-                taken = self.shared.take(&mut group) => Some(taken),
+                taken = self.shared.take(&mut group, GROUP) => Some(taken),
             };
             match taken {
                 Some(0) => return,

@@ -5,6 +5,7 @@
 use anyhow::{Context, bail, ensure};
 use rusqlite::{Connection, TransactionBehavior};
 use sha2::{Digest, Sha256};
+use tokio_postgres::error::SqlState;
 
 use super::{Sql, Stmt, statements};
 
@@ -105,18 +106,28 @@ pub(super) fn sqlite(connection: &mut Connection) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether nothing is left to do: what is asked at every start takes no lock.
+pub(super) async fn postgres_is_current(client: &tokio_postgres::Client) -> anyhow::Result<bool> {
+    match client.query(APPLIED, &[]).await {
+        Ok(applied) => Ok(outstanding(&history_of(&applied))?.is_empty()),
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(false),
+        Err(error) => Err(error).context("what was migrated before cannot be read"),
+    }
+}
+
+fn history_of(rows: &[tokio_postgres::Row]) -> Vec<(String, String)> {
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
 pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Result<()> {
     create_history(client).await?;
-    if outstanding(&applied(client).await?)?.is_empty() {
-        return Ok(());
-    }
     let mut transaction = client.transaction().await?;
     if transaction.batch_execute(LOCK_TABLE).await.is_err() {
         transaction.rollback().await?;
         transaction = client.transaction().await?;
         transaction.query_one(LOCK, &[]).await?;
     }
-    let applied = applied(&transaction).await?;
+    let applied = history_of(&transaction.query(APPLIED, &[]).await?);
     for index in outstanding(&applied)? {
         let (name, text) = STEPS[index];
         announce(name, &applied);
@@ -125,10 +136,6 @@ pub(super) async fn postgres(client: &mut tokio_postgres::Client) -> anyhow::Res
     }
     transaction.commit().await?;
     Ok(())
-}
-
-async fn applied(client: &impl tokio_postgres::GenericClient) -> anyhow::Result<Vec<(String, String)>> {
-    Ok(client.query(APPLIED, &[]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 /// A store that holds something may take its time.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
@@ -28,8 +29,8 @@ pub use sqlite::backup::{Progress, backup, restore};
 pub use value::{Row, Value};
 
 /// How long a caller waits for a commit or a read before it is told that the
-/// store is unavailable. A commit may still happen after that: nothing was
-/// acknowledged.
+/// store is unavailable. After that its write no longer begins; only a commit
+/// that was under way by then may still happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a store can answer instead of a result.
@@ -65,18 +66,37 @@ pub struct Effect {
 
 pub(crate) type Committed = Result<Vec<Effect>, DbError>;
 
-/// A batch on its way to a committer, with the way back.
+/// A batch on its way to a committer, with the way back, and the moment at which
+/// its caller gives up.
 struct Job {
     batch: Batch,
     reply: oneshot::Sender<(Committed, Batch)>,
+    deadline: Instant,
 }
 
 impl Job {
+    /// Whether its caller has been told that the store is unavailable: what was
+    /// refused must not happen, least of all over what was written since.
+    fn is_late(&self, now: Instant) -> bool {
+        self.deadline <= now
+    }
+
+    /// Takes away those that must not begin, because nobody waits for them any more.
+    fn drop_abandoned(group: &mut Vec<Job>) {
+        let now = Instant::now();
+        let is_abandoned = |job: &mut Job| job.is_late(now) || job.reply.is_closed();
+        group.extract_if(.., is_abandoned).for_each(|job| job.answer(Err(too_late())));
+    }
+
     /// The batch goes back as well: memory is cheaper to free where it was taken.
     fn answer(self, result: Committed) {
-        // A caller that went away does not undo its write.
+        // A caller that goes away meanwhile does not undo its write.
         let _ = self.reply.send((result, self.batch));
     }
+}
+
+fn too_late() -> DbError {
+    DbError::Unavailable("no answer in time".into())
 }
 
 /// Which engine keeps the data.
@@ -118,11 +138,14 @@ pub struct Options {
     pub readers: usize,
     /// PostgreSQL: how many connections commit groups side by side.
     pub writers: usize,
+    /// How long a caller waits for a commit.
+    pub patience: Duration,
 }
 
 impl Options {
     pub fn new(location: Location) -> Options {
-        Options { location, queue: 8192, full_sync: true, log_limit: 4 << 30, readers: 4, writers: 4 }
+        let (queue, readers, writers) = (8192, 4, 4);
+        Options { location, queue, full_sync: true, log_limit: 4 << 30, readers, writers, patience: PATIENCE }
     }
 }
 
@@ -130,12 +153,13 @@ impl Options {
 #[derive(Clone)]
 pub struct Db {
     queue: mpsc::Sender<Job>,
+    patience: Duration,
     engine: Arc<Engine>,
 }
 
 enum Engine {
     Sqlite(sqlite::Readers),
-    Postgres(Box<postgres::Readers>),
+    Postgres(postgres::Readers),
 }
 
 impl Db {
@@ -144,9 +168,9 @@ impl Db {
         let (queue, jobs) = mpsc::channel(options.queue);
         let engine = match &options.location {
             Location::Sqlite(path) => Engine::Sqlite(sqlite::open(path, options, jobs)?),
-            Location::Postgres(url) => Engine::Postgres(Box::new(postgres::open(url, options, jobs).await?)),
+            Location::Postgres(url) => Engine::Postgres(postgres::open(url, options, queue.downgrade(), jobs).await?),
         };
-        Ok(Db { queue, engine: Arc::new(engine) })
+        Ok(Db { queue, patience: options.patience, engine: Arc::new(engine) })
     }
 
     /// `sqlite` or `postgres`, for people and for metrics.
@@ -160,15 +184,16 @@ impl Db {
     /// Commits a batch. `Ok` means that it is durable.
     pub async fn commit(&self, batch: impl Into<Batch>) -> Committed {
         let (reply, answer) = oneshot::channel();
-        let job = Job { batch: batch.into(), reply };
+        let deadline = Instant::now() + self.patience;
+        let job = Job { batch: batch.into(), reply, deadline };
         self.queue.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => DbError::Busy,
             mpsc::error::TrySendError::Closed(_) => DbError::Unavailable("the writer has stopped".into()),
         })?;
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok((result, _))) => result,
             Ok(Err(_)) => Err(DbError::Unavailable("the writer stopped before it answered".into())),
-            Err(_) => Err(DbError::Unavailable("no answer in time".into())),
+            Err(_) => Err(too_late()),
         }
     }
 

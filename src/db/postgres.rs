@@ -2,193 +2,51 @@
 //! groups side by side, each group's statements sent in one go.
 
 mod guard;
+mod link;
+mod reader;
+mod session;
+mod shared;
 mod writer;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as Lock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::Context;
 use bytes::BytesMut;
-use futures_util::TryStreamExt;
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, Statement};
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use self::link::{Link, Purpose};
+pub(super) use self::reader::Readers;
+use self::shared::Shared;
 use self::writer::Writer;
-use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::{DbError, Job, Options, PATIENCE, Row, Value, migrate};
 
-const CONNECT_WAIT: Duration = Duration::from_secs(3);
-
-/// A statement that waits for a lock gives up before its caller does, so that
-/// nobody's lock can hold all writers.
-const STATEMENT_WAIT: &str = "SET statement_timeout = 9000";
-
-pub(super) async fn open(url: &str, options: &Options, jobs: mpsc::Receiver<Job>) -> anyhow::Result<Readers> {
-    let config = settings(url)?;
-    let mut first = Session::open(&config).await.context("the PostgreSQL server cannot be reached")?;
-    // A migration takes as long as it takes.
-    first.client.batch_execute("SET statement_timeout = 0").await?;
-    migrate::postgres(&mut first.client).await?;
-
-    let (jobs, failure) = (Arc::new(Mutex::new(jobs)), Arc::new(Notify::new()));
-    for _ in 0..options.writers.max(1) {
-        tokio::spawn(Writer::new(config.clone(), failure.clone()).run(jobs.clone()));
+pub(super) async fn open(
+    url: &str,
+    options: &Options,
+    queue: mpsc::WeakSender<Job>,
+    jobs: mpsc::Receiver<Job>,
+) -> anyhow::Result<Readers> {
+    let link = Link::new(url)?;
+    let mut first = link.open(Purpose::Read).await.context("the PostgreSQL server cannot be reached")?;
+    let is_current = timeout(PATIENCE, migrate::postgres_is_current(first.client())).await;
+    if !is_current.context("the PostgreSQL server does not answer")?? {
+        // A migration takes as long as it takes.
+        first.execute("SET statement_timeout = 0").await?;
+        migrate::postgres(first.client()).await?;
     }
-    Ok(Readers::new(config, options.readers, failure))
+    let shared = Shared::new(link.clone(), queue, jobs);
+    for _ in 0..options.writers.max(1) {
+        tokio::spawn(Writer::new(shared.clone()).run());
+    }
+    Ok(Readers::new(&link, options.readers, shared.failure.clone()))
 }
 
 /// The reading side alone, of a database that may be anything.
 pub(super) fn look(url: &str) -> anyhow::Result<Readers> {
-    Ok(Readers::new(settings(url)?, 1, Arc::default()))
-}
-
-fn settings(url: &str) -> anyhow::Result<Config> {
-    let mut config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
-    config.connect_timeout(CONNECT_WAIT).application_name("posthorn");
-    config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(10));
-    Ok(config)
-}
-
-/// A connection and the statements prepared on it.
-struct Session {
-    client: Client,
-    prepared: Lock<HashMap<&'static str, Statement>>,
-    /// Whether statements can be run for many.
-    joins: AtomicBool,
-    /// How many groups to come ask particular guards with the shared ones, which
-    /// were found to move.
-    stirred: AtomicU32,
-}
-
-impl Session {
-    async fn open(config: &Config) -> Result<Session, tokio_postgres::Error> {
-        let (client, connection) = config.connect(tls()).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::warn!(%error, "a PostgreSQL connection ended");
-            }
-        });
-        client.batch_execute(STATEMENT_WAIT).await?;
-        Ok(Session { client, prepared: Lock::default(), joins: AtomicBool::new(true), stirred: AtomicU32::new(0) })
-    }
-
-    async fn prepare(&self, text: &'static str) -> Result<Statement, tokio_postgres::Error> {
-        let known = self.prepared.lock().ok().and_then(|prepared| prepared.get(text).cloned());
-        if let Some(statement) = known {
-            return Ok(statement);
-        }
-        let statement = self.client.prepare(text).await?;
-        if let Ok(mut prepared) = self.prepared.lock() {
-            prepared.insert(text, statement.clone());
-        }
-        Ok(statement)
-    }
-
-    async fn run<P>(&self, statement: &Statement, params: P) -> Result<Effect, tokio_postgres::Error>
-    where
-        P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
-    {
-        let found = self.client.query_raw(statement, params).await?;
-        tokio::pin!(found);
-        let mut rows = Vec::new();
-        while let Some(row) = found.try_next().await? {
-            rows.push(owned(&row)?);
-        }
-        Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows })
-    }
-}
-
-/// Encryption as the address asks for it (`sslmode`), with the public roots.
-fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the ring provider supports the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tokio_postgres_rustls::MakeRustlsConnect::new(config)
-}
-
-/// The reading side. Statements of many requests share a few connections; each
-/// connection comes back by itself after an outage.
-pub(super) struct Readers {
-    config: Config,
-    seats: Vec<Mutex<Option<Arc<Session>>>>,
-    next: AtomicUsize,
-    failure: Arc<Notify>,
-}
-
-impl Readers {
-    fn new(config: Config, count: usize, failure: Arc<Notify>) -> Readers {
-        let seats = (0..count.max(1)).map(|_| Mutex::new(None)).collect();
-        Readers { config, seats, next: AtomicUsize::new(0), failure }
-    }
-
-    async fn session(&self) -> Result<Arc<Session>, DbError> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.seats.len();
-        let mut seat = self.seats[turn].lock().await;
-        if let Some(session) = &*seat
-            && !session.client.is_closed()
-        {
-            return Ok(session.clone());
-        }
-        let session = Arc::new(Session::open(&self.config).await.map_err(refusal)?);
-        *seat = Some(session.clone());
-        Ok(session)
-    }
-
-    pub(super) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
-        let attempt = async {
-            let session = self.session().await?;
-            self.read_on(&session, guard, stmt).await
-        };
-        tokio::time::timeout(super::PATIENCE, attempt)
-            .await
-            .unwrap_or_else(|_| Err(DbError::Unavailable("no answer in time".into())))
-    }
-
-    async fn read_on(&self, session: &Session, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
-        let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
-        let Some(guard) = guard else {
-            return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
-        };
-        let asked = session.prepare(guard.shared.sql.postgres).await.map_err(refusal)?;
-        let (held, found) =
-            tokio::join!(biased; session.run(&asked, &guard.shared.params), session.run(&statement, &stmt.params));
-        let found = found.map(|effect| effect.rows).map_err(refusal);
-        if !held.map_err(refusal)?.rows.is_empty() {
-            return found;
-        }
-        // Whoever stands now has stood when it was read.
-        let basis = guard.basis.as_ref().ok_or(DbError::Stale)?;
-        let particular = session.prepare(basis.particular.sql.postgres).await.map_err(refusal)?;
-        let stands = session.run(&particular, &basis.particular.params).await.map_err(refusal)?;
-        basis.learn(stands.rows.first().ok_or(DbError::Stale)?.int(0)?);
-        found
-    }
-
-    pub(super) async fn failed(&self) {
-        self.failure.notified().await;
-    }
-
-    pub(super) async fn check(&self, sql: Sql) -> Result<(), DbError> {
-        let session = self.session().await?;
-        let statement = session.prepare(sql.postgres).await.map_err(refusal)?;
-        // It can be prepared and still never be run.
-        if let Some(kind) = statement.params().iter().find(|kind| !Value::accepts(kind)) {
-            return Err(DbError::Broken(format!("no value can be bound to a parameter of the type {kind}")));
-        }
-        let Some(many) = sql.many else { return Ok(()) };
-        let many = session.prepare(many).await.map_err(refusal)?;
-        match many.params().len() == statement.params().len() && many.params().iter().all(Vec::<&Value>::accepts) {
-            true => Ok(()),
-            false => Err(DbError::Broken("for many, each parameter must be an array".into())),
-        }
-    }
+    Ok(Readers::new(&Link::new(url)?, 1, Arc::default()))
 }
 
 impl ToSql for Value {

@@ -110,7 +110,7 @@ class Stage:
         self.cluster = self.cluster_clock = None
         if engine == "postgres":
             self.cluster_clock = FakeTime(self.folder.name, "postgres")
-            self.cluster = Cluster(self.cluster_clock.env).start()
+            self.cluster = Cluster(env=self.cluster_clock.env).start()
             self.store = Postgres(self.cluster.url)
         else:
             self.store = ENGINES[engine]()

@@ -38,6 +38,7 @@ mod idempotency;
 mod imports;
 mod isolation;
 mod limits;
+mod links;
 mod lists;
 mod migrations;
 mod register;

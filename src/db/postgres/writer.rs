@@ -7,39 +7,37 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Config, Statement};
 
 use super::guard::{Guards, Passes};
-use super::{Session, refusal};
+use super::link::Purpose;
+use super::refusal;
+use super::session::{Session, ends_session};
+use super::shared::Shared;
 use crate::db::guard::Learnt;
-use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, migrate};
-
-/// Who waits so long for a lock may be waiting in a circle: it is cheaper to try
-/// again than to wait until the server has found out.
-const LOCK_WAIT: &str = "SET lock_timeout = 250";
-
-/// Whoever stops in the middle of a transaction (a process that is paused, a
-/// machine that is gone) gives up what it has locked, so that others go on.
-const IDLE_WAIT: &str = "SET idle_in_transaction_session_timeout = 5000";
+use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, migrate, too_late};
 
 /// How many batches one transaction may hold.
 const GROUP: usize = 256;
 
 /// How often a batch that lost a race for a row (serialization failure,
-/// deadlock) or its connection before the commit is tried again.
+/// deadlock) is tried again, and a group that lost its connection.
 const RETRIES: u32 = 12;
 
 /// After a shared guard was found to have moved, so many groups ask the particular
 /// ones as well: in a storm each group would else be run twice.
 const STIRRED: u32 = 16;
 
-/// One committer. Several share the queue; each keeps a connection.
+/// One committer. Several share the queue; each keeps a connection, which is
+/// opened for its first group.
 pub(super) struct Writer {
-    config: Config,
+    shared: Arc<Shared>,
     session: Option<Session>,
-    failure: Arc<Notify>,
+    /// Whether it had a connection, or could not get one: until it has one it takes
+    /// no work.
+    is_lost: bool,
 }
 
 /// Why a group was not committed.
@@ -48,10 +46,22 @@ enum Undone {
     Split(Vec<Verdict>),
     /// Nothing was committed, and trying again may help.
     Again(DbError),
+    /// Nothing was committed, because the connection ended before.
+    Lost(DbError),
+    /// Nothing was run, because no connection can be opened.
+    Unreachable(DbError),
     /// The link broke during the commit: it may have happened or not.
     Unknown(DbError),
     /// A newer version has migrated the store: this process must not write.
     Outdated,
+}
+
+impl Undone {
+    fn before_commit(error: tokio_postgres::Error) -> Undone {
+        let is_lost = ends_session(&error);
+        let error = refusal(error);
+        if is_lost { Undone::Lost(error) } else { Undone::Again(error) }
+    }
 }
 
 /// What a group that was rolled back taught about one of its batches.
@@ -61,43 +71,79 @@ enum Verdict {
     /// A shared guard has moved, and its particular one was not asked.
     Unasked,
     Stale,
+    Late,
     Failed(DbError),
 }
 
 impl Writer {
-    pub(super) fn new(config: Config, failure: Arc<Notify>) -> Writer {
-        Writer { config, session: None, failure }
+    pub(super) fn new(shared: Arc<Shared>) -> Writer {
+        Writer { shared, session: None, is_lost: false }
     }
 
-    pub(super) async fn run(mut self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+    pub(super) async fn run(mut self) {
         let mut group = Vec::with_capacity(GROUP);
         loop {
-            if jobs.lock().await.recv_many(&mut group, GROUP).await == 0 {
+            if self.is_lost && !self.reconnect().await {
                 return;
             }
-            // Two groups that lock the same rows in another order would wait for
-            // each other.
-            group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
-            self.commit(std::mem::take(&mut group)).await;
+            let taken = tokio::select! {
+                biased;
+                () = ended(self.session.as_ref()) => None,
+                taken = self.shared.take(&mut group, GROUP) => Some(taken),
+            };
+            match taken {
+                Some(0) => return,
+                Some(_) => {
+                    // Two groups that lock the same rows in another order would wait for
+                    // each other.
+                    group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
+                    self.commit(std::mem::take(&mut group)).await;
+                }
+                None => self.keep(None),
+            }
         }
+    }
+
+    fn keep(&mut self, session: Option<Session>) {
+        self.is_lost = session.is_none();
+        self.session = session;
+    }
+
+    /// Opens a connection, however long it takes; false: nobody needs it any more.
+    async fn reconnect(&mut self) -> bool {
+        let shared = self.shared.clone();
+        let refused = |error| {
+            if !shared.link.has_live(Purpose::Write) {
+                shared.refuse_waiting(&error);
+            }
+            shared.queue.strong_count() > 0
+        };
+        let session = shared.link.reopen(Purpose::Write, refused).await;
+        self.keep(session);
+        !self.is_lost
     }
 
     /// Commits a group; where that fails because of some of its batches, commits
     /// those alone and the rest together.
     async fn commit(&mut self, group: Vec<Job>) {
         let mut waiting = vec![group];
-        while let Some(group) = waiting.pop() {
+        while let Some(mut group) = waiting.pop() {
+            Job::drop_abandoned(&mut group);
             let alone = group.len() == 1;
             match self.commit_together(&group).await {
                 Ok(results) => group.into_iter().zip(results).for_each(|(job, effects)| job.answer(Ok(effects))),
                 // Alone, each holds one lock at a time, and nobody waits in a circle.
                 Err(Undone::Again(_)) if !alone => waiting.extend(group.into_iter().map(|job| vec![job])),
-                Err(Undone::Again(error) | Undone::Unknown(error)) => {
+                Err(Undone::Again(error) | Undone::Lost(error) | Undone::Unknown(error)) => {
                     group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+                }
+                Err(Undone::Unreachable(error)) => {
+                    let rest = waiting.drain(..).flatten();
+                    self.shared.hand_back(group.into_iter().chain(rest), &error);
                 }
                 Err(Undone::Outdated) => {
                     tracing::error!("{}", migrate::REFUSAL);
-                    self.failure.notify_one();
+                    self.shared.failure.notify_one();
                     let error = DbError::Unavailable(migrate::REFUSAL.into());
                     group.into_iter().for_each(|job| job.answer(Err(error.clone())));
                 }
@@ -106,6 +152,7 @@ impl Writer {
                     for (job, verdict) in group.into_iter().zip(verdicts) {
                         match verdict {
                             Verdict::Stale => job.answer(Err(DbError::Stale)),
+                            Verdict::Late => job.answer(Err(too_late())),
                             // Alone, the verdict is final. In company a neighbour may
                             // have caused it, one that is now undone.
                             Verdict::Failed(error) if alone => job.answer(Err(error)),
@@ -122,32 +169,51 @@ impl Writer {
     }
 
     async fn commit_together(&mut self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
+        let Some(deadline) = group.iter().map(|job| job.deadline).max() else { return Ok(Vec::new()) };
         let most = if group.len() == 1 { RETRIES } else { 1 };
-        let mut attempt = 0;
+        let (mut races, mut losses) = (0, 0);
         loop {
-            let outcome = match self.session().await {
-                Ok(session) => session.commit_group(group).await,
-                Err(error) => return Err(Undone::Unknown(error)),
-            };
+            let session = self.session().await.map_err(Undone::Unreachable)?;
+            all_in_time(group)?;
+            let outcome = timeout_at(deadline, session.commit_group(group)).await.unwrap_or_else(|_| {
+                session.end();
+                Err(Undone::Unknown(too_late()))
+            });
             match outcome {
-                Err(Undone::Again(_)) if attempt < most => attempt += 1,
+                Err(Undone::Again(_)) if races < most => races += 1,
+                Err(Undone::Lost(_)) if losses < RETRIES => losses += 1,
                 other => return other,
             }
-            tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt))).await;
+            tokio::time::sleep(Duration::from_millis(u64::from(races * races + losses))).await;
         }
     }
 
     async fn session(&mut self) -> Result<&Session, DbError> {
-        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
-            self.session = None;
-            let session = Session::open(&self.config).await.map_err(refusal)?;
-            for setting in [LOCK_WAIT, IDLE_WAIT] {
-                session.client.batch_execute(setting).await.map_err(refusal)?;
-            }
-            self.session = Some(session);
+        if self.session.as_ref().is_none_or(|session| !session.is_fit()) {
+            self.keep(None);
+            let session = self.shared.link.open(Purpose::Write).await?;
+            self.keep(Some(session));
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))
     }
+}
+
+async fn ended(session: Option<&Session>) {
+    match session {
+        Some(session) => session.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody may be told that his write was refused and find it done afterwards: who
+/// is late is left out before anything is committed.
+fn all_in_time(group: &[Job]) -> Result<(), Undone> {
+    let now = Instant::now();
+    if !group.iter().any(|job| job.is_late(now)) {
+        return Ok(());
+    }
+    let verdict = |job: &Job| if job.is_late(now) { Verdict::Late } else { Verdict::Blameless };
+    Err(Undone::Split(group.iter().map(verdict).collect()))
 }
 
 type Sent<'a> = Pin<Box<dyn Future<Output = Result<Effect, tokio_postgres::Error>> + Send + 'a>>;
@@ -235,7 +301,7 @@ impl Session {
         }
 
         // A text that cannot be prepared fails its own batch, not the group.
-        let begin: Sent<'_> = Box::pin(async { self.client.batch_execute("BEGIN").await.map(|()| Effect::default()) });
+        let begin: Sent<'_> = Box::pin(async { self.execute("BEGIN").await.map(|()| Effect::default()) });
         let for_many = joined.stmts.iter().zip(together).map(|((_, jobs), statement)| -> Sent<'_> {
             Box::pin(async move { self.run(&statement, columns(group, jobs)).await })
         });
@@ -248,7 +314,7 @@ impl Session {
         let found = results.split_off(results.len() - guards.stmts.len());
         let mut results = results.into_iter();
         if let Some(Err(error)) = results.next() {
-            return Err(Undone::Again(refusal(error)));
+            return Err(Undone::before_commit(error));
         }
         match results.next() {
             Some(Ok(effect)) if effect.rows.is_empty() => {}
@@ -260,13 +326,14 @@ impl Session {
                 if passes.contains(&Passes::Unasked) {
                     self.stirred.store(STIRRED, Ordering::Relaxed);
                 }
-                judge(group, joined, &passes, results).map(Some)
+                let effects = judge(group, joined, &passes, results)?;
+                all_in_time(group).map(|()| Some(effects))
             }),
             Ok(false) => Ok(None),
             Err(undone) => Err(undone),
         };
         if let Ok(Some(effects)) = judged {
-            return match self.client.batch_execute("COMMIT").await {
+            return match self.execute("COMMIT").await {
                 Ok(()) => {
                     learnt.keep();
                     Ok(Some(effects))
@@ -277,7 +344,7 @@ impl Session {
         }
         // A connection that cannot even roll back is closed, and its transaction
         // with it.
-        let _ = self.client.batch_execute("ROLLBACK").await;
+        let _ = self.execute("ROLLBACK").await;
         judged
     }
 }
@@ -285,9 +352,9 @@ impl Session {
 impl Session {
     /// What to do about a store that may have become another's.
     async fn not_ours(&self, found: Option<Result<Effect, tokio_postgres::Error>>) -> Undone {
-        let _ = self.client.batch_execute("ROLLBACK").await;
+        let _ = self.execute("ROLLBACK").await;
         match found {
-            Some(Err(error)) => Undone::Again(refusal(error)),
+            Some(Err(error)) => Undone::before_commit(error),
             _ => Undone::Outdated,
         }
     }
@@ -308,7 +375,7 @@ fn went_well(
     for ((_, jobs), result) in joined.stmts.iter().zip(results) {
         match result {
             Ok(effect) if effect.changed == jobs.len() as u64 => {}
-            Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+            Err(error) if is_race(&error) || ends_session(&error) => return Err(Undone::before_commit(error)),
             _ => return Ok(false),
         }
     }
@@ -352,7 +419,7 @@ fn passes(
         match answer {
             Ok(effect) => found.push(effect.rows.first().map(|row| row.int(0).unwrap_or_default())),
             Err(error) if is_echo(&error) => return Ok(vec![Passes::Yes; group.len()]),
-            Err(error) => return Err(Undone::Again(refusal(error))),
+            Err(error) => return Err(Undone::before_commit(error)),
         }
     }
     Ok(group.iter().enumerate().map(|job| guards.let_pass(job, &found, learnt)).collect())
@@ -384,7 +451,7 @@ fn judge(
                     *verdict = Verdict::Failed(stmt.missed(statement));
                 }
                 Ok(_) => {}
-                Err(error) if is_race(&error) || error.is_closed() => return Err(Undone::Again(refusal(error))),
+                Err(error) if is_race(&error) || ends_session(&error) => return Err(Undone::before_commit(error)),
                 Err(error) if is_echo(&error) => {}
                 Err(error) if matches!(verdict, Verdict::Blameless) => *verdict = Verdict::Failed(refusal(error)),
                 Err(_) => {}

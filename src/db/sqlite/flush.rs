@@ -174,6 +174,7 @@ mod tests {
 
     use rusqlite::Connection;
     use tokio::sync::oneshot;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::db::Batch;
@@ -183,7 +184,8 @@ mod tests {
     /// A group of one job.
     fn group() -> (Settled, Reply) {
         let (reply, answer) = oneshot::channel();
-        (vec![(Job { batch: Batch::new(), reply }, Ok(Vec::new()))], answer)
+        let deadline = Instant::now() + PATIENCE;
+        (vec![(Job { batch: Batch::new(), reply, deadline }, Ok(Vec::new()))], answer)
     }
 
     fn failure(folder: &Path) -> Arc<Failure> {

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use rusqlite::{Connection, Statement, ffi};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::checkpoint::Carrier;
 use super::files::Failure;
@@ -33,6 +34,10 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
         }
         if let Some(reason) = refuses_all(&broken, &desk, carrier) {
             refuse_all(&mut group, &reason);
+            continue;
+        }
+        Job::drop_abandoned(&mut group);
+        if group.is_empty() {
             continue;
         }
         let committed = commit_group(&mut desk, &mut group, &mut jobs);
@@ -126,17 +131,23 @@ impl<'c> Desk<'c> {
 /// that the batch changes. So the group is first run without; only where a
 /// batch fails half-way is all of it undone and run again with savepoints.
 fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
-    begin(desk)?;
+    begin(desk, group)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     let mut verdicts = Verdicts::default();
     let mut careful = false;
     loop {
         let number = results.len();
         let Some(job) = group.get(number) else {
-            match latecomer(desk, number, jobs) {
-                Some(job) => group.push(job),
-                None => break,
+            if let Some(job) = latecomer(desk, number, jobs) {
+                group.push(job);
+                continue;
             }
+            // The flush before this one may have taken longer than callers wait.
+            let now = Instant::now();
+            if !group.iter().any(|job| job.is_late(now)) {
+                break;
+            }
+            start_over(desk, group, &mut results, &mut verdicts)?;
             continue;
         };
         if !verdicts.let_pass(desk, group, number)? {
@@ -156,10 +167,7 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             }
             Ran::Nothing(error) => results.push(Err(error)),
             Ran::Partly(_) => {
-                desk.execute("ROLLBACK")?;
-                begin(desk)?;
-                results.clear();
-                verdicts = Verdicts::default();
+                start_over(desk, group, &mut results, &mut verdicts)?;
                 careful = true;
             }
         }
@@ -176,9 +184,12 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
     committed
 }
 
-/// Begins a transaction, if the store still has the schema that this process knows.
-fn begin(desk: &mut Desk<'_>) -> rusqlite::Result<()> {
+/// Takes the write lock, for which there may be a wait as long as another process
+/// has it, and lets go of the jobs whose time was over by then. Fails if the store
+/// no longer has the schema that this process knows.
+fn begin(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
     desk.execute("BEGIN IMMEDIATE")?;
+    Job::drop_abandoned(group);
     let newer = migrate::newer();
     match desk.run(newer.sql.sqlite, &newer.params)?.rows.is_empty() {
         true => Ok(()),
@@ -186,6 +197,18 @@ fn begin(desk: &mut Desk<'_>) -> rusqlite::Result<()> {
             Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_SCHEMA), Some(migrate::REFUSAL.into())))
         }
     }
+}
+
+fn start_over(
+    desk: &mut Desk<'_>,
+    group: &mut Vec<Job>,
+    results: &mut Vec<Committed>,
+    verdicts: &mut Verdicts,
+) -> rusqlite::Result<()> {
+    desk.execute("ROLLBACK")?;
+    results.clear();
+    *verdicts = Verdicts::default();
+    begin(desk, group)
 }
 
 /// Whether [`begin`] found a schema that is newer than this process.

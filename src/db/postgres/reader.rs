@@ -1,0 +1,170 @@
+//! The reading side. Statements of many requests share a few connections; each
+//! comes back by itself after an outage, and one that does not answer is left
+//! alone while others do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio_postgres::types::ToSql;
+
+use super::link::{Link, Purpose};
+use super::refusal;
+use super::session::Session;
+use crate::db::{DbError, Guard, PATIENCE, Row, Sql, Stmt, Value, too_late};
+
+/// How often a read is tried whose connection ended under it.
+const TRIES: u32 = 3;
+
+pub(in crate::db) struct Readers {
+    seats: Vec<Seat>,
+    next: AtomicUsize,
+    failure: Arc<Notify>,
+}
+
+/// A place for one connection, which is opened when it is first wanted, and from
+/// then on kept open.
+struct Seat {
+    state: watch::Receiver<State>,
+    wanted: Arc<Notify>,
+    keeper: AbortHandle,
+}
+
+enum State {
+    Opening,
+    Open(Arc<Session>),
+    Refused(DbError),
+}
+
+impl State {
+    /// The answer for whoever waits for this connection; `None`: it is being opened.
+    fn settled(&self) -> Option<Result<Arc<Session>, DbError>> {
+        match self {
+            State::Open(session) if session.is_fit() => Some(Ok(session.clone())),
+            State::Refused(error) => Some(Err(error.clone())),
+            State::Open(_) | State::Opening => None,
+        }
+    }
+}
+
+impl Seat {
+    fn new(link: Arc<Link>) -> Seat {
+        let (sender, state) = watch::channel(State::Opening);
+        let wanted = Arc::new(Notify::new());
+        let keeper = tokio::spawn(keep(link, wanted.clone(), sender)).abort_handle();
+        Seat { state, wanted, keeper }
+    }
+
+    fn session(&self) -> Option<Arc<Session>> {
+        self.state.borrow().settled().and_then(Result::ok)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// Keeps a connection open, from when it is first wanted.
+async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>) {
+    wanted.notified().await;
+    let refused = |error| {
+        state.send_replace(State::Refused(error));
+        true
+    };
+    while let Some(session) = link.reopen(Purpose::Read, refused).await {
+        let session = Arc::new(session);
+        state.send_replace(State::Open(session.clone()));
+        while session.is_fit() {
+            tokio::select! {
+                () = session.ended() => {}
+                () = wanted.notified() => {}
+            }
+        }
+        state.send_replace(State::Opening);
+    }
+}
+
+impl Readers {
+    pub(super) fn new(link: &Arc<Link>, count: usize, failure: Arc<Notify>) -> Readers {
+        let seats = (0..count.max(1)).map(|_| Seat::new(link.clone())).collect();
+        Readers { seats, next: AtomicUsize::new(0), failure }
+    }
+
+    /// By turns, but not one that has not answered for a while if another does.
+    async fn session(&self) -> Result<Arc<Session>, DbError> {
+        let count = self.seats.len();
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let own = &self.seats[turn];
+        let mut quiet = None;
+        for seat in (turn..turn + count).map(|place| &self.seats[place % count]) {
+            match seat.session() {
+                Some(session) if !session.is_quiet() => return Ok(session),
+                Some(session) => quiet = quiet.or(Some(session)),
+                None if std::ptr::eq(seat, own) => seat.wanted.notify_one(),
+                None => {}
+            }
+        }
+        if let Some(session) = quiet {
+            return Ok(session);
+        }
+        let mut state = own.state.clone();
+        let settled = state.wait_for(|state| state.settled().is_some()).await;
+        settled.ok().and_then(|state| state.settled()).unwrap_or_else(|| Err(too_late()))
+    }
+
+    pub(in crate::db) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+        let attempts = async {
+            let mut tries = 1;
+            loop {
+                let session = self.session().await?;
+                match read_on(&session, guard, stmt).await {
+                    Err(DbError::Unavailable(_)) if !session.is_fit() && tries < TRIES => tries += 1,
+                    answer => return answer,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, attempts).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    pub(in crate::db) async fn failed(&self) {
+        self.failure.notified().await;
+    }
+
+    pub(in crate::db) async fn check(&self, sql: Sql) -> Result<(), DbError> {
+        let session = self.session().await?;
+        let statement = session.prepare(sql.postgres).await.map_err(refusal)?;
+        // It can be prepared and still never be run.
+        if let Some(kind) = statement.params().iter().find(|kind| !Value::accepts(kind)) {
+            return Err(DbError::Broken(format!("no value can be bound to a parameter of the type {kind}")));
+        }
+        let Some(many) = sql.many else { return Ok(()) };
+        let many = session.prepare(many).await.map_err(refusal)?;
+        match many.params().len() == statement.params().len() && many.params().iter().all(Vec::<&Value>::accepts) {
+            true => Ok(()),
+            false => Err(DbError::Broken("for many, each parameter must be an array".into())),
+        }
+    }
+}
+
+async fn read_on(session: &Session, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
+    let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
+    let Some(guard) = guard else {
+        return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
+    };
+    let asked = session.prepare(guard.shared.sql.postgres).await.map_err(refusal)?;
+    let (held, found) =
+        tokio::join!(biased; session.run(&asked, &guard.shared.params), session.run(&statement, &stmt.params));
+    let found = found.map(|effect| effect.rows).map_err(refusal);
+    if !held.map_err(refusal)?.rows.is_empty() {
+        return found;
+    }
+    // Whoever stands now has stood when it was read.
+    let basis = guard.basis.as_ref().ok_or(DbError::Stale)?;
+    let particular = session.prepare(basis.particular.sql.postgres).await.map_err(refusal)?;
+    let stands = session.run(&particular, &basis.particular.params).await.map_err(refusal)?;
+    basis.learn(stands.rows.first().ok_or(DbError::Stale)?.int(0)?);
+    found
+}

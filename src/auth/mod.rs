@@ -3,6 +3,7 @@
 
 mod caller;
 mod credential;
+mod fair_queue;
 mod jwt;
 pub mod key;
 pub mod password;
@@ -13,5 +14,6 @@ pub mod store;
 
 pub use caller::{Caller, FullAccess, Need, SendOnly};
 pub use credential::Credentials;
+pub use fair_queue::Asker;
 pub use jwt::{Claims, SigningKey};
 pub use signing::{Signing, TOKEN_LIFETIME};

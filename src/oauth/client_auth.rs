@@ -18,6 +18,7 @@ use crate::auth::store::access_is;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
+use crate::web::attempts::Attempt;
 use crate::web::input;
 use crate::web::query::{Params, decode};
 use crate::web::refusals::refusal;
@@ -142,20 +143,25 @@ fn is_form(headers: &HeaderMap) -> bool {
 /// The client may come from a cache: whatever is given to it must be committed
 /// under the revision it was read under, or checked by [`insist`]. What is
 /// refused under an old view of it is tried again under today's.
-pub struct Visit {
+pub struct Visit<'a> {
     shown: Shown,
-    /// The address whose failures count.
-    address: Option<String>,
+    /// Counts against the address that it comes from, if it fails.
+    attempt: Option<Attempt<'a>>,
     views: usize,
 }
 
-impl Visit {
-    pub fn begin(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Visit, Denied> {
-        let address = app.limits.counts(sender).then(|| sender.to_string());
-        if let Some(address) = &address {
-            app.limits.token_address.check(address, app.clock.now())?;
-        }
-        Ok(Visit { shown: Shown::read(headers, fields)?, address, views: 1 })
+impl<'a> Visit<'a> {
+    pub async fn begin(
+        app: &'a App,
+        sender: IpAddr,
+        headers: &HeaderMap,
+        fields: &Fields,
+    ) -> Result<Visit<'a>, Denied> {
+        let attempt = match app.limits.counted(sender) {
+            Some(address) => Some(app.limits.token_address.begin(&address, app.clock.now()).await?),
+            None => None,
+        };
+        Ok(Visit { shown: Shown::read(headers, fields)?, attempt, views: 1 })
     }
 
     /// The client, proved to be the one.
@@ -170,8 +176,8 @@ impl Visit {
             self.views += 1;
             return Ok(true);
         }
-        if let (Denied::Unproved { .. }, Some(address)) = (denied, &self.address) {
-            app.limits.token_address.failed(address, app.clock.now());
+        if matches!(denied, Denied::Unproved { .. }) {
+            self.attempt.take().into_iter().for_each(Attempt::failed);
         }
         Ok(false)
     }

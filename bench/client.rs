@@ -25,10 +25,10 @@ pub struct Outcome {
     pub p99: Duration,
 }
 
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
-    received: Vec<u8>,
-    asked: Instant,
+    pub received: Vec<u8>,
+    pub asked: Instant,
 }
 
 /// Loads a server for `warm_up`, then measures for `measured`. Any answer but
@@ -72,6 +72,11 @@ pub fn run(
             }
         }
     }
+    outcome(answered, latencies, measured)
+}
+
+/// What these microseconds, of all requests in the time measured, amount to.
+pub fn outcome(answered: u64, mut latencies: Vec<u32>, measured: Duration) -> anyhow::Result<Outcome> {
     ensure!(!latencies.is_empty(), "no request was answered in the time measured");
     latencies.sort_unstable();
     let at = |share: f64| Duration::from_micros(latencies[((latencies.len() - 1) as f64 * share) as usize].into());
@@ -79,7 +84,7 @@ pub fn run(
     Ok(Outcome { answered, per_second, p50: at(0.5), p99: at(0.99) })
 }
 
-fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<Vec<Connection>> {
+pub fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<Vec<Connection>> {
     let mut open = Vec::with_capacity(count);
     for number in 0..count {
         let stream = std::net::TcpStream::connect(server).context("the server cannot be reached")?;
@@ -93,7 +98,7 @@ fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<Vec<
 }
 
 impl Connection {
-    fn ask(&mut self, request: &[u8]) -> anyhow::Result<()> {
+    pub fn ask(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.asked = Instant::now();
         // One request fits the empty buffer of its socket many times.
         let sent = self.stream.write(request)?;
@@ -102,7 +107,7 @@ impl Connection {
     }
 
     /// Takes what has arrived; true when it is a whole answer.
-    fn answered(&mut self, expected: u16) -> anyhow::Result<bool> {
+    pub fn answered(&mut self, expected: u16) -> anyhow::Result<bool> {
         let mut buffer = [0; 2048];
         loop {
             match self.stream.read(&mut buffer) {

@@ -7,6 +7,7 @@
 mod client;
 mod empty;
 mod login;
+mod paced;
 mod postgres;
 mod report;
 mod rows;

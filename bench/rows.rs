@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use crate::Plan;
 use crate::client::{self, Outcome};
 use crate::login;
+use crate::paced;
 use crate::postgres::Database;
 use crate::report::{Measured, Report};
 use crate::runs;
@@ -34,6 +35,8 @@ pub enum Row {
     RefreshSqlite,
     /// The slowest POST /events while a crowd logs in, against without it
     Logins,
+    /// The slowest of 1,000 GET /events/{id} a second beside 10,000 writes, against beside the empty handler
+    Reads,
     /// POST /events/send that starts three automations on SQLite, against the empty handler
     SendSqlite,
     /// POST /events/send that starts three automations on PostgreSQL, against pgbench
@@ -112,6 +115,17 @@ impl Row {
                 ("POST /events, 1/p99 beside 64 logins at once, SQLite, 16 connections", "without logins", 1.0 / 3.0),
                 || beside_logins(plan, 0),
                 || beside_logins(plan, 64),
+            ),
+            Row::Reads => compare(
+                plan,
+                report,
+                (
+                    "GET /events/{id}, 1,000/s, 1/p99 beside 10,000 POST /events a second, SQLite",
+                    "beside 10,000/s to the empty handler",
+                    0.5,
+                ),
+                || paced::reads_beside_writes(plan, false),
+                || paced::reads_beside_writes(plan, true),
             ),
             Row::EventsPostgres => on_postgres(plan, report),
             Row::EventsStored => on_a_full_store(plan, report),

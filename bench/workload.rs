@@ -151,6 +151,15 @@ impl Workload {
         Workload::new(request, Names::Random, 200)
     }
 
+    /// `GET /events/{id}` with a key.
+    pub fn get_event(key: &str, id: &str) -> Workload {
+        let request = format!(
+            "GET /events/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
+             accept: application/json\r\n\r\n",
+        );
+        Workload::new(request, Names::Random, 200)
+    }
+
     /// `POST /oauth/token`: every connection is an app that refreshes its own
     /// access, each time with the token it got the last time.
     pub fn refresh(tokens: Vec<String>) -> Workload {

@@ -20,6 +20,7 @@ use crate::db::{Db, Sql};
 use crate::events::Definitions;
 use crate::oauth::{Clients, Documents};
 use crate::seal::Seal;
+use crate::web::address::neighbourhood;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
@@ -104,9 +105,10 @@ impl Limits {
 }
 
 impl Limits {
-    /// Whether what an address does is counted against it.
-    pub fn counts(&self, address: IpAddr) -> bool {
-        !self.exempt_loopback || !address.to_canonical().is_loopback()
+    /// Under what name failures are held against an address, if they are.
+    pub fn counted(&self, address: IpAddr) -> Option<String> {
+        let exempt = self.exempt_loopback && address.to_canonical().is_loopback();
+        (!exempt).then(|| neighbourhood(address).to_string())
     }
 
     pub fn sweep(&self, now: i64) {
@@ -238,6 +240,7 @@ fn nested(path: &str, router: Router<App>) -> Router<App> {
 /// Every statement of every feature, for the test that prepares them all.
 pub fn statements() -> impl Iterator<Item = Sql> {
     [
+        accounts::device::ALL,
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,

@@ -131,6 +131,27 @@ pub struct Config {
     #[arg(action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub limit_loopback: bool,
 
+    /// Connections that may be open; above it, those that keep the server waiting longest are closed
+    #[arg(long, global = true, env = "POSTHORN_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
+
+    /// Connections that one address (of IPv6, one /64) may have open; proxies that are trusted may have any number
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_MAX_CONNECTIONS_PER_ADDRESS",
+        default_value = "256",
+        value_name = "COUNT"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections_per_address: u32,
+
+    /// MiB that open connections may hold with what they receive and send; above it, the slowest are closed
+    #[arg(long, global = true, env = "POSTHORN_CONNECTION_MEMORY", default_value = "80", value_name = "MIB")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub connection_memory: u32,
+
     /// Proxies whose X-Forwarded-For is believed: addresses or networks, comma-separated
     #[arg(long, global = true, env = "POSTHORN_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORK")]
     pub trusted_proxies: Vec<Network>,

@@ -41,6 +41,10 @@ pub enum Error {
     TooLarge {
         limit: usize,
     },
+    /// A request line that is longer than any we read.
+    UriTooLong {
+        limit: usize,
+    },
     /// A body that did not arrive in time.
     TooSlow,
     /// No credential at all; carries the address of the resource metadata.
@@ -132,6 +136,7 @@ impl Error {
             Error::NotJson { .. } | Error::BadRequest { .. } => (S::BAD_REQUEST, "validation_error"),
             Error::UnsupportedMediaType | Error::NotAForm => (S::UNSUPPORTED_MEDIA_TYPE, "validation_error"),
             Error::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "validation_error"),
+            Error::UriTooLong { .. } => (S::URI_TOO_LONG, "validation_error"),
             Error::TooSlow => (S::REQUEST_TIMEOUT, "validation_error"),
             Error::Unauthenticated { .. } => (S::UNAUTHORIZED, "missing_api_key"),
             Error::InvalidKey => (S::FORBIDDEN, "invalid_api_key"),
@@ -165,6 +170,9 @@ impl Error {
             }
             Error::NotAForm => "The body must be a form. Send it as `multipart/form-data` with a boundary.".into(),
             Error::TooLarge { limit } => format!("The body is too large. At most {limit} bytes are allowed.").into(),
+            Error::UriTooLong { limit } => {
+                format!("The request line is too long. At most {limit} bytes are allowed.").into()
+            }
             Error::TooSlow => "The body did not arrive in time. Send it again.".into(),
             Error::Unauthenticated { .. } => {
                 "Missing API key. Send the header `Authorization: Bearer <API_KEY>`.".into()

@@ -8,29 +8,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::body::Body;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tokio::net::{TcpListener, TcpStream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::accounts::setup;
+use crate::accounts::{device, setup};
 use crate::app::{Addresses, App};
 use crate::auth::session;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location, clock, files};
 use crate::hold::Hold;
 use crate::seal::Seal;
+use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
-use crate::web::idempotency;
+use crate::web::{idempotency, listener};
 use crate::{auth, automations, contacts, mail, oauth};
 
-/// How long a client may take to send the head of a request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// Open files that are not connections: the store, its log, what we call.
+const OWN_FILES: u64 = 512;
+
+/// How long a task that panicked rests.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// How often the small chores are done.
 const CHORES: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     config.check()?;
     // A worker alone takes no address, so it can run beside a server.
     let listener = match config.role.contains(&Role::Api) {
-        true => Some(listen(&config).await?),
+        true => Some(listen(&config)?),
         false => None,
     };
     let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
@@ -61,7 +61,8 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let app = App::new(config, addresses, db, clock, metrics, seal);
     seal_secrets(&app).await?;
     greet(&app).await?;
-    tokio::spawn(do_chores(app.clone()));
+    let chores = app.clone();
+    keep_running("chores", move || do_chores(chores.clone()));
 
     let signal = stop_signal()?;
     let (stop, stopping) = watch::channel(false);
@@ -69,10 +70,11 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
         signal.await;
         stop.send_replace(true);
     });
+    // Accepting shares its task with nobody: whatever the workers do, it goes on.
+    let answering = tokio::spawn(answer_if_told(app.clone(), listener, gate(app.clone()), stopping.clone()));
     let running = async {
-        let (answered, ()) =
-            tokio::join!(answer_if_told(&app, listener, gate, stopping.clone()), work(&app, stopping.clone()));
-        answered
+        let (answered, ()) = tokio::join!(answering, work(&app, stopping));
+        answered.context("the task that accepts connections panicked")?
     };
     tokio::select! {
         answered = running => answered,
@@ -87,17 +89,38 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 
 /// Answers HTTP until it is time to stop, if that is among this process's roles.
 async fn answer_if_told(
-    app: &App,
+    app: App,
     listener: Option<TcpListener>,
-    gate: impl FnOnce(App) -> Gate,
+    gate: Gate,
     stopping: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         stopped(stopping).await;
         return Ok(());
     };
-    let drain = Duration::from_secs(app.config.drain_seconds);
-    answer(listener, Arc::new(gate(app.clone())), stopped(stopping), drain).await
+    let (bounds, drain) = (bounds(&app.config), Duration::from_secs(app.config.drain_seconds));
+    listener::run(listener, Arc::new(gate), bounds, stopped(stopping), drain).await
+}
+
+/// How many connections there may be: no more than the system lets us have open,
+/// which is raised as far as it allows.
+fn bounds(config: &Config) -> Bounds {
+    let mut bounds = Bounds::of(config);
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.or(limit.current);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: limit.maximum });
+    let allowed = if raised.is_ok() { most } else { limit.current };
+    let places = allowed.map_or(usize::MAX, |allowed| (allowed.saturating_sub(OWN_FILES)).max(16) as usize);
+    if places < bounds.connections {
+        tracing::warn!(
+            "--max-connections {}: the system allows {} open files, so {places} connections are served at a time; \
+             raise the limit (`LimitNOFILE` of systemd, `ulimit -n`)",
+            bounds.connections,
+            allowed.unwrap_or_default(),
+        );
+        bounds.connections = places;
+    }
+    bounds
 }
 
 /// Does the work that waits in the store until it is time to stop, if that is
@@ -106,22 +129,37 @@ async fn work(app: &App, stopping: watch::Receiver<bool>) {
     if !app.config.role.contains(&Role::Worker) {
         return;
     }
-    let mail = mail::worker::run(app.clone(), stopping.clone());
-    let runs = automations::engine::run(app.clone(), stopping.clone());
-    let imports = contacts::imports::worker::run(app.clone(), stopping.clone());
-    let worker = async { tokio::join!(mail, runs, imports) };
+    let each = || (app.clone(), stopping.clone());
+    let (mail, runs, imports) = (each(), each(), each());
+    let mail = keep_running("mail", move || mail::worker::run(mail.0.clone(), mail.1.clone()));
+    let runs = keep_running("runs", move || automations::engine::run(runs.0.clone(), runs.1.clone()));
+    let imports = keep_running("imports", move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone()));
     let patience = async {
-        stopped(stopping).await;
+        stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = worker => {}
+        _ = async { tokio::join!(mail, runs, imports) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
 
-async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
-    let bound = TcpListener::bind(config.listen).await;
+/// Runs something in a task of its own, and again if it panics: one defect must
+/// not end everything else that the process does.
+fn keep_running<F: Future<Output = ()> + Send + 'static>(
+    name: &'static str,
+    run: impl Fn() -> F + Send + 'static,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        while let Err(error) = tokio::spawn(run()).await {
+            tracing::error!(%error, task = name, "a task panicked; it begins anew");
+            tokio::time::sleep(AFTER_PANIC).await;
+        }
+    })
+}
+
+fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let bound = listener::bind(config.listen);
     bound.with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))
 }
 
@@ -228,53 +266,6 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Accepts connections until `stop`, then lets those in flight finish.
-pub async fn answer(
-    listener: TcpListener,
-    gate: Arc<Gate>,
-    stop: impl Future<Output = ()>,
-    drain: Duration,
-) -> anyhow::Result<()> {
-    let graceful = GracefulShutdown::new();
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => converse(stream, peer, gate.clone(), &graceful),
-                Err(error) => {
-                    // Out of descriptors: those in use will be given back.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
-            () = &mut stop => break,
-        }
-    }
-    drop(listener);
-    tracing::info!("stopping; requests in flight are finished first");
-    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests did not finish in time");
-    }
-    Ok(())
-}
-
-fn converse(stream: TcpStream, peer: SocketAddr, gate: Arc<Gate>, graceful: &GracefulShutdown) {
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let gate = gate.clone();
-        async move { Ok::<_, std::convert::Infallible>(gate.handle(request.map(Body::new), peer.ip()).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), service);
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
-        // A peer that breaks off or talks gibberish is its own affair.
-        let _ = connection.await;
-    });
-}
-
 /// What has to be done now and then, by every process: each chore is safe to
 /// be done by several at once.
 async fn do_chores(app: App) {
@@ -304,5 +295,29 @@ async fn do_chores(app: App) {
         {
             tracing::warn!(%error, "clients that came to nothing could not be deleted");
         }
+        if tick % RARELY == 0
+            && let Err(error) = device::sweep(&app.db, app.clock.now()).await
+        {
+            tracing::warn!(%error, "browsers that were not used for long could not be forgotten");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn issue_10_a_task_that_panics_begins_anew_until_it_ends_by_itself() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = begun.clone();
+        let run = move || {
+            let turn = count.fetch_add(1, Ordering::SeqCst);
+            async move { assert!(turn > 0, "the first time") }
+        };
+        keep_running("test", run).await.expect("no panic gets out");
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
     }
 }

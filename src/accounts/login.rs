@@ -8,14 +8,18 @@ use axum::extract::{Extension, OriginalUri, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::header::SET_COOKIE;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
+use super::device::Device;
 use super::store;
 use crate::app::App;
+use crate::auth::Asker;
 use crate::auth::session::{self, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
 use crate::secret;
+use crate::web::address::neighbourhood;
+use crate::web::attempts::Attempt;
 use crate::web::form::Form;
 use crate::web::gate::Sender;
 use crate::web::layout::{self, Field, Layout};
@@ -104,9 +108,9 @@ async fn submit(
         return again(StatusCode::FORBIDDEN, text.into());
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
-        Ok(Some(cookie)) => {
+        Ok(Some(cookies)) => {
             let mut response = Redirect::to(&destination(&app, request.as_deref())).into_response();
-            response.headers_mut().append(SET_COOKIE, cookie);
+            response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
         Ok(None) => again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into()),
@@ -115,35 +119,34 @@ async fn submit(
     }
 }
 
-/// The cookie of a new session, if address and password belong together. A
-/// session that the browser had before ends: none survives a log-in.
+/// The cookies of a new session and of a browser that is known from now on, if
+/// address and password belong together. A session that the browser had before
+/// ends: none survives a log-in.
 async fn log_in(
     app: &App,
     headers: &HeaderMap,
     sender: IpAddr,
     email: &str,
     password: String,
-) -> Result<Option<http::HeaderValue>, Error> {
-    let (account, now) = (email.trim().to_lowercase(), app.clock.steady());
-    app.limits.login_account.check(&account, now)?;
-    let address = app.limits.counts(sender).then(|| sender.to_string());
-    if let Some(address) = &address {
-        app.limits.login_address.check(address, now)?;
-    }
+) -> Result<Option<[HeaderValue; 2]>, Error> {
+    let account = email.trim().to_lowercase();
+    let device = Device::find(app, headers).await?;
+    let (asker, attempts) = begin_attempts(app, sender, &account, &device).await?;
     let found = store::find_login(&app.db, &account).await?;
-    let right = app.hasher.verify(password, found.as_ref().map(|(_, kept)| kept.clone())).await?;
+    let right = app.hasher.verify(asker, password, found.as_ref().map(|(_, kept)| kept.clone())).await?;
     let Some((user_id, kept)) = found.filter(|_| right) else {
-        app.limits.login_account.failed(&account, now);
-        address.iter().for_each(|address| app.limits.login_address.failed(address, now));
+        attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
     let (stored, cookie) = session::start(app, &user_id);
+    let (remembered, device_cookie) = device.remember(app, &user_id);
     let mut batch = begin(&user_id, &kept, stored);
+    batch.append(remembered);
     if let Some(before) = session::find(app, headers).await? {
         batch.push(before.end());
     }
     match app.db.commit(batch).await {
-        Ok(_) => Ok(Some(cookie)),
+        Ok(_) => Ok(Some([cookie, device_cookie])),
         Err(DbError::Stale) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -153,6 +156,27 @@ async fn log_in(
 /// shut out, ends all sessions: this one, too.
 fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
     Batch::new().fence(store::login_stands(user_id, kept)).and(stored)
+}
+
+/// Counts an attempt before it is judged: in a browser that is known it counts
+/// there alone; a stranger's counts for the account and for where he comes from.
+async fn begin_attempts<'a>(
+    app: &'a App,
+    sender: IpAddr,
+    account: &str,
+    device: &Device,
+) -> Result<(Asker, Vec<Attempt<'a>>), Error> {
+    let (limits, now) = (&app.limits, app.clock.steady());
+    if let Some(name) = device.name_for(account) {
+        let attempt = limits.login_account.begin(&name, now).await?;
+        return Ok((Asker::Known(name), vec![attempt]));
+    }
+    let mut attempts = Vec::new();
+    if let Some(address) = limits.counted(sender) {
+        attempts.push(limits.login_address.begin(&address, now).await?);
+    }
+    attempts.push(limits.login_account.begin(&format!("account {account}"), now).await?);
+    Ok((Asker::Stranger(neighbourhood(sender)), attempts))
 }
 
 async fn leave(State(app): State<App>, session: Session, form: Form) -> Response {

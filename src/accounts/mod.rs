@@ -2,6 +2,7 @@
 //! link that sets up the first of both.
 
 pub mod desk;
+pub mod device;
 mod home;
 pub mod login;
 mod password;

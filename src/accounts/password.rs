@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode};
 use super::desk::{Desk, Look};
 use super::{Password, store};
 use crate::app::App;
-use crate::auth::{self, session};
+use crate::auth::{self, Asker, session};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::oauth;
@@ -97,13 +97,15 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     session.check_form(PURPOSE, &form.text("token"))?;
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
 
-    // Whoever finds a browser open must not be able to guess here.
-    let (account, now) = (session.email.to_lowercase(), app.clock.steady());
-    app.limits.login_account.check(&account, now)?;
+    // Whoever finds a browser open must not be able to guess here; and whoever
+    // guesses at the log-in must not keep the user from it.
+    let user = format!("user {}", session.user_id);
+    let attempt = app.limits.login_account.begin(&user, app.clock.steady()).await?;
+    let asker = Asker::Known(user);
     let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
-    let right = app.hasher.verify(form.text("current"), Some(kept.clone())).await?;
+    let right = app.hasher.verify(asker.clone(), form.text("current"), Some(kept.clone())).await?;
     if !right {
-        app.limits.login_account.failed(&account, now);
+        attempt.failed();
     }
     let wrong = (!right).then(|| "This is not your current password.".to_owned());
     let password = match wish {
@@ -112,14 +114,14 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
         Err(faults) => return Ok(Err(Faults { current: wrong, ..faults })),
     };
 
-    let hash = app.hasher.hash(password.as_str().to_owned()).await?;
+    let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
     let (started, cookie) = session::start(app, &session.user_id);
     let mut batch = store::change_password(&session.user_id, &kept, &hash)
         .fence(auth::store::session_stands(&session.hash))
         .and(auth::store::delete_sessions_of(&session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, now));
+        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

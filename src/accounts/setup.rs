@@ -8,9 +8,10 @@ use axum::routing::get;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
+use super::device::Device;
 use super::{AccountError, EmailAddress, Password, Role, store};
 use crate::app::App;
-use crate::auth::session;
+use crate::auth::{Asker, session};
 use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
@@ -72,9 +73,9 @@ async fn show(State(app): State<App>, Path(token): Path<String>) -> Response {
 
 async fn submit(State(app): State<App>, Path(token): Path<String>, request: Request) -> Response {
     match try_submit(&app, &token, request).await {
-        Ok(Ok(cookie)) => {
+        Ok(Ok(cookies)) => {
             let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
-            response.headers_mut().append(SET_COOKIE, cookie);
+            response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
         Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
@@ -94,7 +95,7 @@ fn used_up() -> Error {
     )
 }
 
-async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<HeaderValue, Form>, Error> {
+async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<[HeaderValue; 2], Form>, Error> {
     open(app, token).await?;
     let (parts, body) = request.into_parts();
     let body = input::read(&parts.headers, body, 16 << 10).await?;
@@ -140,7 +141,7 @@ impl Owner {
         }
     }
 
-    async fn create(self, app: &App, token: &str) -> Result<Result<HeaderValue, Form>, Error> {
+    async fn create(self, app: &App, token: &str) -> Result<Result<[HeaderValue; 2], Form>, Error> {
         let workspaces = store::workspaces(&app.db).await?;
         let now = app.clock.now();
         // A workspace that a command made before anybody came is taken over.
@@ -156,14 +157,16 @@ impl Owner {
             }
         };
         let (email, password) = (self.email, self.password);
-        let hash = app.hasher.hash(password.as_str().to_owned()).await?;
+        let hash = app.hasher.hash(Asker::Known(token.to_owned()), password.as_str().to_owned()).await?;
         let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
         let (session, cookie) = session::start(app, &user.id);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
         batch.push(session);
+        let (remembered, device) = Device::default().remember(app, &user.id);
+        batch.append(remembered);
         match super::create_user(&app.db, batch).await {
-            Ok(()) => Ok(Ok(cookie)),
+            Ok(()) => Ok(Ok([cookie, device])),
             Err(AccountError::Taken) => Ok(Err(Form {
                 error: Some("There is an account with this address already.".into()),
                 ..Form::default()

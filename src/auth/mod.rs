@@ -3,6 +3,7 @@
 
 mod caller;
 mod credential;
+mod fair_queue;
 mod jwt;
 pub mod key;
 pub mod password;
@@ -12,5 +13,6 @@ pub mod store;
 
 pub use caller::{Caller, FullAccess, Need, SendOnly, confirm};
 pub use credential::Credentials;
+pub use fair_queue::Asker;
 pub use jwt::{Claims, SigningKey};
 pub use signing::{Signing, TOKEN_LIFETIME, reseal};

@@ -1,12 +1,13 @@
 //! Passwords: argon2id, with the parameters kept beside each hash.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::fair_queue::{Asker, FairQueue};
 use crate::error::Error;
 
 /// Hashes a password. Takes tens of milliseconds and 19 MiB, on purpose.
@@ -20,46 +21,74 @@ pub fn verify(password: &str, hash: &str) -> bool {
     Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok()
 }
 
-/// How many people may wait for their turn before the next is sent away.
+/// How many may wait for their turn, of those who are known and of strangers.
 const QUEUE: usize = 128;
 
 /// Hashes on threads of their own that yield to everything else: a crowd at the
-/// log-in must not slow the API.
+/// log-in must not slow the API. Whoever waits takes turns with the others.
 pub struct Hasher {
-    jobs: mpsc::Sender<Job>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+struct Waiting {
+    jobs: FairQueue<Job>,
+    closed: bool,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 impl Default for Hasher {
     fn default() -> Hasher {
-        let (jobs, waiting) = mpsc::channel::<Job>(QUEUE);
-        let waiting = Arc::new(Mutex::new(waiting));
+        let waiting = Mutex::new(Waiting { jobs: FairQueue::new(QUEUE), closed: false });
+        let shared = Arc::new(Shared { waiting, arrived: Condvar::new() });
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         for _ in 0..(cores / 2).max(1) {
-            let waiting = waiting.clone();
+            let shared = shared.clone();
             std::thread::spawn(move || {
                 let _ = rustix::process::nice(10);
-                let next = || waiting.lock().ok()?.blocking_recv();
-                while let Some(job) = next() {
+                while let Some(job) = shared.next() {
                     job();
                 }
             });
         }
-        Hasher { jobs }
+        Hasher { shared }
+    }
+}
+
+impl Drop for Hasher {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.arrived.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<Job> {
+        let empty = |waiting: &mut Waiting| waiting.jobs.is_empty() && !waiting.closed;
+        let waiting = self.arrived.wait_while(self.lock(), empty);
+        waiting.unwrap_or_else(PoisonError::into_inner).jobs.pop()
     }
 }
 
 impl Hasher {
-    pub async fn hash(&self, password: String) -> Result<String, Error> {
-        self.run(move || hash(&password)).await
+    pub async fn hash(&self, asker: Asker, password: String) -> Result<String, Error> {
+        self.run(asker, move || hash(&password)).await
     }
 
     /// Compares a password with a hash, or with nobody's: both take as long, so
     /// the time tells nobody whether an account exists.
-    pub async fn verify(&self, password: String, kept: Option<String>) -> Result<bool, Error> {
+    pub async fn verify(&self, asker: Asker, password: String, kept: Option<String>) -> Result<bool, Error> {
         static NOBODY: LazyLock<String> = LazyLock::new(|| hash("nobody has this password"));
-        self.run(move || match kept {
+        self.run(asker, move || match kept {
             Some(kept) => verify(&password, &kept),
             None => {
                 verify(&password, &NOBODY);
@@ -69,11 +98,23 @@ impl Hasher {
         .await
     }
 
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    async fn run<T: Send + 'static>(
+        &self,
+        asker: Asker,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(move || drop(reply.send(work())));
-        self.jobs.try_send(job).map_err(|_| Error::Unavailable)?;
-        answer.await.map_err(|_| Error::Internal)
+        let job: Job = Box::new(move || {
+            // Nobody waits any more for what a broken connection asked.
+            if !reply.is_closed() {
+                drop(reply.send(work()));
+            }
+        });
+        // What had to give way is dropped, and whoever waits for it is told below.
+        let displaced = self.shared.lock().jobs.push(asker, job);
+        self.shared.arrived.notify_one();
+        drop(displaced);
+        answer.await.map_err(|_| Error::Unavailable)
     }
 }
 

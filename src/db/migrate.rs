@@ -26,6 +26,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0015_clock", include_str!("../../migrations/0015_clock.sql")),
     ("0016_holds", include_str!("../../migrations/0016_holds.sql")),
     ("0017_first_use", include_str!("../../migrations/0017_first_use.sql")),
+    ("0019_known_devices", include_str!("../../migrations/0019_known_devices.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

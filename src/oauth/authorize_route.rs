@@ -1,13 +1,15 @@
 //! `GET /oauth/authorize`: from a query to a stored request and a redirect.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{OriginalUri, State};
+use axum::extract::{FromRequestParts, OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::header::ALLOW;
+use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 
 use super::answer::{self, OAuthError};
@@ -59,7 +61,11 @@ pub async fn authorize(
     State(app): State<App>,
     Extension(Sender(sender)): Extension<Sender>,
     OriginalUri(uri): OriginalUri,
+    Prefetch(is_prefetch): Prefetch,
 ) -> Response {
+    if is_prefetch {
+        return answer::failed(Error::Unavailable);
+    }
     if let Err(error) = app.limits.authorize.check(sender) {
         return answer::failed(error);
     }
@@ -85,6 +91,22 @@ pub async fn authorize(
         }
     }
     answer::failed(Error::Unavailable)
+}
+
+/// Whether a browser only prepares for a visit that may never come. It gets no
+/// request, which would grow old meanwhile; it asks again when the visit comes.
+pub struct Prefetch(bool);
+
+impl<S: Sync> FromRequestParts<S> for Prefetch {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Prefetch, Infallible> {
+        let says = |value: &HeaderValue| {
+            let mut words = value.as_bytes().split(|byte| b";,".contains(byte));
+            words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"prefetch"))
+        };
+        Ok(Prefetch(["sec-purpose", "purpose"].iter().filter_map(|name| parts.headers.get(*name)).any(says)))
+    }
 }
 
 /// The client whose id is the address of its metadata document, where those are

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::secret;
+use crate::web::attempts::Attempt;
 use crate::web::input;
 use crate::web::query::{Params, decode};
 use crate::web::refusals::refusal;
@@ -141,20 +142,25 @@ fn is_form(headers: &HeaderMap) -> bool {
 /// The client may come from a cache: whatever is given to it must be committed
 /// under its guard, or checked by [`insist`]. What is
 /// refused under an old view of it is tried again under today's.
-pub struct Visit {
+pub struct Visit<'a> {
     shown: Shown,
-    /// The address whose failures count.
-    address: Option<String>,
+    /// Counts against the address that it comes from, if it fails.
+    attempt: Option<Attempt<'a>>,
     views: usize,
 }
 
-impl Visit {
-    pub fn begin(app: &App, sender: IpAddr, headers: &HeaderMap, fields: &Fields) -> Result<Visit, Denied> {
-        let address = app.limits.counts(sender).then(|| sender.to_string());
-        if let Some(address) = &address {
-            app.limits.token_address.check(address, app.clock.steady())?;
-        }
-        Ok(Visit { shown: Shown::read(headers, fields)?, address, views: 1 })
+impl<'a> Visit<'a> {
+    pub async fn begin(
+        app: &'a App,
+        sender: IpAddr,
+        headers: &HeaderMap,
+        fields: &Fields,
+    ) -> Result<Visit<'a>, Denied> {
+        let attempt = match app.limits.counted(sender) {
+            Some(address) => Some(app.limits.token_address.begin(&address, app.clock.steady()).await?),
+            None => None,
+        };
+        Ok(Visit { shown: Shown::read(headers, fields)?, attempt, views: 1 })
     }
 
     /// The client, proved to be the one.
@@ -169,8 +175,8 @@ impl Visit {
             self.views += 1;
             return Ok(true);
         }
-        if let (Denied::Unproved { .. }, Some(address)) = (denied, &self.address) {
-            app.limits.token_address.failed(address, app.clock.steady());
+        if matches!(denied, Denied::Unproved { .. }) {
+            self.attempt.take().into_iter().for_each(Attempt::failed);
         }
         Ok(false)
     }

@@ -61,7 +61,7 @@ pub async fn revoke(
     let revoked = async {
         let (headers, fields) = Fields::read(request).await?;
         let token = fields.required("token")?;
-        let mut visit = Visit::begin(&app, sender, &headers, &fields)?;
+        let mut visit = Visit::begin(&app, sender, &headers, &fields).await?;
         loop {
             match async { end(&app, &*visit.client(&app).await?, token).await }.await {
                 Err(denied) if visit.looked_too_early(&app, &denied).await? => {}

@@ -98,7 +98,7 @@ pub async fn token(State(app): State<App>, Extension(Sender(sender)): Extension<
     let granted = async {
         let (headers, fields) = Fields::read(request).await?;
         let asked = Asked::read(&fields)?;
-        let mut visit = Visit::begin(&app, sender, &headers, &fields)?;
+        let mut visit = Visit::begin(&app, sender, &headers, &fields).await?;
         loop {
             match async { asked.grant(&app, &*visit.client(&app).await?).await }.await {
                 Err(denied) if visit.looked_too_early(&app, &denied).await? => {}

@@ -1,5 +1,5 @@
-//! Which addresses a stranger may make us connect to: those of the public
-//! internet and no others.
+//! Addresses: which of them a stranger may make us connect to (those of the
+//! public internet and no others), and which count as one caller.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -48,6 +48,15 @@ const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 
 /// NAT64: the last four bytes are the IPv4 address that is really reached. Where
 /// there is no IPv4, public servers are found behind it.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+
+/// What counts as one caller: an address, or in IPv6 a /64, of which every
+/// household has at least one.
+pub fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 => v4,
+    }
+}
 
 pub fn is_public(address: IpAddr) -> bool {
     match address {

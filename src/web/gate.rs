@@ -3,7 +3,7 @@
 //! line of log and the metrics that a request gets.
 
 use std::cell::RefCell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,7 +22,8 @@ use percent_encoding::percent_decode_str;
 use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
-use super::layout;
+use super::stream::REQUEST_LINE;
+use super::{layout, system};
 use crate::app::{Addresses, App};
 use crate::auth;
 use crate::config::PublicUrl;
@@ -66,9 +67,12 @@ impl Gate {
         let method = request.method().clone();
         let sender = self.sender(&request, peer);
         request.extensions_mut().insert(Sender(sender));
-        mend_slashes(&mut request);
+        self.mend_slashes(&mut request);
 
-        let mut response = self.route(request, id).await;
+        let mut response = match check_form(&request) {
+            Ok(()) => self.route(request, id).await,
+            Err(error) => error.into_response(),
+        };
         let mut buffer = Uuid::encode_buffer();
         let shown_id: &str = id.as_hyphenated().encode_lower(&mut buffer);
         if let Ok(value) = HeaderValue::from_str(shown_id) {
@@ -110,13 +114,36 @@ impl Gate {
         let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
         let mut sender = peer;
         for hop in hops {
-            let Ok(address) = hop.trim().parse() else { break };
+            let Some(address) = forwarded(hop.trim()) else { break };
             sender = address;
             if !trusted(address) {
                 break;
             }
         }
         sender
+    }
+
+    /// A base URL written with a slash at its end gives `//events` when clients
+    /// append their paths, and some write `/events/`. Only the front and the end are
+    /// mended: names in paths keep the slashes within. What is for operators answers
+    /// by its exact path alone: that is what a proxy before us is told to keep from
+    /// others.
+    fn mend_slashes(&self, request: &mut Request<Body>) {
+        let path = request.uri().path();
+        if !path.starts_with("//") && (path == "/" || !path.ends_with('/')) {
+            return;
+        }
+        let inner = path.trim_start_matches('/');
+        let inner = inner.strip_suffix('/').unwrap_or(inner);
+        let mended = match request.uri().query() {
+            Some(query) => format!("/{inner}?{query}"),
+            None => format!("/{inner}"),
+        };
+        if let Ok(mended) = mended.parse::<PathAndQuery>()
+            && !system::is_for_operators(mended.path(), self.app.addresses.base.path())
+        {
+            *request.uri_mut() = Uri::from(mended);
+        }
     }
 
     fn router(&self, request: &Request<Body>) -> &Router {
@@ -146,23 +173,31 @@ impl Gate {
     }
 }
 
-/// A base URL written with a slash at its end gives `//events` when clients
-/// append their paths, and some write `/events/`. Only the front and the end are
-/// mended: names in paths keep the slashes within.
-fn mend_slashes(request: &mut Request<Body>) {
-    let path = request.uri().path();
-    if !path.starts_with("//") && (path == "/" || !path.ends_with('/')) {
-        return;
+/// Refuses a request that could be understood in two ways, or is too long.
+fn check_form(request: &Request<Body>) -> Result<(), Error> {
+    let uri = request.uri();
+    let (scheme, authority) = (uri.scheme_str().map_or(0, |scheme| scheme.len() + 3), uri.authority());
+    let target = uri.path_and_query().map_or(0, |whole| whole.as_str().len());
+    let line = request.method().as_str().len()
+        + " ".len()
+        + scheme
+        + authority.map_or(0, |authority| authority.as_str().len())
+        + target
+        + " HTTP/1.1".len();
+    if line > REQUEST_LINE {
+        return Err(Error::UriTooLong { limit: REQUEST_LINE });
     }
-    let inner = path.trim_start_matches('/');
-    let inner = inner.strip_suffix('/').unwrap_or(inner);
-    let mended = match request.uri().query() {
-        Some(query) => format!("/{inner}?{query}"),
-        None => format!("/{inner}"),
-    };
-    if let Ok(mended) = mended.parse::<PathAndQuery>() {
-        *request.uri_mut() = Uri::from(mended);
+    if request.headers().get_all(HOST).iter().nth(1).is_some() {
+        return Err(Error::BadRequest { message: "The header `Host` was sent more than once. Send it once.".into() });
     }
+    Ok(())
+}
+
+/// The address that a proxy saw; some append the port that it came from.
+fn forwarded(hop: &str) -> Option<IpAddr> {
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
+    hop.parse().ok().or_else(with_port).or_else(bracketed)
 }
 
 fn record(method: &Method, response: &Response, started: Instant, id: &str, sender: IpAddr) {

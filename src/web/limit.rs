@@ -7,6 +7,7 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
+use super::address::neighbourhood;
 use crate::error::Error;
 
 /// A number of requests that every address may make in a span of time.
@@ -39,14 +40,6 @@ impl Limit {
     pub fn sweep(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
-    }
-}
-
-/// One household owns a /64 of IPv6: its addresses count as one.
-fn neighbourhood(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
-        v4 => v4,
     }
 }
 

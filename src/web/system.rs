@@ -28,6 +28,14 @@ statements! {
          ON CONFLICT (topic) DO UPDATE SET number = revisions.number + 1");
 }
 
+/// The paths that tell operators how it goes, below the API's own.
+const FOR_OPERATORS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Whether a path is for operators; `base` is the path of the API's address.
+pub fn is_for_operators(path: &str, base: &str) -> bool {
+    path.strip_prefix(base).is_some_and(|rest| FOR_OPERATORS.contains(&rest))
+}
+
 /// The routes that are part of the API's description.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))

@@ -103,4 +103,17 @@ on_both! {
         app.get("/readyz").send().await.refused(503, "service_unavailable");
         assert_eq!(app.get("/healthz").send().await.status, 200, "the process lives");
     }
+
+    async fn issue_10_a_prefetch_is_503_and_stores_nothing(app: TestApp) {
+        let client = app.client_for(CALLBACK).await;
+        let target = format!("/oauth/authorize?{}", query(&client, &[]));
+        for (name, value) in
+            [("sec-purpose", "prefetch"), ("sec-purpose", "prefetch;prerender"), ("purpose", "prefetch")]
+        {
+            let answer = app.get(&target).header(name, value).send().await;
+            answer.oauth_refused(503, "temporarily_unavailable");
+        }
+        assert_eq!(app.count("authorization_requests").await, 0);
+        app.get(&target).header("sec-purpose", "navigate").send().await.consent();
+    }
 }

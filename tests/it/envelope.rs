@@ -236,6 +236,17 @@ on_both! {
             assert!(!text.contains(secret), "{secret} is in the log");
         }
     }
+
+    async fn issue_10_what_is_for_operators_answers_by_its_exact_path_only(app: TestApp) {
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(app.get(path).send().await.status, 200, "{path}");
+            for other in [format!("/{path}"), format!("//{path}"), format!("{path}/"), format!("/.{path}")] {
+                app.get(&other).send().await.refused(404, "not_found");
+            }
+        }
+        let key = app.full_key().await;
+        assert_eq!(app.get("//events").key(&key).send().await.status, 200);
+    }
 }
 
 /// All that the process logs, from the first test that asks for it.

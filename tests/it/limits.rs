@@ -73,6 +73,19 @@ on_both! {
         assert_eq!(app.get("/oauth/authorize").from("10.0.0.9").send().await.status, 400);
     }
 
+    async fn issue_10_a_forwarded_address_may_have_a_port(store: Store) {
+        let app = TestApp::open(&store, &["--authorize-rate=1", "--trusted-proxies=10.0.0.0/8"]).await;
+        let knock = async |forwarded: &str| {
+            app.get("/oauth/authorize").from("10.0.0.1").header("x-forwarded-for", forwarded).send().await.status
+        };
+        assert_eq!(knock("198.51.100.1").await, 400);
+        assert_eq!(knock("198.51.100.1:50412").await, 429);
+        assert_eq!(knock("2001:db8::1").await, 400);
+        for same in ["[2001:db8::1]:443", "[2001:db8::1]", "[2001:db8::2]:1"] {
+            assert_eq!(knock(same).await, 429, "{same}");
+        }
+    }
+
     async fn case_375_the_21st_registration_in_an_hour_from_one_address_is_429(app: TestApp) {
         let before = app.count("oauth_clients").await;
         for n in 0..20 {

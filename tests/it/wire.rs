@@ -11,25 +11,34 @@ use posthorn::clock::Clock;
 use posthorn::db::Db;
 use posthorn::seal::Seal;
 use posthorn::serve;
+use posthorn::web::connections::Bounds;
 use posthorn::web::gate::Gate;
+use posthorn::web::listener;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, config, on_both};
 
 /// A server on a port of its own, beside an app on the same store.
-struct Listening {
-    address: SocketAddr,
+pub struct Listening {
+    pub address: SocketAddr,
     stop: oneshot::Sender<()>,
     ended: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
 
-async fn listen(app: &TestApp) -> Listening {
+pub async fn listen(app: &TestApp) -> Listening {
+    listen_within(app, |_| {}).await
+}
+
+/// The same, within other bounds.
+pub async fn listen_within(app: &TestApp, change: impl FnOnce(&mut Bounds)) -> Listening {
     let config = config(&app.store, &[]);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut bounds = Bounds::of(&config);
+    change(&mut bounds);
+    let listener = listener::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let address = listener.local_addr().expect("an address");
     let db = Db::open(&config.store()).await.expect("a store");
     let addresses = serve::addresses(&config, address).expect("addresses");
@@ -38,12 +47,12 @@ async fn listen(app: &TestApp) -> Listening {
     let gate = Arc::new(Gate::new(App::new(config, addresses, db, Clock::system(), metrics, seal)));
     let (stop, stopped) = oneshot::channel();
     let until = async { drop(stopped.await) };
-    let ended = tokio::spawn(serve::answer(listener, gate, until, Duration::from_secs(5)));
+    let ended = tokio::spawn(listener::run(listener, gate, bounds, until, Duration::from_secs(5)));
     Listening { address, stop, ended }
 }
 
 /// Sends bytes as they are and reads until the server closes.
-async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
@@ -52,11 +61,11 @@ async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn status(answer: &str) -> Option<u16> {
+pub fn status(answer: &str) -> Option<u16> {
     answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
-async fn get(address: SocketAddr, target: &[u8]) -> String {
+pub async fn get(address: SocketAddr, target: &[u8]) -> String {
     raw(address, &[b"GET ", target, b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"].concat()).await
 }
 

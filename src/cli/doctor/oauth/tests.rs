@@ -11,9 +11,10 @@ use super::checks::{self, Patient};
 use crate::app::App;
 use crate::cli::doctor::report::Report;
 use crate::clock::Clock;
-use crate::serve;
 use crate::testing::{EMAIL, PASSWORD, Store, owner};
+use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
+use crate::web::listener;
 
 /// An instance that listens, with these settings and its owner.
 async fn instance(store: &Store, path: &str, settings: &[&str]) -> (App, Patient) {
@@ -23,7 +24,8 @@ async fn instance(store: &Store, path: &str, settings: &[&str]) -> (App, Patient
     let app = store.open(&[&[base.as_str()], settings].concat(), Clock::system()).await;
     owner(&app).await;
     let gate = Arc::new(Gate::new(app.clone()));
-    tokio::spawn(serve::answer(listener, gate, std::future::pending(), Duration::ZERO));
+    let bounds = Bounds::of(&app.config);
+    tokio::spawn(listener::run(listener, gate, bounds, std::future::pending(), Duration::ZERO));
     (app, patient(issuer))
 }
 

@@ -229,6 +229,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::engine::pauses::ALL,
         automations::engine::store::ALL,
         automations::entry::ALL,
         automations::triggers::ALL,

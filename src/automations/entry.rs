@@ -83,10 +83,10 @@ statements! {
         enter_one!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
         enter_one!("INSERT", unless_there!("", " AND r.status = 'running'")));
     WAKE = Sql::both(
-        "UPDATE runs SET due_at = $4
+        "UPDATE runs SET due_at = $4, destination = NULL
          WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
            AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
-           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
+           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4 OR destination IS NOT NULL)");
     RELEASE = Sql::both(
         "UPDATE runs SET due_at = $3
          WHERE contact_id = $2 AND workspace_id = $1

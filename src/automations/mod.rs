@@ -12,6 +12,7 @@
 //! | `POST /automations/{id}/stop` | start no more runs; those in flight finish |
 
 pub mod automation;
+pub mod budget;
 pub mod duration;
 pub mod engine;
 pub mod entry;

@@ -20,6 +20,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
     ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
     ("0012_whole_names", include_str!("../../migrations/0012_whole_names.sql")),
+    ("0014_calls", include_str!("../../migrations/0014_calls.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -86,7 +86,7 @@ on_both! {
         stage.engine.take_turn(&claimed[0]).await;
         assert_eq!(all(&stage).await, before);
         let late = Run::lost(claimed[0].id.clone());
-        let refused = stage.app.app.db.commit(store::settle(&claimed[0], &late, None, other.clock.now())).await;
+        let refused = stage.app.app.db.commit(store::settle(&claimed[0], &late, store::Ahead::default(), other.clock.now())).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(all(&stage).await, before);
     }

@@ -6,10 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
-use super::store::{self, Claimed, Sight};
+use super::destinations::destination;
+use super::store::{self, Ahead, Claimed, Sight};
 use super::{Engine, Plan};
+use crate::automations::budget::Budget;
 use crate::automations::entry;
-use crate::automations::run::{Call, Effect, Heard, Run, World};
+use crate::automations::run::{Call, Effect, Heard, LogPart, Run, World};
 use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
@@ -29,6 +31,16 @@ const ATTEMPTS: usize = 8;
 /// down with it each time, and is given up.
 const MOST_CLAIMS: i64 = 50;
 
+/// Up to how many occurrences one turn hears, and about how many bytes of them. What
+/// is behind that is heard in the next one.
+const MOST_HEARD: usize = 500;
+const MOST_HEARD_BYTES: usize = 1 << 20;
+
+/// How much of a contact's log one look goes through, and how many looks a turn
+/// takes: most of what happened may be nothing that the run listens to.
+const LOOK: i64 = 5_000;
+const MOST_LOOKS: usize = 64;
+
 /// What a turn came to.
 enum Outcome {
     Done,
@@ -42,9 +54,13 @@ enum Outcome {
 pub(in crate::automations) struct View {
     pub sight: Sight,
     pub heard: Vec<Heard>,
+    pub log: LogPart,
+    /// The event that ends the run has come.
+    pub is_ended: bool,
     pub segments: HashSet<String>,
     pub declared: Vec<Declared>,
     pub now: i64,
+    pub budget: Budget,
 }
 
 impl Engine {
@@ -61,32 +77,49 @@ impl Engine {
         let before = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
         let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
-        let mut from = before.judged().max(claimed.since);
         for _ in 0..ATTEMPTS {
-            let view = self.look(claimed, &plan, from).await?;
+            let view = self.look(claimed, &plan, &before).await?;
+            // Who stands before a call without a place in its line is only given one: he was
+            // woken there, or stood there before there were lines.
             if answer.is_none()
+                && claimed.destination.is_some()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
-                answer = Some(self.outside.call(&call, &plan.signing_secret, view.now).await);
+                answer = Some(self.call(claimed, &call, &plan.signing_secret, view.now).await?);
                 // The world moved on while we waited.
                 continue;
             }
-            let outcome = match advance(claimed, &plan, &view, before.clone(), answer.as_ref()) {
-                // It came past its wait: for the next one all counts that happened.
-                Ok((after, _)) if from > claimed.since && after.ending().is_none() && !after.waits_as(&before) => {
-                    from = claimed.since;
-                    continue;
-                }
+            let turn = advance(claimed, &plan, &view, before.clone(), answer.as_ref());
+            if view.budget.is_heavy() {
+                tokio::task::yield_now().await;
+            }
+            let outcome = match turn {
                 Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),
             };
             match outcome {
                 Outcome::Done => return Ok(()),
                 Outcome::Moved => {}
-                Outcome::Failed(reason) => return self.stumble(claimed, before, &reason).await,
+                Outcome::Failed(reason) => return self.stumble(claimed, &plan, before, &reason).await,
             }
         }
         self.put_off(claimed).await
+    }
+
+    /// Makes a call, and remembers whether anybody answered.
+    async fn call(
+        &self,
+        claimed: &Claimed,
+        call: &Call,
+        secret: &str,
+        now: i64,
+    ) -> Result<Result<Value, String>, DbError> {
+        let answer = self.outside.call(call, secret, now).await;
+        if let Some(destination) = &claimed.destination {
+            let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
+            self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await?;
+        }
+        Ok(answer.map_err(|failure| failure.reason))
     }
 
     /// Lets somebody take the turn a second later.
@@ -97,43 +130,89 @@ impl Engine {
 
     /// What the run can see now. The contact is read before its log, and held
     /// against its version when the run is committed.
-    async fn look(&self, claimed: &Claimed, plan: &Plan, from: i64) -> Result<View, DbError> {
+    async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
         let now = self.app.clock.now();
         let rows = self.app.db.read(store::sight(claimed)).await?;
-        let sight = match rows.first() {
-            Some(row) => Sight::read(row)?,
-            None => Sight { contact: None, payload: Value::Null, automation_stands: false },
+        let sight = rows.first().map_or(Ok(Sight::NOTHING), Sight::read)?;
+        // Of a contact that is gone it is not known how much happened to it.
+        let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.version);
+        let is_ended = match &claimed.exit_on {
+            Some(name) => self.has_happened(claimed, run.quiet_to.max(claimed.since), newest, name).await?,
+            None => false,
         };
-        let mut names: Vec<&str> = plan.graph.waited_names().collect();
-        names.extend(claimed.exit_on.as_deref());
-        let heard = if names.is_empty() { Vec::new() } else { self.listen(claimed, from, &Value::from(names)).await? };
-        let mut found = HashSet::new();
+        let from = run.judged().max(claimed.since);
+        let names: Vec<&str> = plan.graph.waited_names().collect();
+        let (heard, read_to) = match names.is_empty() || is_ended {
+            true => (Vec::new(), None),
+            false => self.listen(claimed, from, newest, &Value::from(names)).await?,
+        };
+        let log = LogPart { has_start: from == claimed.since, read_to };
+        let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
             if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
-                found.insert(id.to_owned());
+                segments.insert(id.to_owned());
             }
         }
         let declared = match plan.graph.sets_properties() {
             true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
             false => Vec::new(),
         };
-        Ok(View { sight, heard, segments: found, declared: Declared::read_all(&declared)?, now })
+        Ok(View {
+            sight,
+            heard,
+            log,
+            is_ended,
+            segments,
+            declared: Declared::read_all(&declared)?,
+            now,
+            budget: Budget::default(),
+        })
     }
 
-    /// What happened to the contact after a moment, under these names.
-    async fn listen(&self, claimed: &Claimed, from: i64, names: &Value) -> Result<Vec<Heard>, DbError> {
+    /// Whether an event happened to the contact after a moment, up to another.
+    async fn has_happened(&self, claimed: &Claimed, mut after: i64, newest: i64, name: &str) -> Result<bool, DbError> {
+        while after < newest {
+            let until = end_of_look(after, newest);
+            if !self.app.db.read(store::happened(&claimed.contact_id, (after, until), name)).await?.is_empty() {
+                return Ok(true);
+            }
+            after = until;
+            tokio::task::yield_now().await;
+        }
+        Ok(false)
+    }
+
+    /// What happened to the contact after a moment, under these names; and up to
+    /// where that is known, if there is more than one turn can hear.
+    async fn listen(
+        &self,
+        claimed: &Claimed,
+        mut after: i64,
+        newest: i64,
+        names: &Value,
+    ) -> Result<(Vec<Heard>, Option<i64>), DbError> {
         let names = names.to_string();
-        let mut heard: Vec<Heard> = Vec::new();
-        loop {
-            let after = heard.last().map_or(from, |last| last.seq);
-            let rows = self.app.db.read(store::log(&claimed.contact_id, after, &names)).await?;
-            let page: Vec<Heard> = rows.iter().map(store::read_heard).collect::<Result<_, _>>()?;
-            let is_last = page.len() < store::LOG_PAGE as usize;
-            heard.extend(page);
-            if is_last {
-                return Ok(heard);
+        let (mut heard, mut bytes) = (Vec::new(), 0);
+        for _ in 0..MOST_LOOKS {
+            if after >= newest {
+                return Ok((heard, None));
+            }
+            if heard.len() >= MOST_HEARD || bytes >= MOST_HEARD_BYTES {
+                break;
+            }
+            let until = end_of_look(after, newest);
+            let rows = self.app.db.read(store::log(&claimed.contact_id, (after, until), &names)).await?;
+            for row in &rows {
+                bytes += row.text(3)?.len();
+                heard.push(store::read_heard(row)?);
+            }
+            let is_last = rows.len() < store::LOG_PAGE;
+            after = if is_last { until } else { heard.last().map_or(until, |last: &Heard| last.seq) };
+            if after < newest {
+                tokio::task::yield_now().await;
             }
         }
+        Ok((heard, Some(after)))
     }
 
     async fn commit(
@@ -144,6 +223,9 @@ impl Engine {
         (before, mut run): (&Run, Run),
         effects: Vec<Effect>,
     ) -> Result<Outcome, DbError> {
+        if let Some(contact) = view.sight.contact.as_ref().filter(|_| claimed.exit_on.is_some()) {
+            run.quiet_to = contact.version;
+        }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let told = match tells(plan, &effects) {
             true => Some(self.app.triggers.of(&self.app.db, &claimed.workspace_id).await?),
@@ -157,16 +239,20 @@ impl Engine {
         // What it did itself is not what it waits for.
         run.consumed.extend(own.map(|seq| (system::CONTACT_UPDATED.to_owned(), seq.into())));
         let run = &run;
-        let waiting_for = run.waiting_for(&plan.graph);
+        let ahead = ahead(claimed, plan, run);
+        let is_to_call = ahead.destination.is_some();
         let last = batch.len();
-        batch.push(store::settle(claimed, run, waiting_for, view.now));
+        batch.push(store::settle(claimed, run, ahead, view.now));
         match self.app.db.commit(batch).await {
             Ok(_) => {
                 if let Some(ending) = run.ending() {
                     metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
                 }
                 let is_due = run.due_at(view.now).is_some_and(|due| due <= view.now);
-                self.app.wake_workers_if(is_due || told.is_some());
+                if is_due && is_to_call {
+                    self.calls.note();
+                }
+                self.app.wake_workers_if((is_due && !is_to_call) || told.is_some());
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
@@ -183,39 +269,55 @@ impl Engine {
 
     /// A step failed for a reason that may pass: it is tried again, a bounded
     /// number of times.
-    async fn stumble(&self, claimed: &Claimed, mut run: Run, reason: &str) -> Result<(), DbError> {
+    async fn stumble(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
         let now = self.app.clock.now();
         tracing::warn!(run = claimed.id, reason, "a step failed");
         run.stumble(now, reason);
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+        let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now)).await)
     }
 
     /// Ends a run of which there is no graph or no state to go on with.
-    async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
+    pub(super) async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
         let now = self.app.clock.now();
         let run = Run::lost(claimed.id.clone());
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now)).await)
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now)).await)
     }
 }
 
 impl View {
-    fn world<'a>(&'a self, claimed: &'a Claimed) -> World<'a> {
+    fn world(&self) -> World<'_> {
         World {
             now: self.now,
             event: &self.sight.payload,
             contact: self.sight.contact.as_ref().map(Contact::json),
             heard: &self.heard,
-            exit_on: claimed.exit_on.as_deref(),
+            log: self.log,
+            is_ended: self.is_ended,
+            may_call: self.sight.may_call,
             segments: &self.segments,
             declared: &self.declared,
+            budget: &self.budget,
         }
     }
+}
+
+/// Up to where one look into a contact's log goes.
+fn end_of_look(after: i64, newest: i64) -> i64 {
+    if newest == i64::MAX { newest } else { newest.min(after.saturating_add(LOOK)) }
+}
+
+/// What the run stands before.
+fn ahead<'a>(claimed: &Claimed, plan: &'a Plan, run: &Run) -> Ahead<'a> {
+    let called = run.about_to_call(&plan.graph);
+    let destination = called.and_then(|url| destination(&claimed.workspace_id, url));
+    Ahead { waiting_for: run.waiting_for(&plan.graph), destination }
 }
 
 /// The call that the run stands before, if it is to be made.
 pub(in crate::automations) fn call(claimed: &Claimed, plan: &Plan, view: &View, run: &Run) -> Option<Call> {
     let may_call = view.sight.automation_stands && !is_worn_out(claimed);
-    run.call(&plan.graph, &view.world(claimed)).filter(|_| may_call)
+    run.call(&plan.graph, &view.world()).filter(|_| may_call)
 }
 
 fn is_worn_out(claimed: &Claimed) -> bool {
@@ -247,7 +349,7 @@ pub(in crate::automations) fn advance(
         return Ok((run, Vec::new()));
     }
     let turn = AssertUnwindSafe(move || {
-        let mut world = view.world(claimed);
+        let mut world = view.world();
         let effects = match answer {
             Some(answer) => run.called(&plan.graph, &mut world, answer.clone()),
             None => run.advance(&plan.graph, &mut world),
@@ -337,7 +439,7 @@ pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Resu
 }
 
 /// A run that another worker has taken over is his.
-fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
+pub(super) fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
     match committed {
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -31,11 +31,11 @@ statements! {
     /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
     /// as it was, and `settled` tells.
     CANCEL = Sql::both(
-        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5,
+        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
     RETRY = Sql::both(
-        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
+        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
 }

@@ -116,6 +116,7 @@ impl Limits {
 impl App {
     pub fn new(config: Config, addresses: Addresses, db: Db, clock: Clock, metrics: PrometheusHandle) -> App {
         let limits = Limits::new(&config);
+        let triggers = Triggers::new(config.contact_run_limit);
         let credentials = Credentials::new(config.secret.as_deref());
         App(Arc::new(Parts {
             config,
@@ -126,7 +127,7 @@ impl App {
             clients: Clients::default(),
             documents: Documents::default(),
             definitions: Definitions::default(),
-            triggers: Triggers::default(),
+            triggers,
             work: Notify::new(),
             hasher: Hasher::default(),
             limits,
@@ -229,6 +230,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::app_grants::ALL,
         automations::engine::pauses::ALL,
         automations::engine::store::ALL,
         automations::entry::ALL,
@@ -243,6 +245,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::store::ALL,
         events::store::ALL,
         mail::store::ALL,
+        oauth::app_automations::ALL,
         oauth::grant::ALL,
         oauth::store::ALL,
         segments::store::ALL,

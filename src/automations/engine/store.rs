@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
@@ -92,21 +93,16 @@ statements! {
     /// The contact, the payload that started the run, whether the automation is
     /// there, and whether its steps may call the outside: what an app published may
     /// as long as a key of that app would work.
-    SIGHT = Sql::both(
+    SIGHT = Sql::both(concat!(
         "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
                 c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
-                CASE WHEN b.grant_id IS NULL OR EXISTS (
-                    SELECT 1 FROM oauth_grants g
-                    JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
-                    JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
-                    JOIN oauth_clients p ON p.id = g.client_id AND p.disabled_at IS NULL
-                    WHERE g.id = b.grant_id AND g.revoked_at IS NULL) THEN 1 ELSE 0 END
+                CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END
          FROM workspaces w
          LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
          LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
          LEFT JOIN automations a ON a.workspace_id = w.id AND a.id = $4 AND a.deleted_at IS NULL
          LEFT JOIN automation_version_grants b ON b.automation_id = $4 AND b.version = $5
-         WHERE w.id = $1");
+         WHERE w.id = $1"));
     /// Finds a row if the event happened to the contact between two moments.
     HAPPENED = Sql::both(
         "SELECT 1 FROM occurrences WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");

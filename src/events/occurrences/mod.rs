@@ -87,6 +87,8 @@ pub struct Happenings<'a> {
     pub batch: Batch,
     /// Which statements wake runs.
     wakes: Vec<usize>,
+    /// Which statements tell of a loop.
+    alarms: Vec<usize>,
     /// Which statements must find the contact that was named.
     lookups: Vec<usize>,
     starts_now: bool,
@@ -104,6 +106,7 @@ impl<'a> Happenings<'a> {
             now,
             batch,
             wakes: Vec::new(),
+            alarms: Vec::new(),
             lookups: Vec::new(),
             starts_now: false,
             weight: 0,
@@ -155,10 +158,13 @@ impl<'a> Happenings<'a> {
         // Nobody can have waited for a contact that was not there.
         let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
-        let cause = Cause { workspace_id: self.workspace_id, occurrence_id: &occurrence.id, now: self.now };
+        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
+        let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now };
         let triggers = self.listeners.to(occurrence.name);
         self.weight += 1 + triggers.len();
-        self.starts_now |= entry::enter(&cause, triggers, self.clock, &mut self.batch);
+        let entry = entry::enter(&cause, triggers, (self.clock, self.listeners.fuse()), &mut self.batch);
+        self.starts_now |= entry.at_once;
+        self.alarms.extend(entry.alarms);
         if heard {
             self.wakes.push(self.batch.len());
             self.batch.push(entry::wake(&cause, occurrence.name));
@@ -167,7 +173,8 @@ impl<'a> Happenings<'a> {
 
     /// What is to be done once the batch is committed.
     pub fn aftermath(self) -> (Batch, Aftermath) {
-        (self.batch, Aftermath { wakes: self.wakes, lookups: self.lookups, starts_now: self.starts_now })
+        let (wakes, alarms, lookups) = (self.wakes, self.alarms, self.lookups);
+        (self.batch, Aftermath { wakes, alarms, lookups, starts_now: self.starts_now })
     }
 }
 
@@ -199,6 +206,7 @@ pub async fn commit(
 /// What a committed batch of happenings leads to.
 pub struct Aftermath {
     wakes: Vec<usize>,
+    alarms: Vec<usize>,
     lookups: Vec<usize>,
     starts_now: bool,
 }
@@ -206,7 +214,12 @@ pub struct Aftermath {
 impl Aftermath {
     /// Whether there is work for a worker at once.
     pub fn is_urgent(&self, effects: &[Effect]) -> bool {
-        self.starts_now || self.wakes.iter().any(|at| effects.get(*at).is_some_and(|effect| effect.changed > 0))
+        let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);
+        if self.alarms.iter().any(has_changed) {
+            tracing::warn!("an automation was stopped for a contact that started too many of its runs: a loop?");
+            metrics::counter!("posthorn_loops_stopped_total").increment(1);
+        }
+        self.starts_now || self.wakes.iter().any(has_changed)
     }
 
     /// Whether a statement that failed was one that looks for a contact.

@@ -9,6 +9,7 @@ mod graphs;
 mod harness;
 mod store;
 
+mod app_automations;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
@@ -21,6 +22,7 @@ mod credentials;
 mod db;
 mod decisions;
 mod engine;
+mod engine_limits;
 mod engine_races;
 mod engine_webhooks;
 mod envelope;

@@ -53,9 +53,29 @@ impl Calls {
 /// A run that was claimed for a call.
 pub(super) struct Caller {
     claimed: Claimed,
+    purpose: Purpose,
+}
+
+enum Purpose {
+    Call {
+        /// Given back with the purpose.
+        _slot: Slot,
+    },
+    /// It has waited too long: why it is given up.
+    GiveUp(String),
+}
+
+/// Room for one call, given back however the call ends.
+struct Slot {
+    calls: Arc<Calls>,
     destination: String,
-    /// Why it is given up instead.
-    hopeless: Option<String>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.calls.destinations().release(&self.destination, 1);
+        self.calls.note();
+    }
 }
 
 /// Makes calls until it is time to stop, and waits for the answers.
@@ -91,18 +111,15 @@ impl Engine {
     }
 
     async fn make_call(&self, caller: Caller) {
-        match &caller.hopeless {
-            None => self.take_turn(&caller.claimed).await,
-            Some(reason) => {
+        match &caller.purpose {
+            Purpose::Call { .. } => self.take_turn(&caller.claimed).await,
+            Purpose::GiveUp(reason) => {
                 if let Err(error) = self.give_up(&caller.claimed, reason).await {
                     tracing::warn!(run = caller.claimed.id, %error, "a run could not be given up");
                 }
+                self.calls.note();
             }
         }
-        if caller.hopeless.is_none() {
-            self.calls.destinations().release(&caller.destination, 1);
-        }
-        self.calls.note();
     }
 
     /// Claims for every destination as many runs as there is room for.
@@ -134,7 +151,7 @@ impl Engine {
         if let Some(reason) = hopeless {
             let stmt = store::claim_calls(destination, now - PATIENCE, now + LEASE, GIVEN_UP);
             let reason = format!("its host has not answered for a day: {reason}");
-            let caller = |claimed| Caller { claimed, destination: destination.clone(), hopeless: Some(reason.clone()) };
+            let caller = |claimed| Caller { claimed, purpose: Purpose::GiveUp(reason.clone()) };
             return Ok(self.claim_by(stmt).await?.into_iter().map(caller).collect());
         }
         let room = self.calls.destinations().reserve(destination, *pause, now);
@@ -151,7 +168,8 @@ impl Engine {
         };
         let taken = claimed.as_ref().map_or(0, Vec::len);
         self.calls.destinations().release(destination, room - taken);
-        let caller = |claimed| Caller { claimed, destination: destination.clone(), hopeless: None };
+        let slot = || Slot { calls: self.calls.clone(), destination: destination.clone() };
+        let caller = |claimed| Caller { claimed, purpose: Purpose::Call { _slot: slot() } };
         Ok(claimed?.into_iter().map(caller).collect())
     }
 

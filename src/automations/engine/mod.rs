@@ -6,6 +6,7 @@ mod destinations;
 pub mod pauses;
 pub mod store;
 pub(super) mod turn;
+pub(super) mod view;
 mod webhook;
 
 use std::collections::HashMap;
@@ -53,7 +54,7 @@ pub struct Engine {
     app: App,
     plans: Cache<(String, i64), Arc<Plan>>,
     outside: Outside,
-    calls: Calls,
+    calls: Arc<Calls>,
 }
 
 /// Works until it is time to stop. Calls to the outside are made beside the
@@ -83,7 +84,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 impl Engine {
     pub fn new(app: App) -> Engine {
         let outside = Outside::new(app.config.private_webhooks);
-        Engine { app, plans: Cache::new(1_000), outside, calls: Calls::default() }
+        Engine { app, plans: Cache::new(1_000), outside, calls: Arc::default() }
     }
 
     /// Claims what is due and brings it on, calls included. Tells how many runs

@@ -1,22 +1,20 @@
 //! One run's turn: look at the world, go as far as the moment allows, and
 //! commit all of it or nothing.
 
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
 use super::destinations::destination;
-use super::store::{self, Ahead, Claimed, Sight};
+use super::store::{self, Ahead, Claimed};
+use super::view::View;
 use super::{Engine, Plan};
-use crate::automations::budget::Budget;
 use crate::automations::entry;
-use crate::automations::run::{Call, Effect, Heard, LogPart, Run, World};
+use crate::automations::run::{Call, Effect, Run};
 use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
-use crate::contacts::properties::Declared;
-use crate::contacts::{self, Contact, arrival, properties_store};
+use crate::contacts::{self, Contact, arrival};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
 use crate::events::occurrences::{Happenings, Moment, system};
@@ -31,16 +29,6 @@ const ATTEMPTS: usize = 8;
 /// down with it each time, and is given up.
 const MOST_CLAIMS: i64 = 50;
 
-/// Up to how many occurrences one turn hears, and about how many bytes of them. What
-/// is behind that is heard in the next one.
-const MOST_HEARD: usize = 500;
-const MOST_HEARD_BYTES: usize = 1 << 20;
-
-/// How much of a contact's log one look goes through, and how many looks a turn
-/// takes: most of what happened may be nothing that the run listens to.
-const LOOK: i64 = 5_000;
-const MOST_LOOKS: usize = 64;
-
 /// What a turn came to.
 enum Outcome {
     Done,
@@ -48,19 +36,6 @@ enum Outcome {
     Moved,
     /// What the step does cannot be done; the reason is for the run's history.
     Failed(String),
-}
-
-/// What a run sees.
-pub(in crate::automations) struct View {
-    pub sight: Sight,
-    pub heard: Vec<Heard>,
-    pub log: LogPart,
-    /// The event that ends the run has come.
-    pub is_ended: bool,
-    pub segments: HashSet<String>,
-    pub declared: Vec<Declared>,
-    pub now: i64,
-    pub budget: Budget,
 }
 
 impl Engine {
@@ -85,7 +60,7 @@ impl Engine {
                 && claimed.destination.is_some()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
-                answer = Some(self.call(claimed, &call, &plan.signing_secret, view.now).await?);
+                answer = Some(self.call(claimed, &call, &plan.signing_secret, view.now).await);
                 // The world moved on while we waited.
                 continue;
             }
@@ -107,112 +82,23 @@ impl Engine {
     }
 
     /// Makes a call, and remembers whether anybody answered.
-    async fn call(
-        &self,
-        claimed: &Claimed,
-        call: &Call,
-        secret: &str,
-        now: i64,
-    ) -> Result<Result<Value, String>, DbError> {
+    async fn call(&self, claimed: &Claimed, call: &Call, secret: &str, now: i64) -> Result<Value, String> {
         let answer = self.outside.call(call, secret, now).await;
         if let Some(destination) = &claimed.destination {
             let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
-            self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await?;
+            let noted = self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await;
+            // The call was made, whatever becomes of this.
+            if let Err(error) = noted {
+                tracing::warn!(%error, "that a host answers, or does not, could not be written down");
+            }
         }
-        Ok(answer.map_err(|failure| failure.reason))
+        answer.map_err(|failure| failure.reason)
     }
 
     /// Lets somebody take the turn a second later.
     pub(super) async fn put_off(&self, claimed: &Claimed) -> Result<(), DbError> {
         let later = self.app.clock.now() + SECOND;
         unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
-    }
-
-    /// What the run can see now. The contact is read before its log, and held
-    /// against its version when the run is committed.
-    async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
-        let now = self.app.clock.now();
-        let rows = self.app.db.read(store::sight(claimed)).await?;
-        let sight = rows.first().map_or(Ok(Sight::NOTHING), Sight::read)?;
-        // Of a contact that is gone it is not known how much happened to it.
-        let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.version);
-        let is_ended = match &claimed.exit_on {
-            Some(name) => self.has_happened(claimed, run.quiet_to.max(claimed.since), newest, name).await?,
-            None => false,
-        };
-        let from = run.judged().max(claimed.since);
-        let names: Vec<&str> = plan.graph.waited_names().collect();
-        let (heard, read_to) = match names.is_empty() || is_ended {
-            true => (Vec::new(), None),
-            false => self.listen(claimed, from, newest, &Value::from(names)).await?,
-        };
-        let log = LogPart { has_start: from == claimed.since, read_to };
-        let mut segments = HashSet::new();
-        for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
-                segments.insert(id.to_owned());
-            }
-        }
-        let declared = match plan.graph.sets_properties() {
-            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
-            false => Vec::new(),
-        };
-        Ok(View {
-            sight,
-            heard,
-            log,
-            is_ended,
-            segments,
-            declared: Declared::read_all(&declared)?,
-            now,
-            budget: Budget::default(),
-        })
-    }
-
-    /// Whether an event happened to the contact after a moment, up to another.
-    async fn has_happened(&self, claimed: &Claimed, mut after: i64, newest: i64, name: &str) -> Result<bool, DbError> {
-        while after < newest {
-            let until = end_of_look(after, newest);
-            if !self.app.db.read(store::happened(&claimed.contact_id, (after, until), name)).await?.is_empty() {
-                return Ok(true);
-            }
-            after = until;
-            tokio::task::yield_now().await;
-        }
-        Ok(false)
-    }
-
-    /// What happened to the contact after a moment, under these names; and up to
-    /// where that is known, if there is more than one turn can hear.
-    async fn listen(
-        &self,
-        claimed: &Claimed,
-        mut after: i64,
-        newest: i64,
-        names: &Value,
-    ) -> Result<(Vec<Heard>, Option<i64>), DbError> {
-        let names = names.to_string();
-        let (mut heard, mut bytes) = (Vec::new(), 0);
-        for _ in 0..MOST_LOOKS {
-            if after >= newest {
-                return Ok((heard, None));
-            }
-            if heard.len() >= MOST_HEARD || bytes >= MOST_HEARD_BYTES {
-                break;
-            }
-            let until = end_of_look(after, newest);
-            let rows = self.app.db.read(store::log(&claimed.contact_id, (after, until), &names)).await?;
-            for row in &rows {
-                bytes += row.text(3)?.len();
-                heard.push(store::read_heard(row)?);
-            }
-            let is_last = rows.len() < store::LOG_PAGE;
-            after = if is_last { until } else { heard.last().map_or(until, |last: &Heard| last.seq) };
-            if after < newest {
-                tokio::task::yield_now().await;
-            }
-        }
-        Ok((heard, Some(after)))
     }
 
     async fn commit(
@@ -283,28 +169,6 @@ impl Engine {
         let run = Run::lost(claimed.id.clone());
         unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now)).await)
     }
-}
-
-impl View {
-    fn world(&self) -> World<'_> {
-        World {
-            now: self.now,
-            event: &self.sight.payload,
-            contact: self.sight.contact.as_ref().map(Contact::json),
-            heard: &self.heard,
-            log: self.log,
-            is_ended: self.is_ended,
-            may_call: self.sight.may_call,
-            segments: &self.segments,
-            declared: &self.declared,
-            budget: &self.budget,
-        }
-    }
-}
-
-/// Up to where one look into a contact's log goes.
-fn end_of_look(after: i64, newest: i64) -> i64 {
-    if newest == i64::MAX { newest } else { newest.min(after.saturating_add(LOOK)) }
 }
 
 /// What the run stands before.

@@ -9,7 +9,8 @@ use super::world::World;
 use crate::automations::budget::Budget;
 use crate::automations::engine::Plan;
 use crate::automations::engine::store::{Claimed, Sight};
-use crate::automations::engine::turn::{self, View};
+use crate::automations::engine::turn;
+use crate::automations::engine::view::View;
 use crate::automations::run::{LogPart, Run};
 use crate::clock::SECOND;
 

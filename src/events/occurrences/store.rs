@@ -54,11 +54,12 @@ statements! {
         "SELECT 1 FROM occurrences WHERE workspace_id = $1 AND name = $2 LIMIT 1",
         "SELECT 1 FROM occurrences
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
-    /// They were made in the same commit, and carry its time.
+    /// They were made in the same commit, and carry its time. In this order SQLite
+    /// joins them: the other way it would walk through all runs of the contact.
     RUNS_OF = Sql::both(
-        "SELECT r.automation_id, r.id, r.status FROM automations a
-         JOIN runs r ON r.contact_id = $2 AND r.automation_id = a.id AND r.created_at = $4
-         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND r.occurrence_id = $3
+        "SELECT r.automation_id, r.id, r.status FROM automations a CROSS JOIN runs r
+         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL
+           AND r.contact_id = $2 AND r.automation_id = a.id AND r.created_at = $4 AND r.occurrence_id = $3
          ORDER BY r.automation_id, r.id");
 }
 

@@ -127,6 +127,7 @@ impl App {
         seal: Seal,
     ) -> App {
         let limits = Limits::new(&config);
+        let triggers = Triggers::new(config.contact_run_limit);
         let seal = Arc::new(seal);
         let credentials = Credentials::new(seal.clone());
         App(Arc::new(Parts {
@@ -139,7 +140,7 @@ impl App {
             clients: Clients::default(),
             documents: Documents::default(),
             definitions: Definitions::default(),
-            triggers: Triggers::default(),
+            triggers,
             work: Notify::new(),
             hasher: Hasher::default(),
             limits,
@@ -244,6 +245,8 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         accounts::store::ALL,
         api_keys::store::ALL,
         auth::store::ALL,
+        automations::app_grants::ALL,
+        automations::engine::pauses::ALL,
         automations::engine::store::ALL,
         automations::entry::ALL,
         automations::triggers::ALL,
@@ -261,6 +264,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         events::store::ALL,
         hold::ALL,
         mail::store::ALL,
+        oauth::app_automations::ALL,
         oauth::grant::ALL,
         oauth::store::ALL,
         segments::store::ALL,

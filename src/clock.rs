@@ -91,6 +91,11 @@ impl Clock {
         }
     }
 
+    /// What clocks will show at a steady time, if nobody sets them.
+    pub fn shown_at(&self, steady: i64) -> i64 {
+        self.now() + (steady - self.steady())
+    }
+
     /// Moves steady time: where a process starts, and where it was found to be
     /// off the time that all processes on its store share.
     pub(crate) fn move_steady(&self, by: i64) {

@@ -77,6 +77,10 @@ pub struct Config {
     #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
     pub private_webhooks: bool,
 
+    /// Runs of one automation with webhook steps that one contact may start in a minute; more is a loop. 0 = any number
+    #[arg(long, global = true, env = "POSTHORN_CONTACT_RUN_LIMIT", default_value_t = 1000, value_name = "RUNS")]
+    pub contact_run_limit: u32,
+
     /// What this process does
     #[arg(long, global = true, env = "POSTHORN_ROLE", default_value = "api,worker", value_delimiter = ',')]
     pub role: Vec<Role>,

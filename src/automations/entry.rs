@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 
 use super::automation::ReEntry;
+use super::fuse::{self, Fuse};
 use super::run::Run;
 use super::triggers::Trigger;
 use crate::clock::Clock;
-use crate::db::{Batch, Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, Value, statements};
 
 /// Runs for the contact of an occurrence that was just recorded; none where it
 /// was not. SQLite is told to fail without undoing: what failed is undone with
@@ -61,6 +62,37 @@ macro_rules! unless_there {
     };
 }
 
+/// How many runs of the automation the contact began after a moment, counted to a bound.
+macro_rules! lately {
+    ($hint:literal, $since:literal, $most:literal) => {
+        concat!(
+            "(SELECT COUNT(*) FROM (SELECT 1 FROM runs r",
+            $hint,
+            " WHERE r.contact_id = o.contact_id AND r.automation_id = $4 AND r.created_at > ",
+            $since,
+            " LIMIT ",
+            $most,
+            ") AS lately)"
+        )
+    };
+}
+
+/// The run that tells of a loop: it has failed before it began. Where there are as
+/// many runs as may be, it becomes one more, so that there is one of it.
+macro_rules! tell_of_loop {
+    ($hint:literal) => {
+        concat!(
+            "INSERT INTO runs (automation_id, id, version, workspace_id, contact_id, occurrence_id, since, status, state,
+                               attempt, settled, created_at, completed_at)
+             SELECT $4, $5, CAST($6 AS BIGINT), o.workspace_id, o.contact_id, o.id, o.seq, 'failed', $7, 0, 0,
+                    CAST($3 AS BIGINT), CAST($3 AS BIGINT)
+             FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2 AND ",
+            lately!($hint, "$8", "$9 + 1"),
+            " = $9"
+        )
+    };
+}
+
 /// As many runs as one statement lets in.
 const MOST: usize = 4;
 
@@ -82,11 +114,21 @@ statements! {
     ENTER_ALONE = Sql::each(
         enter_one!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'")),
         enter_one!("INSERT", unless_there!("", " AND r.status = 'running'")));
+    ENTER_BOUNDED = Sql::each(
+        enter_one!("INSERT OR FAIL", concat!(" AND ", lately!(" INDEXED BY runs_by_contact", "$9", "$10"), " < $10")),
+        enter_one!("INSERT", concat!(" AND ", lately!("", "$9", "$10"), " < $10")));
+    ENTER_ALONE_BOUNDED = Sql::each(
+        enter_one!("INSERT OR FAIL", concat!(
+            unless_there!(" INDEXED BY runs_by_contact", " AND r.status = 'running'"),
+            " AND ", lately!(" INDEXED BY runs_by_contact", "$9", "$10"), " < $10")),
+        enter_one!("INSERT", concat!(
+            unless_there!("", " AND r.status = 'running'"), " AND ", lately!("", "$9", "$10"), " < $10")));
+    TELL_OF_LOOP = Sql::each(tell_of_loop!(" INDEXED BY runs_by_contact"), tell_of_loop!(""));
     WAKE = Sql::both(
-        "UPDATE runs SET due_at = $4
+        "UPDATE runs SET due_at = $4, destination = NULL
          WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
            AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
-           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4)");
+           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4 OR destination IS NOT NULL)");
     RELEASE = Sql::both(
         "UPDATE runs SET due_at = $3
          WHERE contact_id = $2 AND workspace_id = $1
@@ -97,22 +139,33 @@ statements! {
 pub struct Cause<'a> {
     pub workspace_id: &'a str,
     pub occurrence_id: &'a str,
+    /// The contact's id or address.
+    pub whom: &'a str,
     pub now: i64,
     pub steady: i64,
 }
 
-/// Lets the contact in, where the automations take it, with the first timers
-/// set. Tells whether a run can go on at once. Their state is left empty: until a
-/// worker has brought a run on, it follows from the graph and the time.
-pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], clock: &Clock, batch: &mut Batch) -> bool {
-    let mut at_once = false;
-    let mut let_in = |sql: Sql, triggers: &[&Trigger]| {
-        let mut params = Vec::with_capacity(3 + 5 * triggers.len());
+/// What is known of runs that begin, before they are committed.
+#[derive(Default)]
+pub struct Entry {
+    /// Whether a run can go on at once.
+    pub at_once: bool,
+    /// Which statements tell of a loop, if they change anything.
+    pub alarms: SmallVec<[usize; 1]>,
+}
+
+/// Lets the contact in, where the automations take it, with the first timers set.
+/// Their state is left empty: until a worker has brought a run on, it follows from
+/// the graph and the time.
+pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], (clock, fuse): (&Clock, &Fuse), batch: &mut Batch) -> Entry {
+    let mut entry = Entry::default();
+    let mut let_in = |batch: &mut Batch, sql: Sql, triggers: &[&Trigger], bound: &[Value]| {
+        let mut params = Vec::with_capacity(3 + 5 * triggers.len() + bound.len());
         params.extend([cause.workspace_id.into(), cause.occurrence_id.into(), cause.now.into()]);
         for trigger in triggers {
             let began = clock.tick();
             let due_at = Run::first_due(&trigger.graph, cause.steady, began.at());
-            at_once |= due_at <= cause.steady;
+            entry.at_once |= due_at <= cause.steady;
             params.extend([
                 (&trigger.automation_id).into(),
                 began.id().into(),
@@ -121,20 +174,47 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], clock: &Clock, batch: &mut
                 due_at.into(),
             ]);
         }
+        params.extend_from_slice(bound);
         batch.push(sql.with_all(params));
     };
+    let mut alarms = SmallVec::new();
     let mut unlimited: SmallVec<[&Trigger; MOST]> = SmallVec::new();
     for trigger in triggers {
+        let is_hot = trigger.calls_out && fuse.is_hot(&trigger.automation_id, cause.whom, cause.now);
+        let bound = [(cause.now - fuse::WINDOW).into(), fuse.limit().into()];
+        if is_hot && trigger.re_entry != ReEntry::OncePerContact {
+            alarms.push(batch.len());
+            batch.push(tell_of_loop(cause, trigger, clock, &bound));
+        }
         match trigger.re_entry {
+            ReEntry::Always if is_hot => let_in(batch, ENTER_BOUNDED, &[trigger], &bound),
             ReEntry::Always => unlimited.push(trigger),
-            ReEntry::OncePerContact => let_in(ENTER_ONCE, &[trigger]),
-            ReEntry::OneAtATime => let_in(ENTER_ALONE, &[trigger]),
+            ReEntry::OncePerContact => let_in(batch, ENTER_ONCE, &[trigger], &[]),
+            ReEntry::OneAtATime if is_hot => let_in(batch, ENTER_ALONE_BOUNDED, &[trigger], &bound),
+            ReEntry::OneAtATime => let_in(batch, ENTER_ALONE, &[trigger], &[]),
         }
     }
     for some in unlimited.chunks(MOST) {
-        let_in([ENTER, ENTER_2, ENTER_3, ENTER_4][some.len() - 1], some);
+        let_in(batch, [ENTER, ENTER_2, ENTER_3, ENTER_4][some.len() - 1], some, &[]);
     }
-    at_once
+    Entry { alarms, ..entry }
+}
+
+fn tell_of_loop(cause: &Cause<'_>, trigger: &Trigger, clock: &Clock, [since, limit]: &[Value; 2]) -> Stmt {
+    let id = clock.ordered_id();
+    let mut run = Run::start(id.clone(), &trigger.graph);
+    run.give_up(cause.now, fuse::REASON);
+    TELL_OF_LOOP.with([
+        cause.workspace_id.into(),
+        cause.occurrence_id.into(),
+        cause.now.into(),
+        (&trigger.automation_id).into(),
+        id.into(),
+        trigger.version.into(),
+        run.to_json().into(),
+        since.clone(),
+        limit.clone(),
+    ])
 }
 
 /// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
@@ -151,7 +231,7 @@ pub fn release(workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::{Db, DbError, Location, Options, Value};
+    use crate::db::{Db, DbError, Location, Options};
 
     /// One statement lets several in. If the second cannot enter, the first has
     /// not either.

@@ -76,6 +76,11 @@ impl Graph {
         Graph::parse(&steps, &connections).ok()
     }
 
+    /// Whether one of its steps calls the outside.
+    pub fn calls_out(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Webhook { .. }))
+    }
+
     fn assemble(steps: Vec<Step>, connections: Vec<(usize, Exit, usize)>) -> Result<Graph, Vec<Finding>> {
         let mut findings = Vec::new();
         let triggers: Vec<usize> =

@@ -11,10 +11,13 @@
 //! | `POST /automations/{id}/duplicate` | copy it, disabled |
 //! | `POST /automations/{id}/stop` | start no more runs; those in flight finish |
 
+pub mod app_grants;
 pub mod automation;
+pub mod budget;
 pub mod duration;
 pub mod engine;
 pub mod entry;
+pub mod fuse;
 pub mod graph;
 pub mod pages;
 pub mod picture;

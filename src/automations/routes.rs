@@ -75,6 +75,7 @@ async fn create(
         exit_on: exit_on.map(|event| event.as_str().to_owned()),
         signing_secret: automation::new_signing_secret(&app.seal),
         graph: GraphText::from(&graph),
+        grant_id: caller.grant_id(),
         now: app.clock.now(),
     };
     let answer = Answer::created(&Reference::new(new.id.clone()))?;
@@ -163,7 +164,8 @@ async fn update(
     Id(id): Id,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
-    let change = wanted(&input)?;
+    let grant_id = caller.grant_id().map(str::to_owned);
+    let change = store::Change { grant_id, ..wanted(&input)? };
     let now = app.clock.now();
     for _ in 0..ATTEMPTS {
         let rows = caller.read(|| store::version_number(caller.workspace_id(), &id)).await?;
@@ -192,6 +194,7 @@ fn wanted(input: &Input) -> Result<store::Change, Error> {
         re_entry: input.get("re_entry").map(ReEntry::parse).transpose()?,
         exit_on,
         graph: graph_wanted(input)?,
+        grant_id: None,
     };
     if change.is_nothing() {
         let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
@@ -256,7 +259,7 @@ async fn duplicate(
         let original = find(&caller, &id).await?;
         let secret = automation::new_signing_secret(&app.seal);
         let (id, now) = (app.clock.ordered_id(), app.clock.now());
-        let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now);
+        let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now).under(caller.grant_id());
         let answer = Answer::created(&Reference::new(new.id.clone()))?;
         Ok(request.commit(answer, || store::insert(&new)).await??)
     };

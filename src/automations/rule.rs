@@ -1,13 +1,18 @@
 //! Conditions: trees of rules, judged with the evidence kept.
 
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::budget::Budget;
 use super::values::{Path, Root, Values, excerpt};
 use crate::web::input::{kind, shown};
 
 const DEEPEST: usize = 8;
 const MOST: usize = 100;
+
+/// How much of what was compared in one step a run's history keeps.
+const KEPT: usize = 8 << 10;
 
 /// A rule, or several joined.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +87,12 @@ impl Operator {
     }
 
     /// Whether something that was found satisfies the rule.
-    fn holds(self, found: &Value, value: &Value) -> bool {
+    fn holds(self, found: &Value, value: &Value, budget: &Budget) -> bool {
+        budget.spend(match found {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.len() * size_of::<Value>(),
+            _ => 0,
+        });
         let numbers = found.as_f64().zip(value.as_f64());
         let texts = found.as_str().zip(value.as_str());
         match self {
@@ -94,7 +104,7 @@ impl Operator {
             Operator::Lte => numbers.is_some_and(|(found, value)| found <= value),
             Operator::Contains => match found {
                 Value::Array(items) => items.contains(value),
-                _ => texts.is_some_and(|(found, value)| found.contains(value)),
+                _ => texts.is_some_and(|(found, value)| memmem::find(found.as_bytes(), value.as_bytes()).is_some()),
             },
             Operator::StartsWith => texts.is_some_and(|(found, value)| found.starts_with(value)),
             Operator::EndsWith => texts.is_some_and(|(found, value)| found.ends_with(value)),
@@ -172,32 +182,66 @@ impl Rule {
         Ok(Rule::Leaf { field, operator, value })
     }
 
-    /// Whether the rule is met, and every comparison that was made on the way.
-    /// A field that is not there meets no rule.
-    pub fn judge(&self, values: &Values<'_>) -> (bool, Vec<Evidence>) {
-        let mut evidence = Vec::new();
-        let met = self.judge_into(values, &mut evidence);
-        (met, evidence)
+    /// Whether the rule is met, and the comparisons that were made on the way. A
+    /// field that is not there meets no rule. `Err` where that costs too much.
+    pub fn judge(&self, values: &Values<'_>) -> Result<(bool, Findings), String> {
+        let mut findings = Findings::default();
+        let met = self.judge_into(values, Some(&mut findings))?;
+        Ok((met, findings))
     }
 
-    fn judge_into(&self, values: &Values<'_>, evidence: &mut Vec<Evidence>) -> bool {
-        match self {
-            // All are judged, even when the first decides: the trace shows them all.
-            Rule::All(rules) => rules.iter().filter(|rule| !rule.judge_into(values, evidence)).count() == 0,
-            Rule::Any(rules) => rules.iter().filter(|rule| rule.judge_into(values, evidence)).count() > 0,
+    /// As [`Rule::judge`], where nobody asks why.
+    pub fn is_met(&self, values: &Values<'_>) -> Result<bool, String> {
+        self.judge_into(values, None)
+    }
+
+    fn judge_into(&self, values: &Values<'_>, mut findings: Option<&mut Findings>) -> Result<bool, String> {
+        // In a group all are judged, even when the first decides, if a trace is to show them all.
+        let (rules, decides) = match self {
+            Rule::All(rules) => (rules, false),
+            Rule::Any(rules) => (rules, true),
             Rule::Leaf { field, operator, value } => {
+                values.budget.check()?;
                 let found = field.find(values);
-                let met = found.is_some_and(|found| operator.holds(found, value));
-                evidence.push(Evidence {
-                    field: field.as_str().to_owned(),
-                    operator: operator.as_str(),
-                    value: excerpt(value),
-                    found: found.map(excerpt),
-                    met,
-                });
-                met
+                let met = found.is_some_and(|found| operator.holds(found, value, values.budget));
+                if let Some(findings) = findings {
+                    findings.note(field, *operator, value, found, met);
+                }
+                return Ok(met);
+            }
+        };
+        let mut met = !decides;
+        for rule in rules {
+            if rule.judge_into(values, findings.as_deref_mut())? == decides {
+                met = decides;
+                if findings.is_none() {
+                    break;
+                }
             }
         }
+        Ok(met)
+    }
+}
+
+/// The comparisons of one step, as many as a history has room for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Findings {
+    pub evidence: Vec<Evidence>,
+    bytes: usize,
+    pub left_out: usize,
+}
+
+impl Findings {
+    fn note(&mut self, field: &Path, operator: Operator, value: &Value, found: Option<&Value>, met: bool) {
+        if self.bytes > KEPT {
+            self.left_out += 1;
+            return;
+        }
+        let (value, found) = (excerpt(value), found.map(excerpt));
+        let length = |value: &Value| value.as_str().map_or(16, str::len);
+        self.bytes += field.as_str().len() + length(&value) + found.as_ref().map_or(0, length);
+        let field = field.as_str().to_owned();
+        self.evidence.push(Evidence { field, operator: operator.as_str(), value, found, met });
     }
 }
 
@@ -212,7 +256,21 @@ mod tests {
         let event = json!({"s": "abcabc", "e": "", "n": 5, "f": 5.0, "t": true, "z": null, "l": ["a"], "o": {}});
         let rule = json!({"type": "rule", "field": field, "operator": operator, "value": value});
         let rule = Rule::parse(&rule, false).expect("a rule");
-        rule.judge(&Values { event: &event, contact: &json!({"email": "a@b.co"}), waited: &Map::new() }).0
+        rule.is_met(&Values {
+            event: &event,
+            contact: &json!({"email": "a@b.co"}),
+            waited: &Map::new(),
+            budget: &Budget::default(),
+        })
+        .expect("a rule that costs little")
+    }
+
+    fn judged(rule: &Rule, event: &Value) -> (bool, Vec<Evidence>) {
+        let (waited, budget) = (Map::new(), Budget::default());
+        let values = Values { event, contact: &Value::Null, waited: &waited, budget: &budget };
+        let (met, findings) = rule.judge(&values).expect("a rule that costs little");
+        assert_eq!(rule.is_met(&values), Ok(met));
+        (met, findings.evidence)
     }
 
     #[test]
@@ -258,7 +316,7 @@ mod tests {
             };
             let rule = json!({"type": "rule", "field": "event.missing", "operator": operator.as_str(), "value": value});
             let rule = Rule::parse(&rule, false).expect("a rule");
-            let (met, evidence) = rule.judge(&Values { event: &json!({}), contact: &Value::Null, waited: &Map::new() });
+            let (met, evidence) = judged(&rule, &json!({}));
             assert!(!met && evidence.len() == 1 && evidence[0].found.is_none(), "{operator:?}");
         }
     }
@@ -268,8 +326,7 @@ mod tests {
         let leaf = |value: i64| json!({"type": "rule", "field": "event.n", "operator": "eq", "value": value});
         let tree = json!({"type": "or", "rules": [{"type": "and", "rules": [leaf(1), leaf(2)]}, leaf(1)]});
         let rule = Rule::parse(&tree, true).expect("a tree");
-        let (met, evidence) =
-            rule.judge(&Values { event: &json!({"n": 1}), contact: &Value::Null, waited: &Map::new() });
+        let (met, evidence) = judged(&rule, &json!({"n": 1}));
         assert!(met);
         assert_eq!(evidence.iter().map(|one| one.met).collect::<Vec<_>>(), [true, false, true]);
     }
@@ -301,6 +358,31 @@ mod tests {
         assert!(Rule::parse(&deep, false).is_err());
     }
 
+    /// A hundred comparisons with the largest text there is.
+    #[test]
+    fn a_tree_that_costs_too_much_is_not_judged_to_its_end() {
+        let leaf = json!({"type": "rule", "field": "event.text", "operator": "contains", "value": "b"});
+        let tree = Rule::parse(&json!({"type": "or", "rules": vec![leaf; 99]}), true).expect("a tree");
+        let event = json!({"text": "a".repeat(250 << 10)});
+        let judge = |event: &Value| {
+            let (waited, budget) = (Map::new(), Budget::default());
+            tree.is_met(&Values { event, contact: &Value::Null, waited: &waited, budget: &budget })
+        };
+        assert!(judge(&event).expect_err("too much").contains("4 MiB"));
+        assert_eq!(judge(&json!({"text": "a".repeat(25 << 10)})), Ok(false));
+    }
+
+    #[test]
+    fn a_history_keeps_as_much_of_a_tree_as_it_has_room_for() {
+        let field = format!("event.{}", "x".repeat(2000));
+        let leaf = json!({"type": "rule", "field": field, "operator": "exists"});
+        let tree = Rule::parse(&json!({"type": "or", "rules": vec![leaf; 99]}), true).expect("a tree");
+        let (event, waited, budget) = (json!({}), Map::new(), Budget::default());
+        let values = Values { event: &event, contact: &Value::Null, waited: &waited, budget: &budget };
+        let (_, findings) = tree.judge(&values).expect("judged");
+        assert_eq!((findings.evidence.len(), findings.left_out), (5, 94));
+    }
+
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -326,7 +408,8 @@ mod tests {
         #[test]
         fn no_json_makes_rules_panic(rule in any_json(), event in any_json()) {
             if let Ok(rule) = Rule::parse(&rule, false) {
-                rule.judge(&Values { event: &event, contact: &event, waited: &Map::new() });
+                let budget = Budget::default();
+                let _ = rule.judge(&Values { event: &event, contact: &event, waited: &Map::new(), budget: &budget });
             }
         }
     }

@@ -11,7 +11,7 @@ use super::graph::Graph;
 use super::step::{Action, Exit, Step};
 use crate::clock::{SECOND, time_of};
 
-pub use advance::{Call, Effect, Heard, World, apply};
+pub use advance::{Call, Effect, Heard, LogPart, World, apply};
 
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;
@@ -37,6 +37,9 @@ pub enum Position {
         /// Up to here the contact's log holds nothing that ends the wait.
         #[serde(default)]
         judged: i64,
+        /// There was more behind that than one turn reads.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unread: bool,
     },
     /// A call to the outside has to be made.
     Calling {
@@ -110,17 +113,32 @@ pub struct Run {
     /// It goes on no sooner than this, after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
+    /// Up to here the contact's log does not hold the event that ends the run.
+    #[serde(default, skip_serializing_if = "is_start")]
+    pub quiet_to: i64,
 }
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+fn is_start(place: &i64) -> bool {
+    *place == 0
+}
+
+fn is_false(fact: &bool) -> bool {
+    !fact
+}
+
 impl Run {
     pub fn start(id: String, graph: &Graph) -> Run {
         let step = graph.step(graph.trigger()).map_or(String::new(), |step| step.key.clone());
-        let position = Position::Ready { step };
-        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new(), failures: 0, not_before: None }
+        Run::at(id, Position::Ready { step })
+    }
+
+    fn at(id: String, position: Position) -> Run {
+        let (waited, consumed) = (Map::new(), Map::new());
+        Run { id, position, trace: Vec::new(), waited, consumed, failures: 0, not_before: None, quiet_to: 0 }
     }
 
     /// A run at its first timer, if that comes before anything that concerns
@@ -177,7 +195,7 @@ impl Run {
         match self.position {
             Position::Ended { .. } => None,
             _ if self.not_before.is_some() => self.not_before,
-            Position::Ready { .. } => Some(steady),
+            Position::Ready { .. } | Position::Waiting { unread: true, .. } => Some(steady),
             Position::Sleeping { until, .. } => Some(until),
             Position::Waiting { deadline, .. } => deadline,
             Position::Calling { not_before, .. } => Some(not_before),
@@ -202,11 +220,12 @@ impl Run {
         }
     }
 
-    /// Whether both wait, and at the same step.
-    pub fn waits_as(&self, other: &Run) -> bool {
-        match (&self.position, &other.position) {
-            (Position::Waiting { step: one, .. }, Position::Waiting { step: two, .. }) => one == two,
-            _ => false,
+    /// The address of the call that the run stands before, however often it was tried.
+    pub fn about_to_call<'a>(&self, graph: &'a Graph) -> Option<&'a str> {
+        let Position::Calling { step, .. } = &self.position else { return None };
+        match &find(graph, step)?.1.action {
+            Action::Webhook { url } => Some(url),
+            _ => None,
         }
     }
 
@@ -260,8 +279,7 @@ impl Run {
 
     /// A run of which nothing is left to go on with.
     pub fn lost(id: String) -> Run {
-        let position = Position::Ended { how: Ending::Cancelled };
-        Run { id, position, trace: Vec::new(), waited: Map::new(), consumed: Map::new(), failures: 0, not_before: None }
+        Run::at(id, Position::Ended { how: Ending::Cancelled })
     }
 
     /// Every step of the graph with what became of it: those that were not

@@ -1,5 +1,6 @@
 //! Automations and their versions in the store.
 
+use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -174,6 +175,8 @@ impl Stored {
 pub struct GraphText {
     /// The events that its runs may wait for.
     pub waits: Vec<String>,
+    /// Whether its steps call the outside.
+    pub calls_out: bool,
     pub event_name: String,
     pub steps: String,
     pub connections: String,
@@ -183,6 +186,7 @@ impl From<&Graph> for GraphText {
     fn from(graph: &Graph) -> GraphText {
         GraphText {
             waits: graph.waited_names().map(str::to_owned).collect(),
+            calls_out: graph.calls_out(),
             event_name: graph.event_name().to_owned(),
             steps: graph.steps_json().to_string(),
             connections: graph.connections_json().to_string(),
@@ -200,6 +204,8 @@ pub struct NewAutomation<'a> {
     pub exit_on: Option<String>,
     pub signing_secret: String,
     pub graph: GraphText,
+    /// The grant of the app that makes it.
+    pub grant_id: Option<&'a str>,
     pub now: i64,
 }
 
@@ -207,6 +213,7 @@ impl<'a> NewAutomation<'a> {
     /// A copy of what is in force of another one. It never listens at once: two
     /// that do the same would do it twice.
     pub fn copy(workspace_id: &'a str, id: String, original: Stored, signing_secret: String, now: i64) -> Self {
+        let graph = Graph::stored(&original.steps, &original.connections);
         NewAutomation {
             workspace_id,
             id,
@@ -218,12 +225,19 @@ impl<'a> NewAutomation<'a> {
             graph: GraphText {
                 // The original's are listened to already.
                 waits: Vec::new(),
+                calls_out: graph.is_some_and(|graph| graph.calls_out()),
                 event_name: original.listed.event_name,
                 steps: original.steps,
                 connections: original.connections,
             },
+            grant_id: None,
             now,
         }
+    }
+
+    /// Made under a grant, if there is one.
+    pub fn under(self, grant_id: Option<&'a str>) -> Self {
+        NewAutomation { grant_id, ..self }
     }
 }
 
@@ -240,8 +254,16 @@ pub fn insert(new: &NewAutomation<'_>) -> Batch {
     ]);
     let version = insert_version(&new.id, 1, &new.graph, new.now);
     let mut batch = Batch::new().and(row).and(version);
+    tie(&mut batch, (&new.id, 1), &new.graph, new.grant_id);
     listen(&mut batch, new.workspace_id, new.graph.waits.iter().chain(new.exit_on.as_ref()));
     batch.and(raise_revision(new.workspace_id))
+}
+
+/// What an app publishes calls the outside only as long as the app has access.
+fn tie(batch: &mut Batch, (id, version): (&str, i64), graph: &GraphText, grant_id: Option<&str>) {
+    if let Some(grant_id) = grant_id.filter(|_| graph.calls_out) {
+        batch.push(app_grants::tie(id, version, grant_id));
+    }
 }
 
 /// Notes that runs may be woken by events of these names.
@@ -295,6 +317,8 @@ pub struct Change {
     /// `Some(None)` removes it.
     pub exit_on: Option<Option<ExitEvent>>,
     pub graph: Option<GraphText>,
+    /// The grant of the app that changes it.
+    pub grant_id: Option<String>,
 }
 
 impl Change {
@@ -318,6 +342,7 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
         let params = [workspace_id.into(), id.into(), seen.into(), next.into(), now.into()];
         batch.push(SET_VERSION.with(params).expect(1));
         batch.push(insert_version(id, next, graph, now));
+        tie(&mut batch, (id, next), graph, change.grant_id.as_deref());
         listen(&mut batch, workspace_id, graph.waits.iter());
     }
     if let Some(name) = &change.name {
@@ -325,6 +350,9 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
     }
     if let Some(status) = change.status {
         batch.push(set(SET_STATUS, Some(status.as_str())));
+        if status == Status::Enabled {
+            batch.push(app_grants::adopt(id, change.grant_id.as_deref()));
+        }
     }
     if let Some(re_entry) = change.re_entry {
         batch.push(set(SET_RE_ENTRY, Some(re_entry.as_str())));
@@ -337,9 +365,10 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
     batch.and(raise_revision(workspace_id))
 }
 
+/// A person enables an automation, or anybody disables it.
 pub fn set_status(workspace_id: &str, id: &str, status: Status, now: i64) -> Batch {
-    let params = [workspace_id.into(), id.into(), status.as_str().into(), now.into()];
-    Batch::new().and(SET_STATUS.with(params).expect(1)).and(raise_revision(workspace_id))
+    let change = Change { status: Some(status), ..Change::default() };
+    self::change(workspace_id, id, 0, &change, now)
 }
 
 /// Deletes an automation for everybody to see.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 
 use super::automation::ReEntry;
+use super::fuse::Fuse;
 use super::graph::Graph;
 use super::store;
 use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
@@ -28,6 +29,8 @@ pub struct Trigger {
     pub graph: Graph,
     pub re_entry: ReEntry,
     pub exit_on: Option<String>,
+    /// Whether its steps call the outside.
+    pub calls_out: bool,
 }
 
 /// The automations of a workspace that listen, by the event they listen to.
@@ -38,6 +41,7 @@ pub struct Listeners {
     by_event: HashMap<String, Vec<Trigger>>,
     /// The starts of the names that runs in flight may be woken by.
     waking: HashSet<String>,
+    fuse: Arc<Fuse>,
 }
 
 /// How much of a name tells whether runs may be woken by it.
@@ -59,6 +63,10 @@ impl Listeners {
         self.waking.contains(&event_name[..end])
     }
 
+    pub fn fuse(&self) -> &Fuse {
+        &self.fuse
+    }
+
     /// Holds as long as no automation was changed since.
     pub fn guard(&self) -> Option<Stmt> {
         self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
@@ -67,27 +75,27 @@ impl Listeners {
 
 pub struct Triggers {
     known: Cache<String, Arc<Listeners>>,
-}
-
-impl Default for Triggers {
-    fn default() -> Triggers {
-        Triggers { known: Cache::new(1_000) }
-    }
+    fuse: Arc<Fuse>,
 }
 
 impl Triggers {
+    /// With a bound for the runs that one contact may start in a minute.
+    pub fn new(contact_run_limit: u32) -> Triggers {
+        Triggers { known: Cache::new(1_000), fuse: Arc::new(Fuse::new(contact_run_limit)) }
+    }
+
     pub async fn of(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
         if let Some(known) = self.known.get(workspace_id) {
             return Ok(known);
         }
-        let listeners = Arc::new(load(db, workspace_id).await?);
+        let listeners = Arc::new(load(db, workspace_id, self.fuse.clone()).await?);
         self.known.insert(workspace_id.to_owned(), listeners.clone());
         Ok(listeners)
     }
 
     /// As they are at this moment, for one commit without a guard.
     pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
-        Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id).await? }))
+        Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id, self.fuse.clone()).await? }))
     }
 
     /// What is known turned out to be old.
@@ -96,7 +104,7 @@ impl Triggers {
     }
 }
 
-async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
+async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Listeners, DbError> {
     // The revision first: what changes between the two reads makes the guard fail.
     let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
         Some(row) => row.int(0)?,
@@ -109,17 +117,19 @@ async fn load(db: &Db, workspace_id: &str) -> Result<Listeners, DbError> {
     }
     let waking = db.read(store::listened(workspace_id)).await?;
     let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking })
+    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking, fuse })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {
     let broken = || DbError::Broken("an automation cannot be read".into());
+    let graph = Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?;
     Ok(Trigger {
         automation_id: row.text(0)?,
         version: row.int(1)?,
         re_entry: ReEntry::named(&row.text(3)?).ok_or_else(broken)?,
         exit_on: row.maybe(4, Row::text)?,
-        graph: Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?,
+        calls_out: graph.calls_out(),
+        graph,
     })
 }
 

@@ -3,9 +3,14 @@
 
 use serde_json::{Map, Value};
 
+use super::budget::Budget;
+
 /// Names of events are part of paths, so these are generous.
 const LONGEST: usize = 2048;
 const MOST_DOTS: usize = 40;
+
+/// What looking for a key costs beside its length.
+const LOOK: usize = 16;
 
 /// The values in reach of a step.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +21,8 @@ pub struct Values<'a> {
     pub contact: &'a Value,
     /// The payloads of events that were waited for, by name; the last one wins.
     pub waited: &'a Map<String, Value>,
+    /// What looking at them costs.
+    pub budget: &'a Budget,
 }
 
 /// Where a path may start.
@@ -63,29 +70,36 @@ impl Path {
     pub fn find<'a>(&self, values: &Values<'a>) -> Option<&'a Value> {
         let rest = self.text.split_once('.').map_or("", |(_, rest)| rest);
         match self.root {
-            Root::Event => find(values.event, rest),
+            Root::Event => find(values.event, rest, values.budget),
             Root::Contact => {
-                let own = find(values.contact, rest);
+                let own = find(values.contact, rest, values.budget);
                 // A property may be named without its folder.
-                own.or_else(|| find(values.contact.get("properties")?, rest))
+                own.or_else(|| find(values.contact.get("properties")?, rest, values.budget))
             }
             Root::WaitEvents => values.waited.iter().find_map(|(name, payload)| {
                 let field = rest.strip_prefix(name.as_str())?.strip_prefix('.')?;
-                find(payload, field)
+                find(payload, field, values.budget)
             }),
         }
     }
 }
 
-/// Walks into objects. Keys may hold dots themselves, so the longest key that
-/// fits is tried first.
-fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    let object = value.as_object()?;
-    if let Some(found) = object.get(path) {
-        return Some(found);
+/// Walks into objects. Keys may hold dots themselves: the longest key that fits is
+/// taken, and not gone back on. Trying the others as well would cost as much as a
+/// payload has keys, for every rule that names it.
+fn find<'a>(mut value: &'a Value, mut path: &str, budget: &Budget) -> Option<&'a Value> {
+    loop {
+        let object = value.as_object()?;
+        let mut ends = std::iter::once(path.len()).chain(path.rmatch_indices('.').map(|(dot, _)| dot));
+        let (found, end) = ends.find_map(|end| {
+            budget.spend(LOOK + end);
+            object.get(&path[..end]).map(|found| (found, end))
+        })?;
+        match path.get(end + 1..) {
+            Some(rest) => (value, path) = (found, rest),
+            None => return Some(found),
+        }
     }
-    let dots = path.rmatch_indices('.').map(|(dot, _)| dot);
-    dots.into_iter().find_map(|dot| find(object.get(&path[..dot])?, &path[dot + 1..]))
 }
 
 /// How much text variables may put into one step: a payload can be named often.
@@ -102,7 +116,9 @@ fn resolve_into(value: &Value, values: &Values<'_>, used: &mut usize) -> Result<
         Value::Object(fields) => match variable(fields) {
             Some(path) => {
                 let found = Path::parse(path).ok().and_then(|path| path.find(values));
-                *used += found.map_or(0, size);
+                let bytes = found.map_or(0, |found| size(found, ROOM));
+                values.budget.spend(bytes);
+                *used += bytes;
                 if *used > ROOM {
                     return Err(format!("its variables come to more than {ROOM} bytes"));
                 }
@@ -118,14 +134,18 @@ fn resolve_into(value: &Value, values: &Values<'_>, used: &mut usize) -> Result<
     }
 }
 
-/// About how many bytes a value takes.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
-        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + 4 + size(value)).sum::<usize>() + 2,
-        _ => 8,
-    }
+/// About how many bytes a value takes, counted until they are more than `most`.
+fn size(value: &Value, most: usize) -> usize {
+    let add = |sum: usize, more: usize| Some(sum + more).filter(|sum| *sum <= most).ok_or(sum + more);
+    let counted = match value {
+        Value::String(text) => Ok(text.len() + 2),
+        Value::Array(items) => items.iter().try_fold(2, |sum, item| add(sum, size(item, most))),
+        Value::Object(fields) => {
+            fields.iter().try_fold(2, |sum, (key, value)| add(sum, key.len() + 4 + size(value, most)))
+        }
+        _ => Ok(8),
+    };
+    counted.unwrap_or_else(|more| more)
 }
 
 /// A value as a history keeps it: what is long is cut.
@@ -135,7 +155,7 @@ pub fn excerpt(value: &Value) -> Value {
         Value::String(text) if crate::web::input::is_longer(text, KEPT) => {
             Value::String(text.chars().take(KEPT).chain(['…']).collect())
         }
-        Value::Array(_) | Value::Object(_) if size(value) > KEPT => {
+        Value::Array(_) | Value::Object(_) if size(value, KEPT) > KEPT => {
             Value::String("… (too long to be kept here)".into())
         }
         short => short.clone(),
@@ -176,7 +196,8 @@ mod tests {
     #[test]
     fn reference_6_paths_find_what_they_name() {
         let (event, contact, waited) = world();
-        let values = Values { event: &event, contact: &contact, waited: &waited };
+        let budget = Budget::default();
+        let values = Values { event: &event, contact: &contact, waited: &waited, budget: &budget };
         for (path, found) in [
             ("event.plan", Some(json!("pro"))),
             ("event.a.b", Some(json!(1))),
@@ -198,10 +219,38 @@ mod tests {
         }
     }
 
+    /// Of keys with dots in them the longest counts, also where another one would lead further.
+    #[test]
+    fn a_key_that_was_taken_is_not_gone_back_on() {
+        let event = json!({"a": {"b": {"c": 1}}, "a.b": {"d": 2}, "x": {"y": 3}, "x.z": 4});
+        let (waited, budget) = (Map::new(), Budget::default());
+        let values = Values { event: &event, contact: &Value::Null, waited: &waited, budget: &budget };
+        let found = |path: &str| Path::parse(path).expect(path).find(&values).cloned();
+        assert_eq!((found("event.a.b.d"), found("event.a.b.c")), (Some(json!(2)), None));
+        assert_eq!((found("event.x.y"), found("event.x.z")), (Some(json!(3)), Some(json!(4))));
+    }
+
+    /// Every way through such a payload fits the start of the path, and none leads to its end.
+    #[test]
+    fn a_look_costs_as_much_as_the_path_is_long() {
+        fn bush(depth: usize) -> Value {
+            match depth {
+                0 => json!({}),
+                _ => json!({"a": bush(depth - 1), "a.a": bush(depth - 1), "a.a.a": bush(depth - 1)}),
+            }
+        }
+        let (event, waited, budget) = (bush(8), Map::new(), Budget::default());
+        let values = Values { event: &event, contact: &Value::Null, waited: &waited, budget: &budget };
+        let path = format!("event.{}", vec!["a"; 38].join("."));
+        assert_eq!(Path::parse(&path).expect("a path").find(&values), None);
+        assert!(budget.spent() < 64 << 10, "{}", budget.spent());
+    }
+
     #[test]
     fn reference_6_variables_are_replaced_wherever_they_stand() {
         let (event, contact, waited) = world();
-        let values = Values { event: &event, contact: &contact, waited: &waited };
+        let budget = Budget::default();
+        let values = Values { event: &event, contact: &contact, waited: &waited, budget: &budget };
         let given = json!({"to": {"var": "contact.email"}, "list": [{"var": "event.plan"}, 1], "gone": {"var": "event.no"},
             "literal": {"var": "event.plan", "other": 1}});
         let expected =

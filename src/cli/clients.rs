@@ -165,7 +165,7 @@ fn no_such_client(id: &str) -> anyhow::Error {
 }
 
 async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(store::delete_client(id)).await {
+    match desk.db.commit(store::delete_client(id, desk.clock.now())).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
         Ok(_) => println!("Deleted the client {id}."),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),

@@ -5,6 +5,7 @@ use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
+use super::app_automations::{self, AppAutomation};
 use super::grant::{self, DELETED_CLIENT, Listed, Reason};
 use super::pages::{AppsPage, GrantRow, RevokePage};
 use crate::accounts::desk::{Desk, Look, Manage};
@@ -97,6 +98,8 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
         if grant.revoked_at.is_some() {
             return Err(gone());
         }
+        let automations = desk.read(app_automations::of_grant(desk.workspace_id(), &id)).await?;
+        let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
         let content = RevokePage {
             layout: desk.layout(),
             shell: desk.shell("/apps"),
@@ -104,6 +107,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             client_id: grant.client_id,
             scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
             approved_by: approver(grant.approved_by),
+            automations: automations?,
             action: desk.address(&format!("/apps/{id}/revoke")),
             hidden: desk.hidden(&purpose(&id)),
             cancel: desk.address("/apps"),
@@ -117,7 +121,8 @@ async fn revoke(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Respon
     desk.answer(async {
         let Id(id) = id.map_err(|_| gone())?;
         let accepted = desk.accept(&purpose(&id), &form)?;
-        let batch = grant::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, desk.app.clock.now());
+        let (keep, now) = (form.all("keep"), desk.app.clock.now());
+        let batch = grant::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, &keep, now);
         match accepted.commit(batch).await? {
             Ok(_) => Ok(desk.see_other("/apps?revoked")),
             Err(DbError::Unexpected { .. }) => Err(gone()),

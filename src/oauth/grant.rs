@@ -1,6 +1,7 @@
 //! Grants: what a person allowed a client to do in a workspace; and the codes
 //! and refresh tokens that lead to one, as the store keeps them.
 
+use super::app_automations;
 use super::destination::Destination;
 use super::refresh::Token;
 use super::scope::ScopeSet;
@@ -331,31 +332,40 @@ impl Rotated {
     }
 }
 
-/// Ends a grant everywhere at once, and the keys that were made through it. An
-/// ended one stays as it is: the batch then finds nothing to change.
+/// Ends a grant everywhere at once, the keys that were made through it, and what its
+/// app published that calls the outside. An ended one stays as it is: the batch then
+/// finds nothing to change.
 pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
-    Batch::new()
+    let mut batch = Batch::new()
         .and(REVOKE.with([grant_id.into(), now.into(), reason.as_str().into()]).expect(1))
         .and(DELETE_KEYS_OF.with([grant_id.into()]))
-        .and(raise_access())
+        .and(raise_access());
+    batch.append(app_automations::stop_of_grant(grant_id, now));
+    batch
 }
 
-/// As [`revoke`], if the grant belongs to the workspace.
-pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, now: i64) -> Batch {
-    Batch::new()
+/// As [`revoke`], if the grant belongs to the workspace. The automations to keep
+/// become the workspace's own.
+pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, keep: &[String], now: i64) -> Batch {
+    let mut batch = Batch::new()
         .and(REVOKE_IN.with([grant_id.into(), workspace_id.into(), now.into(), reason.as_str().into()]).expect(1))
         .and(DELETE_KEYS_OF.with([grant_id.into()]))
-        .and(raise_access())
+        .and(raise_access());
+    keep.iter().for_each(|automation_id| batch.push(app_automations::keep(grant_id, automation_id)));
+    batch.append(app_automations::stop_of_grant(grant_id, now));
+    batch
 }
 
 /// Ends every grant that a user has given, and burns the codes that would
 /// become more.
 pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
-    Batch::new()
+    let mut batch = Batch::new()
         .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
         .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
         .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
-        .and(raise_access())
+        .and(raise_access());
+    batch.append(app_automations::stop_of_user(user_id, now));
+    batch
 }
 
 /// Ends one access token. One that has ended stays as it is: the batch then finds

@@ -15,6 +15,7 @@
 //! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
+pub mod app_automations;
 mod apps;
 pub mod authorize;
 mod authorize_route;

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::app_automations::AppAutomation;
 use super::destination::DestinationKind;
 use super::scope::Scope;
 use crate::web::layout::{Layout, Link, Stamp};
@@ -172,6 +173,8 @@ pub struct RevokePage {
     pub client_id: String,
     pub scopes: Vec<&'static str>,
     pub approved_by: String,
+    /// What stops with the access, unless it is to be kept.
+    pub automations: Vec<AppAutomation>,
     pub action: String,
     pub hidden: Vec<(String, String)>,
     pub cancel: String,

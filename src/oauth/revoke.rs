@@ -189,7 +189,8 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
 
 /// End a grant
 ///
-/// Every token of the grant, and every key made through it, stops working at once.
+/// Every token of the grant, and every key made through it, stops working at once. Automations with webhook steps that
+/// the app published are disabled, and their runs in flight call nobody any more; whoever enables one afterwards keeps it.
 #[utoipa::path(
     delete, path = "/oauth/grants/{id}", tag = "OAuth", operation_id = "revoke_grant",
     params(("id" = String, Path, description = "The id of the grant.", format = Uuid)),
@@ -203,7 +204,7 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
 )]
 pub async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Revoked>, Error> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    match caller.try_commit(|| grant::revoke_in(caller.workspace_id(), &id, reason, now)).await? {
+    match caller.try_commit(|| grant::revoke_in(caller.workspace_id(), &id, reason, &[], now)).await? {
         Ok(_) => {}
         Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),
         Err(error) => return Err(error.into()),

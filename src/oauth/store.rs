@@ -1,10 +1,10 @@
 //! Clients and authorization requests in the store.
 
-use super::REQUEST_LIFETIME;
 use super::authorize::PendingRequest;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::clients::Known;
 use super::scope::ScopeSet;
+use super::{REQUEST_LIFETIME, app_automations};
 use crate::auth;
 use crate::clock::{HOUR, first_id_at};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -174,8 +174,10 @@ pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
 }
 
 /// Deletes a client everywhere at once.
-pub fn delete_client(id: &str) -> Batch {
-    Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(auth::store::raise_access())
+pub fn delete_client(id: &str, now: i64) -> Batch {
+    let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(auth::store::raise_access());
+    batch.append(app_automations::stop_of_client(id, now));
+    batch
 }
 
 pub(super) fn insert_request(id: &str, request: &PendingRequest, now: i64) -> Stmt {

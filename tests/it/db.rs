@@ -304,8 +304,18 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
             if text.contains("name = ") && text.contains("FROM events") && is_look_up {
                 assert!(step.contains("events_by_name (workspace_id=? AND name=?"), "{step}: {text}");
             }
-            if text.contains("FROM occurrences") && text.contains("name = $") {
+            let is_of_contact = text.contains("FROM occurrences WHERE contact_id = $1");
+            if text.contains("FROM occurrences") && text.contains("name = $") && !is_of_contact {
                 assert!(step.contains("occurrences_by_name (workspace_id=? AND name=?"), "{step}: {text}");
+            }
+            if is_of_contact && step.contains("occurrences") {
+                assert!(step.contains("occurrences_heard (contact_id=? AND seq>? AND seq<?)"), "{step}: {text}");
+            }
+            if text.contains("r.created_at = $") && step.starts_with("SEARCH r ") {
+                assert!(step.contains("runs_by_contact (contact_id=? AND automation_id=? AND created_at=?)"), "{step}");
+            }
+            if text.contains("destination = $4") && step.starts_with("SEARCH runs") && step.contains("due_at") {
+                assert!(step.contains("runs_calling (destination=? AND due_at<?)"), "{step}: {text}");
             }
             if text.contains("FROM runs") && text.contains("status = 'failed'") {
                 assert!(step.contains("runs_failed (automation_id=? AND id"), "{step}: {text}");

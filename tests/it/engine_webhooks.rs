@@ -170,4 +170,99 @@ on_both! {
         stage.work().await;
         assert_eq!(listener.heard().len(), 1);
     }
+
+    /// Forty runs to a host that is not there, and one to a host that is.
+    async fn a_host_that_does_not_answer_keeps_nobody_else_waiting(store: Store) {
+        let there = Listener::new(&[200]).await;
+        let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+        let stage = stage(&store, &["--private-webhooks"]).await;
+        stage.app.event(&stage.key, json!({"name": "other"})).await;
+        let lost = stage.automation(&[Stage::trigger(), ("webhook", json!({"url": format!("http://{gone}/")}))]).await;
+        let other = [("trigger", json!({"event_name": "other"})), ("webhook", json!({"url": there.url}))];
+        let other = stage.automation(&other).await;
+        for at in 0..40 {
+            stage.send("user.created", &format!("u{at}@example.com"), json!({})).await;
+        }
+        stage.work().await;
+        let called = "SELECT COUNT(*) FROM runs WHERE state LIKE '%\"attempt\":1}%'";
+        assert_eq!(store.value(called).await.as_deref(), Some("16"), "as many as may call at once; then nobody calls");
+        stage.send("other", "a@example.com", json!({})).await;
+        stage.work().await;
+        assert_eq!(stage.run(&other).await["status"], "completed");
+        let claims = "SELECT SUM(attempt) FROM runs";
+        let before = store.value(claims).await;
+        for _ in 0..4 {
+            stage.app.clock.advance(SECOND);
+            stage.work().await;
+        }
+        assert_eq!(store.value(claims).await, before, "who waits is left alone");
+        stage.app.clock.advance(SECOND);
+        stage.work().await;
+        assert_eq!(store.value(called).await.as_deref(), Some("17"), "one call tells whether the host is back");
+
+        let waiting = store.value("SELECT MAX(id) FROM runs WHERE state NOT LIKE '%attempt\":1}%' AND destination IS NOT NULL").await;
+        let told = stage.get(&format!("/automations/{lost}/runs/{}", waiting.expect("a run"))).await;
+        let told = &told["steps"][1]["output"]["waiting"];
+        assert!(told["reason"].as_str().is_some_and(|reason| reason.contains("6 calls in a row")), "{told}");
+        assert_eq!(told["until"], "2026-01-02T03:04:20.678901Z", "twice the first pause");
+
+        // It is back: one call finds out, and all the others follow.
+        let back = TcpListener::bind(gone).await.expect("the same port");
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = back.accept().await {
+                read(&mut stream).await;
+                let _ = stream.write_all(b"HTTP/1.1 204 X\r\nconnection: close\r\n\r\n").await;
+            }
+        });
+        stage.app.clock.advance(30 * SECOND);
+        stage.work().await;
+        let done = "SELECT COUNT(*) FROM runs WHERE status = 'completed'";
+        assert_eq!(store.value(done).await.as_deref(), Some("41"));
+        assert_eq!(store.count("call_pauses").await, 0);
+    }
+
+    async fn a_run_that_waited_a_day_for_its_host_is_given_up(store: Store) {
+        let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+        let stage = stage(&store, &["--private-webhooks"]).await;
+        stage.automation(&[Stage::trigger(), ("webhook", json!({"url": format!("http://{gone}/")}))]).await;
+        for at in 0..20 {
+            stage.send("user.created", &format!("u{at}@example.com"), json!({})).await;
+        }
+        stage.work().await;
+        stage.app.clock.advance(25 * 3600 * SECOND);
+        stage.work().await;
+        let reasons = "SELECT COUNT(*) FROM runs WHERE status = 'failed' AND state LIKE '%not answered for a day%'";
+        assert_eq!(store.value(reasons).await.as_deref(), Some("20"));
+    }
+
+    /// It waits for a host that is not called at the moment.
+    async fn the_event_that_ends_a_run_ends_its_wait_for_a_host(store: Store) {
+        let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+        let stage = stage(&store, &["--private-webhooks"]).await;
+        let steps = [Stage::trigger(), ("webhook", json!({"url": format!("http://{gone}/")}))];
+        stage.automation_with(&steps, json!({"exit_on": "cancelled"})).await;
+        for at in 0..20 {
+            stage.send("user.created", &format!("u{at}@example.com"), json!({})).await;
+        }
+        stage.work().await;
+        for at in 0..20 {
+            stage.send("cancelled", &format!("u{at}@example.com"), json!({})).await;
+        }
+        stage.work().await;
+        assert_eq!(store.value("SELECT COUNT(*) FROM runs WHERE status = 'cancelled'").await.as_deref(), Some("20"));
+    }
+
+    /// As rows from before there were lines stand there.
+    async fn a_run_without_a_place_in_a_line_is_given_one(store: Store) {
+        let listener = Listener::new(&[200]).await;
+        let stage = stage(&store, &["--private-webhooks"]).await;
+        let automation = stage.automation(&[Stage::trigger(), ("webhook", json!({"url": listener.url}))]).await;
+        stage.send("user.created", "a@example.com", json!({})).await;
+        let claimed = stage.engine.claim().await.expect("a claim");
+        stage.engine.take_turn(&claimed[0]).await;
+        store.run("UPDATE runs SET destination = NULL").await;
+        stage.work().await;
+        assert_eq!(stage.run(&automation).await["status"], "completed");
+        assert_eq!(listener.heard().len(), 1);
+    }
 }

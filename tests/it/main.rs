@@ -9,6 +9,7 @@ mod graphs;
 mod harness;
 mod store;
 
+mod app_automations;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
@@ -25,6 +26,7 @@ mod db;
 mod decisions;
 mod doctor;
 mod engine;
+mod engine_limits;
 mod engine_races;
 mod engine_webhooks;
 mod envelope;

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use posthorn::automations::budget::Budget;
 use posthorn::automations::graph::Graph;
-use posthorn::automations::run::{Run, World};
+use posthorn::automations::run::{LogPart, Run, World};
 use serde_json::{Value, json};
 
 use crate::graphs::{automation, body, delay, link, trigger};
@@ -55,13 +56,17 @@ impl Scene {
     /// A run that went as far as it could with this payload, in the store.
     pub async fn run(&self, payload: Value) -> String {
         let mut run = Run::start(self.app.clock.ordered_id(), &self.graph);
+        let budget = Budget::default();
         let mut world = World {
             now: NOW,
             steady: NOW,
             event: &payload,
             contact: Some(json!({"email": "a@example.com"})),
             heard: &[],
-            exit_on: None,
+            log: LogPart::WHOLE,
+            is_ended: false,
+            may_call: true,
+            budget: &budget,
             segments: &HashSet::new(),
             declared: &[],
         };

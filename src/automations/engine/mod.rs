@@ -1,24 +1,30 @@
 //! The engine: workers claim runs that are due, bring each as far as it can go,
 //! and commit where it stands together with what it did.
 
+mod calls;
+mod destinations;
+pub mod pauses;
 pub mod store;
 pub(super) mod turn;
+pub(super) mod view;
 mod webhook;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::graph::Graph;
 use crate::app::App;
-use crate::clock::{MINUTE, SECOND};
+use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::hold;
+use calls::Calls;
 use store::Claimed;
 use webhook::Outside;
 
@@ -28,9 +34,6 @@ pub const LEASE: i64 = 20 * SECOND;
 /// How many runs are claimed at once: enough to share commits, few enough that
 /// requests do not wait behind them.
 const BATCH: usize = 128;
-
-/// How many calls to the outside are made at once.
-const CALLS: usize = 64;
 
 /// The net below the waking: other processes' runs are noticed within this time.
 const POLL: Duration = Duration::from_secs(1);
@@ -53,6 +56,7 @@ pub struct Engine {
     app: App,
     plans: Cache<(String, i64), Arc<Plan>>,
     outside: Outside,
+    calls: Arc<Calls>,
 }
 
 /// Works until it is time to stop. Calls to the outside are made beside the
@@ -60,9 +64,9 @@ pub struct Engine {
 pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
     let engine = Arc::new(Engine::new(app));
     let mut calls = JoinSet::new();
+    calls.spawn(calls::run(engine.clone(), stopping.clone()));
     while !*stopping.borrow() {
-        while calls.try_join_next().is_some() {}
-        let idle = match engine.round_beside(&mut calls).await {
+        let idle = match engine.take_round().await {
             Ok(BATCH) => continue,
             Ok(_) => engine.idle().await,
             Err(DbError::Stale) => {
@@ -90,11 +94,17 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 impl Engine {
     pub fn new(app: App) -> Engine {
         let outside = Outside::new(app.config.private_webhooks);
-        Engine { app, plans: Cache::new(1_000), outside }
+        Engine { app, plans: Cache::new(1_000), outside, calls: Arc::default() }
     }
 
-    /// Claims what is due and brings it on. Tells how many runs that were.
+    /// Claims what is due and brings it on, calls included. Tells how many runs
+    /// that were.
     pub async fn round(&self) -> Result<usize, DbError> {
+        Ok(self.take_round().await? + self.make_calls().await?)
+    }
+
+    /// As [`Engine::round`], without the calls.
+    async fn take_round(&self) -> Result<usize, DbError> {
         let claimed = self.claim().await?;
         let count = claimed.len();
         self.take_turns(claimed).await;
@@ -113,24 +123,9 @@ impl Engine {
                 self.take_turn(claimed).await;
             }
         };
-        join_all(by_contact.into_values().map(take)).await;
-    }
-
-    /// As [`Engine::round`], except that calls go on beside it.
-    async fn round_beside(self: &Arc<Engine>, calls: &mut JoinSet<()>) -> Result<usize, DbError> {
-        let claimed = self.claim().await?;
-        let count = claimed.len();
-        let (waiting, ready): (Vec<_>, Vec<_>) = claimed.into_iter().partition(Claimed::is_about_to_call);
-        for claimed in waiting {
-            if calls.len() < CALLS {
-                let engine = self.clone();
-                calls.spawn(async move { engine.take_turn(&claimed).await });
-            } else {
-                self.put_off(&claimed).await?;
-            }
-        }
-        self.take_turns(ready).await;
-        Ok(count)
+        // This one lets other tasks run when a turn says that it was a heavy one.
+        let mut turns: FuturesUnordered<_> = by_contact.into_values().map(take).collect();
+        while turns.next().await.is_some() {}
     }
 
     /// [`DbError::Stale`] while the store is on hold.
@@ -176,9 +171,13 @@ impl Engine {
     }
 }
 
+/// For how long a pause of which nothing was heard is kept.
+const PAUSES_KEPT: i64 = 48 * HOUR;
+
 /// Deletes what is left of deleted automations, a little at a time. Those that
 /// were deleted just now have to wait: a commit under way may still start a run.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
+    app.db.commit(pauses::sweep(app.clock.steady() - PAUSES_KEPT)).await?;
     for row in app.db.read(store::deleted(app.clock.now() - MINUTE)).await? {
         let (workspace_id, id) = (row.text(0)?, row.text(1)?);
         for _ in 0..SWEEPS {

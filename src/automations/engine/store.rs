@@ -2,62 +2,119 @@
 
 use serde_json::Value;
 
+use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 
-/// How many occurrences one look into a contact's log returns.
-pub const LOG_PAGE: i64 = 500;
+/// How many occurrences one look into a contact's log returns. Each may be large.
+pub const LOG_PAGE: usize = 16;
 
 /// How many runs of a deleted automation one commit deletes.
 const SWEEP: i64 = 500;
 
-/// What happened to a contact since a moment, under one of these names.
+/// What happened to a contact between two moments, under one of these names.
 macro_rules! log {
     ($names:literal) => {
         concat!(
             "SELECT id, seq, name, payload, created_at FROM occurrences
-             WHERE contact_id = $1 AND seq > $2 AND heard AND name IN (",
+             WHERE contact_id = $1 AND seq > $2 AND seq <= $5 AND heard AND name IN (",
             $names,
             ") ORDER BY seq LIMIT $4"
         )
     };
 }
 
+/// What a claim tells of a run.
+macro_rules! claimed {
+    ($r:literal) => {
+        concat!(
+            $r,
+            "automation_id, ",
+            $r,
+            "id, ",
+            $r,
+            "workspace_id, ",
+            $r,
+            "version, ",
+            $r,
+            "contact_id, ",
+            $r,
+            "occurrence_id, ",
+            $r,
+            "since, ",
+            $r,
+            "exit_on, ",
+            $r,
+            "state, ",
+            $r,
+            "attempt, ",
+            $r,
+            "settled, ",
+            $r,
+            "created_at, ",
+            $r,
+            "destination"
+        )
+    };
+}
+
+/// Claims are leases: the time at which a run is due moves on, and whoever
+/// overslept that time finds that the attempt is not his any more.
+macro_rules! claim {
+    (sqlite, $which:literal) => {
+        concat!(
+            "UPDATE runs SET due_at = $2, attempt = attempt + 1
+             WHERE (automation_id, id) IN
+                   (SELECT automation_id, id FROM runs WHERE due_at <= $1 AND ",
+            $which,
+            " ORDER BY due_at LIMIT $3) RETURNING ",
+            claimed!("")
+        )
+    };
+    (postgres, $which:literal) => {
+        concat!(
+            "WITH due AS MATERIALIZED
+                 (SELECT automation_id, id FROM runs WHERE due_at <= $1 AND ",
+            $which,
+            " ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+             UPDATE runs r SET due_at = $2, attempt = r.attempt + 1
+             FROM due WHERE r.automation_id = due.automation_id AND r.id = due.id RETURNING ",
+            claimed!("r.")
+        )
+    };
+}
+
 statements! {
-    NEXT = Sql::both("SELECT due_at FROM runs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
-    /// Claims are leases: the time at which a run is due moves on, and whoever
-    /// overslept that time finds that the attempt is not his any more.
-    CLAIM = Sql::each(
-        "UPDATE runs SET due_at = $2, attempt = attempt + 1
-         WHERE (automation_id, id) IN
-               (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3)
-         RETURNING automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state,
-                   attempt, settled, created_at",
-        "WITH due AS MATERIALIZED
-             (SELECT automation_id, id FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-         UPDATE runs r SET due_at = $2, attempt = r.attempt + 1
-         FROM due WHERE r.automation_id = due.automation_id AND r.id = due.id
-         RETURNING r.automation_id, r.id, r.workspace_id, r.version, r.contact_id, r.occurrence_id, r.since, r.exit_on,
-                   r.state, r.attempt, r.settled, r.created_at");
-    /// The contact, the payload that started the run, and whether the automation
-    /// is there.
-    SIGHT = Sql::both(
+    NEXT = Sql::both(
+        "SELECT due_at FROM runs WHERE due_at IS NOT NULL AND destination IS NULL ORDER BY due_at LIMIT 1");
+    CLAIM = Sql::each(claim!(sqlite, "destination IS NULL"), claim!(postgres, "destination IS NULL"));
+    CLAIM_CALLS = Sql::each(claim!(sqlite, "destination = $4"), claim!(postgres, "destination = $4"));
+    /// The contact, the payload that started the run, whether the automation is
+    /// there, and whether its steps may call the outside: what an app published may
+    /// as long as a key of that app would work.
+    SIGHT = Sql::both(concat!(
         "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
-                c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END
+                c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
+                CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END
          FROM workspaces w
          LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
          LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
          LEFT JOIN automations a ON a.workspace_id = w.id AND a.id = $4 AND a.deleted_at IS NULL
-         WHERE w.id = $1");
+         LEFT JOIN automation_version_grants b ON b.automation_id = $4 AND b.version = $5
+         WHERE w.id = $1"));
+    /// Finds a row if the event happened to the contact between two moments.
+    HAPPENED = Sql::both(
+        "SELECT 1 FROM occurrences WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
     LOG = Sql::each(
         log!("SELECT value FROM json_each($3)"),
         // As text first: a parameter of the type JSON is none that values can be bound to.
         log!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
     /// Each holds only as long as nobody else has claimed the run since.
     SETTLE = Sql::both(
-        "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, settled = attempt
+        "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, destination = $9,
+                settled = attempt
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
     PUT_OFF = Sql::both(
         "UPDATE runs SET due_at = $4, settled = attempt
@@ -71,6 +128,7 @@ statements! {
         "DELETE FROM runs WHERE automation_id = $1 AND id IN
              (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
     DELETE_VERSIONS = Sql::both("DELETE FROM automation_versions WHERE automation_id = $1");
+    DELETE_VERSION_GRANTS = Sql::both("DELETE FROM automation_version_grants WHERE automation_id = $1");
     DELETE_AUTOMATION = Sql::both(
         "DELETE FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NOT NULL");
 }
@@ -91,6 +149,8 @@ pub struct Claimed {
     pub attempt: i64,
     pub settled: i64,
     pub created_at: i64,
+    /// Where it is about to call.
+    pub destination: Option<String>,
 }
 
 impl Claimed {
@@ -108,16 +168,8 @@ impl Claimed {
             attempt: row.int(9)?,
             settled: row.int(10)?,
             created_at: row.int(11)?,
+            destination: row.maybe(12, Row::text)?,
         })
-    }
-}
-
-impl Claimed {
-    /// Whether it waits for an answer from outside: that may take long. In a
-    /// JSON text these letters stand nowhere else; within strings quotes are
-    /// escaped.
-    pub fn is_about_to_call(&self) -> bool {
-        self.state.contains(r#""at":"calling""#)
     }
 }
 
@@ -131,11 +183,17 @@ pub fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
     CLAIM.with([now.into(), lease_until.into(), most.into()])
 }
 
+/// Claims runs that are to call this destination and are due; it returns them.
+pub fn claim_calls(destination: &str, now: i64, lease_until: i64, most: i64) -> Stmt {
+    CLAIM_CALLS.with([now.into(), lease_until.into(), most.into(), destination.into()])
+}
+
 /// What a run can see at a moment.
 pub struct Sight {
     pub contact: Option<Contact>,
     pub payload: Value,
     pub automation_stands: bool,
+    pub may_call: bool,
 }
 
 pub fn sight(claimed: &Claimed) -> Stmt {
@@ -144,23 +202,38 @@ pub fn sight(claimed: &Claimed) -> Stmt {
         (&claimed.contact_id).into(),
         (&claimed.occurrence_id).into(),
         (&claimed.automation_id).into(),
+        claimed.version.into(),
     ])
 }
 
 impl Sight {
+    /// Of a workspace that is gone.
+    pub const NOTHING: Sight = Sight { contact: None, payload: Value::Null, automation_stands: false, may_call: false };
+
     pub fn read(row: &Row) -> Result<Sight, DbError> {
         let contact = match row.maybe(0, Row::text)? {
             Some(_) => Some(Contact::read(row)?),
             None => None,
         };
         let payload = row.maybe(9, Row::text)?.and_then(|text| serde_json::from_str(&text).ok());
-        Ok(Sight { contact, payload: payload.unwrap_or(Value::Null), automation_stands: row.bool(10)? })
+        Ok(Sight {
+            contact,
+            payload: payload.unwrap_or(Value::Null),
+            automation_stands: row.bool(10)?,
+            may_call: row.bool(11)?,
+        })
     }
 }
 
-/// What happened to the contact after `seq` under these names, a JSON array.
-pub fn log(contact_id: &str, seq: i64, names: &str) -> Stmt {
-    LOG.with([contact_id.into(), seq.into(), names.into(), LOG_PAGE.into()])
+/// What happened to the contact after one moment, up to another, under these names,
+/// a JSON array.
+pub fn log(contact_id: &str, (after, until): (i64, i64), names: &str) -> Stmt {
+    let most = LOG_PAGE as i64;
+    LOG.with([contact_id.into(), after.into(), names.into(), most.into(), until.into()])
+}
+
+pub fn happened(contact_id: &str, (after, until): (i64, i64), name: &str) -> Stmt {
+    HAPPENED.with([contact_id.into(), after.into(), name.into(), until.into()])
 }
 
 pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
@@ -175,9 +248,16 @@ pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
     })
 }
 
+/// What a run stands before, for those who look for such runs.
+#[derive(Debug, Clone, Default)]
+pub struct Ahead<'a> {
+    pub waiting_for: Option<&'a str>,
+    pub destination: Option<String>,
+}
+
 /// Writes down where a run is now, in wall time and in steady time, if it is
 /// still ours.
-pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64, steady: i64) -> Stmt {
+pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: i64) -> Stmt {
     let ending = run.ending();
     let status = ending.map_or("running", Ending::as_str);
     let stmt = SETTLE.with([
@@ -186,9 +266,10 @@ pub fn settle(claimed: &Claimed, run: &Run, waiting_for: Option<&str>, now: i64,
         claimed.attempt.into(),
         run.to_json().into(),
         status.into(),
-        waiting_for.into(),
+        ahead.waiting_for.into(),
         run.due_at(steady).into(),
         ending.map(|_| now).into(),
+        ahead.destination.into(),
     ]);
     stmt.expect(1)
 }
@@ -231,6 +312,7 @@ pub fn delete_runs(automation_id: &str) -> Stmt {
 }
 
 /// The last of an automation whose runs are gone.
-pub fn bury(workspace_id: &str, id: &str) -> [Stmt; 2] {
-    [DELETE_VERSIONS.with([id.into()]), DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
+pub fn bury(workspace_id: &str, id: &str) -> [Stmt; 3] {
+    let (versions, grants) = (DELETE_VERSIONS.with([id.into()]), DELETE_VERSION_GRANTS.with([id.into()]));
+    [versions, grants, DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
 }

@@ -1,20 +1,20 @@
 //! One run's turn: look at the world, go as far as the moment allows, and
 //! commit all of it or nothing.
 
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
-use super::store::{self, Claimed, Sight};
+use super::destinations::destination;
+use super::store::{self, Ahead, Claimed};
+use super::view::View;
 use super::{Engine, Plan};
 use crate::automations::entry;
-use crate::automations::run::{Call, Effect, Heard, Run, World};
+use crate::automations::run::{Call, Effect, Run};
 use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
-use crate::contacts::properties::Declared;
-use crate::contacts::{self, Contact, arrival, properties_store};
+use crate::contacts::{self, Contact, arrival};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
 use crate::events::occurrences::{Happenings, Moment, system};
@@ -38,16 +38,6 @@ enum Outcome {
     Failed(String),
 }
 
-/// What a run sees.
-pub(in crate::automations) struct View {
-    pub sight: Sight,
-    pub heard: Vec<Heard>,
-    pub segments: HashSet<String>,
-    pub declared: Vec<Declared>,
-    pub now: i64,
-    pub steady: i64,
-}
-
 impl Engine {
     /// Brings on a run that was claimed, if it still is ours.
     pub async fn take_turn(&self, claimed: &Claimed) {
@@ -62,79 +52,54 @@ impl Engine {
         let before = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
         let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
-        let mut from = before.judged().max(claimed.since);
         for _ in 0..ATTEMPTS {
-            let view = self.look(claimed, &plan, from).await?;
+            let view = self.look(claimed, &plan, &before).await?;
+            // Who stands before a call without a place in its line is only given one: he was
+            // woken there, or stood there before there were lines.
             if answer.is_none()
+                && claimed.destination.is_some()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
-                answer = Some(self.outside.call(&call, plan.signing_secret.as_deref(), view.now).await);
+                answer = Some(self.call(claimed, &call, plan.signing_secret.as_deref(), view.now).await);
                 // The world moved on while we waited.
                 continue;
             }
-            let outcome = match advance(claimed, &plan, &view, before.clone(), answer.as_ref()) {
-                // It came past its wait: for the next one all counts that happened.
-                Ok((after, _)) if from > claimed.since && after.ending().is_none() && !after.waits_as(&before) => {
-                    from = claimed.since;
-                    continue;
-                }
+            let turn = advance(claimed, &plan, &view, before.clone(), answer.as_ref());
+            if view.budget.is_heavy() {
+                tokio::task::yield_now().await;
+            }
+            let outcome = match turn {
                 Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),
             };
             match outcome {
                 Outcome::Done => return Ok(()),
                 Outcome::Moved => {}
-                Outcome::Failed(reason) => return self.stumble(claimed, before, &reason).await,
+                Outcome::Failed(reason) => return self.stumble(claimed, &plan, before, &reason).await,
             }
         }
         self.put_off(claimed).await
+    }
+
+    /// Makes a call, and remembers whether anybody answered.
+    async fn call(&self, claimed: &Claimed, call: &Call, secret: Option<&str>, now: i64) -> Result<Value, String> {
+        let secret = secret.ok_or("the secret that signs the call cannot be opened; `posthorn doctor` says why")?;
+        let answer = self.outside.call(call, secret, now).await;
+        if let Some(destination) = &claimed.destination {
+            let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
+            let noted = self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await;
+            // The call was made, whatever becomes of this.
+            if let Err(error) = noted {
+                tracing::warn!(%error, "that a host answers, or does not, could not be written down");
+            }
+        }
+        answer.map_err(|failure| failure.reason)
     }
 
     /// Lets somebody take the turn a second later.
     pub(super) async fn put_off(&self, claimed: &Claimed) -> Result<(), DbError> {
         let later = self.app.clock.steady() + SECOND;
         unless_lost(self.app.db.commit(store::put_off(claimed, later)).await)
-    }
-
-    /// What the run can see now. The contact is read before its log, and held
-    /// against its version when the run is committed.
-    async fn look(&self, claimed: &Claimed, plan: &Plan, from: i64) -> Result<View, DbError> {
-        let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        let rows = self.app.db.read(store::sight(claimed)).await?;
-        let sight = match rows.first() {
-            Some(row) => Sight::read(row)?,
-            None => Sight { contact: None, payload: Value::Null, automation_stands: false },
-        };
-        let mut names: Vec<&str> = plan.graph.waited_names().collect();
-        names.extend(claimed.exit_on.as_deref());
-        let heard = if names.is_empty() { Vec::new() } else { self.listen(claimed, from, &Value::from(names)).await? };
-        let mut found = HashSet::new();
-        for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
-                found.insert(id.to_owned());
-            }
-        }
-        let declared = match plan.graph.sets_properties() {
-            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
-            false => Vec::new(),
-        };
-        Ok(View { sight, heard, segments: found, declared: Declared::read_all(&declared)?, now, steady })
-    }
-
-    /// What happened to the contact after a moment, under these names.
-    async fn listen(&self, claimed: &Claimed, from: i64, names: &Value) -> Result<Vec<Heard>, DbError> {
-        let names = names.to_string();
-        let mut heard: Vec<Heard> = Vec::new();
-        loop {
-            let after = heard.last().map_or(from, |last| last.seq);
-            let rows = self.app.db.read(store::log(&claimed.contact_id, after, &names)).await?;
-            let page: Vec<Heard> = rows.iter().map(store::read_heard).collect::<Result<_, _>>()?;
-            let is_last = page.len() < store::LOG_PAGE as usize;
-            heard.extend(page);
-            if is_last {
-                return Ok(heard);
-            }
-        }
     }
 
     async fn commit(
@@ -145,6 +110,9 @@ impl Engine {
         (before, mut run): (&Run, Run),
         effects: Vec<Effect>,
     ) -> Result<Outcome, DbError> {
+        if let Some(contact) = view.sight.contact.as_ref().filter(|_| claimed.exit_on.is_some()) {
+            run.quiet_to = contact.version;
+        }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let told = match tells(plan, &effects) {
             true => Some(self.app.triggers.of(&self.app.db, &claimed.workspace_id).await?),
@@ -158,16 +126,20 @@ impl Engine {
         // What it did itself is not what it waits for.
         run.consumed.extend(own.map(|seq| (system::CONTACT_UPDATED.to_owned(), seq.into())));
         let run = &run;
-        let waiting_for = run.waiting_for(&plan.graph);
+        let ahead = ahead(claimed, plan, run);
+        let is_to_call = ahead.destination.is_some();
         let last = batch.len();
-        batch.push(store::settle(claimed, run, waiting_for, view.now, view.steady));
+        batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
         match self.app.db.commit(batch).await {
             Ok(_) => {
                 if let Some(ending) = run.ending() {
                     metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
                 }
                 let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
-                self.app.wake_workers_if(is_due || told.is_some());
+                if is_due && is_to_call {
+                    self.calls.note();
+                }
+                self.app.wake_workers_if((is_due && !is_to_call) || told.is_some());
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
@@ -184,40 +156,33 @@ impl Engine {
 
     /// A step failed for a reason that may pass: it is tried again, a bounded
     /// number of times.
-    async fn stumble(&self, claimed: &Claimed, mut run: Run, reason: &str) -> Result<(), DbError> {
+    async fn stumble(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         tracing::warn!(run = claimed.id, reason, "a step failed");
         run.stumble(now, steady, reason);
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now, steady)).await)
+        let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now, steady)).await)
     }
 
     /// Ends a run of which there is no graph or no state to go on with.
-    async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
+    pub(super) async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         let run = Run::lost(claimed.id.clone());
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, None, now, steady)).await)
+        unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now, steady)).await)
     }
 }
 
-impl View {
-    fn world<'a>(&'a self, claimed: &'a Claimed) -> World<'a> {
-        World {
-            now: self.now,
-            steady: self.steady,
-            event: &self.sight.payload,
-            contact: self.sight.contact.as_ref().map(Contact::json),
-            heard: &self.heard,
-            exit_on: claimed.exit_on.as_deref(),
-            segments: &self.segments,
-            declared: &self.declared,
-        }
-    }
+/// What the run stands before.
+fn ahead<'a>(claimed: &Claimed, plan: &'a Plan, run: &Run) -> Ahead<'a> {
+    let called = run.about_to_call(&plan.graph);
+    let destination = called.and_then(|url| destination(&claimed.workspace_id, url));
+    Ahead { waiting_for: run.waiting_for(&plan.graph), destination }
 }
 
 /// The call that the run stands before, if it is to be made.
 pub(in crate::automations) fn call(claimed: &Claimed, plan: &Plan, view: &View, run: &Run) -> Option<Call> {
     let may_call = view.sight.automation_stands && !is_worn_out(claimed);
-    run.call(&plan.graph, &view.world(claimed)).filter(|_| may_call)
+    run.call(&plan.graph, &view.world()).filter(|_| may_call)
 }
 
 fn is_worn_out(claimed: &Claimed) -> bool {
@@ -249,7 +214,7 @@ pub(in crate::automations) fn advance(
         return Ok((run, Vec::new()));
     }
     let turn = AssertUnwindSafe(move || {
-        let mut world = view.world(claimed);
+        let mut world = view.world();
         let effects = match answer {
             Some(answer) => run.called(&plan.graph, &mut world, answer.clone()),
             None => run.advance(&plan.graph, &mut world),
@@ -339,7 +304,7 @@ pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Resu
 }
 
 /// A run that another worker has taken over is his.
-fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
+pub(super) fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
     match committed {
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
         Err(error) => Err(error),

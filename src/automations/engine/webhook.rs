@@ -16,6 +16,7 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+use super::destinations::port;
 use crate::automations::run::Call;
 use crate::web::address::is_public;
 use crate::web::fetch::{self, Answer};
@@ -25,6 +26,19 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 /// How much of an answer is read.
 const LIMIT: usize = 64 << 10;
+
+/// What is said of a host that cannot be called. Whether its name is unknown or leads
+/// into our own network is for the log alone: the difference would map the network.
+const UNREACHABLE: &str =
+    "the host is not known, or not on the public internet, which only --private-webhooks would allow";
+
+/// Why a call came to nothing, for the run's history.
+#[derive(Debug)]
+pub struct Failure {
+    pub reason: String,
+    /// There was an answer, if not a good one.
+    pub is_answer: bool,
+}
 
 /// The way out.
 pub struct Outside {
@@ -38,16 +52,15 @@ impl Outside {
         Outside { tls: fetch::public_tls(), private }
     }
 
-    /// Makes a call. `Err` says why it came to nothing, for the run's history.
-    pub async fn call(&self, call: &Call, secret: Option<&str>, now: i64) -> Result<Value, String> {
-        let secret = secret.ok_or("the secret that signs the call cannot be opened; `posthorn doctor` says why")?;
+    pub async fn call(&self, call: &Call, secret: &str, now: i64) -> Result<Value, Failure> {
+        let unanswered = |reason| Failure { reason, is_answer: false };
         let answered = tokio::time::timeout(PATIENCE, self.exchange(call, secret, now)).await;
-        let answer = answered.map_err(|_| format!("no answer within {} seconds", PATIENCE.as_secs()))??;
+        let answered = answered.map_err(|_| unanswered(format!("no answer within {} seconds", PATIENCE.as_secs())))?;
+        let answer = answered.map_err(unanswered)?;
         let status = answer.status.as_u16();
-        if answer.status.is_success() {
-            Ok(json!({ "status": status }))
-        } else {
-            Err(format!("the answer was {status}"))
+        match answer.status.is_success() {
+            true => Ok(json!({ "status": status })),
+            false => Err(Failure { reason: format!("the answer was {status}"), is_answer: true }),
         }
     }
 
@@ -55,9 +68,8 @@ impl Outside {
         let uri: Uri = call.url.parse().map_err(|_| "the address cannot be read")?;
         let is_secure = uri.scheme_str() == Some("https");
         let authority = uri.authority().ok_or("the address has no host")?;
-        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let stream = self.dial(host, port).await?;
+        let stream = self.dial(host, port(&uri)).await?;
         let request = request(&uri, call, secret, now)?;
         let answer = match is_secure {
             true => {
@@ -72,14 +84,18 @@ impl Outside {
     /// Connects to an address of the host. All of them are looked at first: one
     /// that is not public condemns the rest.
     async fn dial(&self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let found = tokio::net::lookup_host((host, port)).await;
-        let found: Vec<SocketAddr> = found.map_err(|error| format!("the host cannot be looked up: {error}"))?.collect();
+        let found: Vec<SocketAddr> = match tokio::net::lookup_host((host, port)).await {
+            Ok(found) => found.collect(),
+            Err(error) => {
+                tracing::warn!(host, %error, "the host of a webhook cannot be looked up");
+                return Err(UNREACHABLE.into());
+            }
+        };
         if let Some(address) = found.iter().find(|address| !self.private && !is_public(address.ip())) {
-            // Which address it is tells a stranger about our network.
             tracing::warn!(host, address = %address.ip(), "a webhook leads to an address that is not public");
-            return Err("the host is not on the public internet, and only --private-webhooks would allow it".into());
+            return Err(UNREACHABLE.into());
         }
-        let mut failure = "the host has no address".to_owned();
+        let mut failure = UNREACHABLE.to_owned();
         for address in found {
             match TcpStream::connect(address).await {
                 Ok(stream) => return Ok(stream),
@@ -131,9 +147,20 @@ mod tests {
     #[tokio::test]
     async fn addresses_that_are_not_public_are_not_called() {
         let call = Call { id: "x".into(), url: "http://127.0.0.1:9/".into(), body: Value::Null, attempt: 1 };
-        let refused = Outside::new(false).call(&call, Some("whsec_"), 0).await.expect_err("refused");
-        assert!(refused.contains("not on the public internet"), "{refused}");
-        let closed = Outside::new(true).call(&call, Some("whsec_"), 0).await.expect_err("nobody listens there");
-        assert!(closed.contains("connection failed"), "{closed}");
+        let refused = Outside::new(false).call(&call, "whsec_", 0).await.expect_err("refused");
+        assert!(refused.reason.contains("not on the public internet") && !refused.is_answer, "{refused:?}");
+        let closed = Outside::new(true).call(&call, "whsec_", 0).await.expect_err("nobody listens there");
+        assert!(closed.reason.contains("connection failed"), "{closed:?}");
+    }
+
+    #[tokio::test]
+    async fn a_private_name_is_refused_as_one_that_is_not_known() {
+        let reason = async |url: &str| {
+            let call = Call { id: "x".into(), url: url.into(), body: Value::Null, attempt: 1 };
+            Outside::new(false).call(&call, "whsec_", 0).await.expect_err("refused").reason
+        };
+        let private = reason("http://localhost:9/").await;
+        assert_eq!(private, reason("http://no-such-host.invalid/").await);
+        assert_eq!(private, reason("http://10.0.0.1/").await);
     }
 }

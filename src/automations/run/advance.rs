@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{Ending, Position, Run, Status, find};
+use crate::automations::budget::Budget;
 use crate::automations::graph::Graph;
 use crate::automations::step::{Action, Exit, Step};
 use crate::automations::values::{Values, excerpt, resolve};
@@ -18,6 +19,12 @@ pub(super) const MOST_CALLS: u32 = 6;
 
 /// Why a step of a run whose contact is gone is not taken.
 const GONE: &str = "the contact was deleted";
+
+/// Why a call is not made any more.
+const APP_GONE: &str = "the app that made this step has no access to the workspace any more";
+
+/// What rules see of a contact that is gone.
+static NOBODY: Value = Value::Null;
 
 /// An occurrence for the run's contact since the run started.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,15 +49,32 @@ pub struct World<'a> {
     pub event: &'a Value,
     /// The contact as an object; `None` when it is gone.
     pub contact: Option<Value>,
-    /// What was heard since the run started, oldest first: at least every
-    /// occurrence that the run waits for or ends on.
+    /// What the run may wait for, of what happened to the contact, oldest first.
     pub heard: &'a [Heard],
-    /// The event that ends the run wherever it is.
-    pub exit_on: Option<&'a str>,
+    pub log: LogPart,
+    /// The event that ends the run wherever it is has come.
+    pub is_ended: bool,
+    /// Whether its steps may still call the outside.
+    pub may_call: bool,
     /// The segments that exist, of those that the graph names.
     pub segments: &'a HashSet<String>,
     /// The properties that were declared, if the graph sets any.
     pub declared: &'a [Declared],
+    /// What the turn has cost so far.
+    pub budget: &'a Budget,
+}
+
+/// Which part of what happened since the run started `heard` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogPart {
+    /// It begins where the run began.
+    pub has_start: bool,
+    /// It was read up to here, and there is more behind; `None`: it was read to its end.
+    pub read_to: Option<i64>,
+}
+
+impl LogPart {
+    pub const WHOLE: LogPart = LogPart { has_start: true, read_to: None };
 }
 
 /// What has to happen, in the same commit as the run's new state.
@@ -82,24 +106,34 @@ pub struct Call {
 }
 
 impl Run {
-    /// Goes as far as the moment allows: to a delay, a wait, a call or the end.
+    /// Goes as far as the moment allows: to a delay, a wait, a call or the end; or
+    /// to where the turn has cost enough.
     pub fn advance(&mut self, graph: &Graph, world: &mut World<'_>) -> Vec<Effect> {
         (self.failures, self.not_before) = (0, None);
         let mut effects = Vec::new();
         loop {
-            if self.ending().is_none() && self.hears_the_end(world) {
+            if self.ending().is_none() && world.is_ended {
                 self.end(world.now, Ending::Cancelled);
             }
+            let was_waiting = matches!(self.position, Position::Waiting { .. });
             let moved = match self.position.clone() {
                 Position::Ready { step } => self.take(graph, &step, world, &mut effects),
                 Position::Sleeping { step, until } if world.steady >= until => {
                     self.complete(&step, world.now, None);
                     self.go(graph, &step, Exit::Default, world.now)
                 }
-                Position::Waiting { step, deadline, judged } => self.listen(graph, &step, (deadline, judged), world),
-                _ => false,
+                Position::Waiting { step, deadline, judged, .. } => {
+                    self.listen(graph, &step, (deadline, judged), world)
+                }
+                Position::Calling { step, .. } if !world.may_call => {
+                    self.skip(&step, world.now, APP_GONE);
+                    self.go(graph, &step, Exit::Default, world.now)
+                }
+                Position::Sleeping { .. } | Position::Calling { .. } | Position::Ended { .. } => false,
             };
-            if !moved {
+            // For another wait all counts that happened since the start: it has to be read.
+            let must_read = was_waiting && world.log != LogPart::WHOLE;
+            if !moved || must_read || world.budget.is_turn_over() {
                 return effects;
             }
         }
@@ -109,11 +143,11 @@ impl Run {
     /// nothing has ended it.
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
-        let is_due = *not_before <= world.steady && !self.hears_the_end(world);
+        let is_due = *not_before <= world.steady && !world.is_ended && world.may_call;
         let (_, found) = find(graph, step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
-        let contact = world.contact.clone().unwrap_or(Value::Null);
-        let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+        let contact = world.contact.as_ref().unwrap_or(&NOBODY);
+        let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
         let body = match found.config.get("body") {
             // What is too large was refused when the step was taken.
             Some(body) => resolve(body, &values).unwrap_or_default(),
@@ -146,10 +180,6 @@ impl Run {
         }
     }
 
-    fn hears_the_end(&self, world: &World<'_>) -> bool {
-        world.exit_on.is_some_and(|name| world.heard.iter().any(|heard| heard.name == name))
-    }
-
     /// Takes one step. `true` when the run can go on at once.
     fn take(&mut self, graph: &Graph, key: &str, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
         let now = world.now;
@@ -165,21 +195,32 @@ impl Run {
                 false
             }
             Action::Condition { rule } => {
-                let contact = world.contact.clone().unwrap_or(Value::Null);
-                let (met, evidence) =
-                    rule.judge(&Values { event: world.event, contact: &contact, waited: &self.waited });
-                self.complete(key, now, Some(json!({"met": met, "rules": evidence})));
+                let contact = world.contact.as_ref().unwrap_or(&NOBODY);
+                let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
+                let (met, findings) = match rule.judge(&values) {
+                    Ok(judged) => judged,
+                    Err(reason) => return self.fail(key, now, &reason),
+                };
+                let mut output = json!({"met": met, "rules": findings.evidence});
+                if findings.left_out > 0 {
+                    output["rules_left_out"] = findings.left_out.into();
+                }
+                self.complete(key, now, Some(output));
                 self.go(graph, key, if met { Exit::ConditionMet } else { Exit::ConditionNotMet }, now)
             }
             Action::WaitForEvent { timeout, .. } => {
                 self.entry(key, now).status = Status::Waiting;
                 let deadline = timeout.map(|timeout| world.steady + timeout.micros());
-                self.position = Position::Waiting { step: key.to_owned(), deadline, judged: 0 };
+                self.position = Position::Waiting { step: key.to_owned(), deadline, judged: 0, unread: false };
                 true
             }
+            Action::Webhook { .. } if !world.may_call => {
+                self.skip(key, now, APP_GONE);
+                self.go(graph, key, Exit::Default, now)
+            }
             Action::Webhook { .. } => {
-                let contact = world.contact.clone().unwrap_or(Value::Null);
-                let values = Values { event: world.event, contact: &contact, waited: &self.waited };
+                let contact = world.contact.as_ref().unwrap_or(&NOBODY);
+                let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
                 if let Some(Err(reason)) = step.config.get("body").map(|body| resolve(body, &values)) {
                     return self.fail(key, now, &reason);
                 }
@@ -192,55 +233,11 @@ impl Run {
                 self.end(now, Ending::Completed);
                 true
             }
-            _ => self.touch_contact(graph, step, world, effects),
-        }
-    }
-
-    /// The steps that do something to the contact, or for it.
-    fn touch_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
-        let (key, now) = (step.key.as_str(), world.now);
-        let Some(contact) = world.contact.as_mut() else {
-            self.skip(key, now, GONE);
-            self.end(now, Ending::Cancelled);
-            return true;
-        };
-        let values = Values { event: world.event, contact, waited: &self.waited };
-        match &step.action {
-            Action::SendEmail if contact.get("unsubscribed") == Some(&Value::Bool(true)) => {
-                self.skip(key, now, "the contact has unsubscribed");
-                self.go(graph, key, Exit::Default, now)
-            }
-            Action::SendEmail => {
-                let id = self.effect_id(key);
-                let mut message = match resolve(&step.config, &values) {
-                    Ok(message) => message,
-                    Err(reason) => return self.fail(key, now, &reason),
-                };
-                let to = contact.get("email").cloned().unwrap_or(Value::Null);
-                message["to"] = to.clone();
-                let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
-                effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
-                self.pass(graph, key, now, Some(output))
-            }
-            Action::ContactUpdate => {
-                let changes =
-                    match resolve(&step.config, &values).and_then(|changes| check_changes(changes, world.declared)) {
-                        Ok(changes) => changes,
-                        Err(reason) => return self.fail(key, now, &reason),
-                    };
-                apply(contact, &changes);
-                effects.push(Effect::UpdateContact { changes: changes.clone() });
-                self.pass(graph, key, now, Some(shortened(&changes)))
-            }
-            Action::AddToSegment { segment_id } if !world.segments.contains(segment_id) => {
-                self.fail(key, now, "the segment does not exist");
-                true
-            }
-            Action::AddToSegment { segment_id } => {
-                effects.push(Effect::AddToSegment { segment_id: segment_id.clone() });
-                self.pass(graph, key, now, Some(json!({"segment_id": segment_id})))
-            }
-            _ => {
+            Action::SendEmail => self.send_email(graph, step, world, effects),
+            Action::ContactUpdate => self.update_contact(graph, step, world, effects),
+            Action::AddToSegment { segment_id } => self.add_to_segment(graph, (key, segment_id), world, effects),
+            Action::ContactDelete if world.contact.is_none() => self.lose_contact(key, now),
+            Action::ContactDelete => {
                 effects.push(Effect::DeleteContact);
                 world.contact = None;
                 self.complete(key, now, None);
@@ -250,6 +247,63 @@ impl Run {
         }
     }
 
+    /// There is nobody left whom the step could do anything to.
+    fn lose_contact(&mut self, key: &str, now: i64) -> bool {
+        self.skip(key, now, GONE);
+        self.end(now, Ending::Cancelled);
+        true
+    }
+
+    fn send_email(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let (key, now) = (step.key.as_str(), world.now);
+        let Some(contact) = &world.contact else { return self.lose_contact(key, now) };
+        if contact.get("unsubscribed") == Some(&Value::Bool(true)) {
+            self.skip(key, now, "the contact has unsubscribed");
+            return self.go(graph, key, Exit::Default, now);
+        }
+        let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
+        let mut message = match resolve(&step.config, &values) {
+            Ok(message) => message,
+            Err(reason) => return self.fail(key, now, &reason),
+        };
+        let id = self.effect_id(key);
+        let to = contact.get("email").cloned().unwrap_or(Value::Null);
+        message["to"] = to.clone();
+        let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
+        effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
+        self.pass(graph, key, now, Some(output))
+    }
+
+    fn update_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let (key, now) = (step.key.as_str(), world.now);
+        let Some(contact) = world.contact.as_mut() else { return self.lose_contact(key, now) };
+        let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
+        let changes = match resolve(&step.config, &values).and_then(|changes| check_changes(changes, world.declared)) {
+            Ok(changes) => changes,
+            Err(reason) => return self.fail(key, now, &reason),
+        };
+        apply(contact, &changes);
+        effects.push(Effect::UpdateContact { changes: changes.clone() });
+        self.pass(graph, key, now, Some(shortened(&changes)))
+    }
+
+    fn add_to_segment(
+        &mut self,
+        graph: &Graph,
+        (key, segment_id): (&str, &String),
+        world: &World<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        if world.contact.is_none() {
+            return self.lose_contact(key, world.now);
+        }
+        if !world.segments.contains(segment_id) {
+            return self.fail(key, world.now, "the segment does not exist");
+        }
+        effects.push(Effect::AddToSegment { segment_id: segment_id.clone() });
+        self.pass(graph, key, world.now, Some(json!({"segment_id": segment_id})))
+    }
+
     /// Looks whether the event has come, or the time is up. Decided by when the
     /// event happened, not by when we look.
     fn listen(&mut self, graph: &Graph, key: &str, wait: (Option<i64>, i64), world: &World<'_>) -> bool {
@@ -257,20 +311,25 @@ impl Run {
         let Some((_, step)) = find(graph, key) else { return false };
         let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
         let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0).max(judged);
-        let contact = world.contact.clone().unwrap_or(Value::Null);
-        let fits = |heard: &&Heard| {
-            let values = Values { event: &heard.payload, contact: &contact, waited: &self.waited };
-            heard.name == *event_name
-                && heard.seq > after
-                && deadline.is_none_or(|deadline| heard.at <= deadline)
-                && filter.as_ref().is_none_or(|rule| rule.judge(&values).0)
-        };
-        if let Some(heard) = world.heard.iter().find(fits) {
-            let output = json!({"event": heard.name, "occurrence_id": heard.id});
-            self.waited.insert(heard.name.clone(), heard.payload.clone());
-            self.consumed.insert(heard.name.clone(), heard.seq.into());
-            self.complete(key, world.now, Some(output));
-            return self.go(graph, key, Exit::EventReceived, world.now);
+        let contact = world.contact.as_ref().unwrap_or(&NOBODY);
+        let mut judged = judged;
+        for heard in world.heard.iter().filter(|heard| heard.name == *event_name && heard.seq > after) {
+            if world.budget.is_turn_over() {
+                self.position = Position::Waiting { step: key.to_owned(), deadline, judged, unread: true };
+                return false;
+            }
+            let values = Values { event: &heard.payload, contact, waited: &self.waited, budget: world.budget };
+            let is_in_time = deadline.is_none_or(|deadline| heard.at <= deadline);
+            match filter.as_ref().filter(|_| is_in_time).map_or(Ok(is_in_time), |rule| rule.is_met(&values)) {
+                Ok(true) => return self.hear(graph, key, heard, world.now),
+                Ok(false) => judged = heard.seq,
+                Err(reason) => return self.fail(key, world.now, &reason),
+            }
+        }
+        if let Some(read_to) = world.log.read_to {
+            let judged = read_to.max(judged);
+            self.position = Position::Waiting { step: key.to_owned(), deadline, judged, unread: true };
+            return false;
         }
         if deadline.is_some_and(|deadline| world.steady >= deadline) {
             self.complete(key, world.now, Some(json!({"timed_out": true})));
@@ -278,13 +337,20 @@ impl Run {
         }
         // Nothing happens to whom is not there; but time passes.
         if deadline.is_none() && world.contact.is_none() {
-            self.skip(key, world.now, GONE);
-            self.end(world.now, Ending::Cancelled);
-            return true;
+            return self.lose_contact(key, world.now);
         }
         let judged = world.heard.last().map_or(judged, |last| last.seq.max(judged));
-        self.position = Position::Waiting { step: key.to_owned(), deadline, judged };
+        self.position = Position::Waiting { step: key.to_owned(), deadline, judged, unread: false };
         false
+    }
+
+    /// The event that it waited for has come.
+    fn hear(&mut self, graph: &Graph, key: &str, heard: &Heard, now: i64) -> bool {
+        let output = json!({"event": heard.name, "occurrence_id": heard.id});
+        self.waited.insert(heard.name.clone(), heard.payload.clone());
+        self.consumed.insert(heard.name.clone(), heard.seq.into());
+        self.complete(key, now, Some(output));
+        self.go(graph, key, Exit::EventReceived, now)
     }
 
     /// The id of what a step makes: the same however often it is made.

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::advance::MOST_CALLS;
 use super::*;
+use crate::automations::budget::Budget;
 use crate::clock::HOUR;
 use crate::contacts::properties::{Declared, Kind};
 
@@ -53,15 +54,19 @@ impl Scene {
 
     fn world<T>(&mut self, act: impl FnOnce(&mut Run, &Graph, &mut World<'_>) -> T) -> T {
         let segments = self.graph.segment_ids().filter(|id| id.ends_with('1')).map(str::to_owned).collect();
+        let budget = Budget::default();
         let mut world = World {
             now: self.now,
             steady: self.now,
             event: &self.event,
             contact: self.contact.clone(),
             heard: &self.heard,
-            exit_on: self.exit_on.as_deref(),
+            log: LogPart::WHOLE,
+            is_ended: self.exit_on.as_ref().is_some_and(|name| self.heard.iter().any(|heard| heard.name == *name)),
+            may_call: true,
             segments: &segments,
             declared: &self.declared,
+            budget: &budget,
         };
         let result = act(&mut self.run, &self.graph, &mut world);
         self.contact = world.contact;

@@ -136,7 +136,7 @@ fn gone() -> Error {
 
 async fn find<D: Duty>(desk: &Desk<D>, id: &RunId) -> Result<Record, Error> {
     let rows = desk.read(store::by_id(desk.workspace_id(), &id.automation, &id.run)).await?;
-    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?)
+    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &desk.app.clock)
 }
 
 async fn read(desk: Desk<Look>, id: Result<RunId, Error>) -> Response {

@@ -1,12 +1,12 @@
 //! A run as it is told: what started it, and what became of every step.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::store::{self, Fence, Listed, Stored};
+use super::store::{self, Fence, Listed, PendingCall, Stored};
 use crate::automations::graph::Graph;
 use crate::automations::run::{Run, Status, Trace};
 use crate::automations::step::Step;
-use crate::clock::Clock;
+use crate::clock::{Clock, rfc3339};
 use crate::db::Stmt;
 use crate::error::Error;
 
@@ -40,15 +40,20 @@ pub struct StepRecord {
 }
 
 impl Record {
-    pub fn new(stored: Stored) -> Result<Record, Error> {
+    pub fn new(stored: Stored, clock: &Clock) -> Result<Record, Error> {
         let graph = Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
             tracing::error!(?findings, "a graph that was accepted once is not any more");
             Error::Internal
         })?;
         let (id, created_at) = (&stored.listed.id, stored.listed.created_at);
         let run = Run::stored(&stored.state, id, &graph, created_at).ok_or(Error::Internal)?;
+        let mut steps = steps(&run, &graph, stored.listed.created_at);
+        if let Some(call) = &stored.call {
+            let calling = steps.iter_mut().filter(|step| step.status == "running");
+            calling.for_each(|step| step.output = Some(waiting(call, clock)));
+        }
         Ok(Record {
-            steps: steps(&run, &graph, stored.listed.created_at),
+            steps,
             listed: stored.listed,
             contact_id: stored.contact_id,
             occurrence_id: stored.occurrence_id,
@@ -114,6 +119,23 @@ fn steps(run: &Run, graph: &Graph, created_at: i64) -> Vec<StepRecord> {
         created_at: trace.map_or(created_at, |trace| trace.started_at),
     };
     run.history(graph).map(record).collect()
+}
+
+/// Why a call has not been made yet, and until when.
+fn waiting(call: &PendingCall, clock: &Clock) -> Value {
+    let (reason, until) = match &call.pause {
+        Some(pause) => {
+            let reason = format!(
+                "the host has not answered {} calls in a row ({}); one is tried after a pause, the others wait for it",
+                pause.failures, pause.reason
+            );
+            (reason, pause.until.max(call.due_at))
+        }
+        None => {
+            ("it is made when its time has come and there is room among the calls to this host".into(), call.due_at)
+        }
+    };
+    json!({"waiting": {"reason": reason, "until": rfc3339(clock.shown_at(until))}})
 }
 
 fn word(status: Status) -> &'static str {

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::routes::not_found;
 use crate::automations::store::version_number;
+use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
 use crate::web::input::{Id, IdParam, shown};
@@ -100,8 +101,8 @@ fn statuses(query: &str) -> Result<Vec<&'static str>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, id: RunId) -> Result<Json<Whole>, Error> {
-    Ok(Json(find(&caller, &id).await?.into()))
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Whole>, Error> {
+    Ok(Json(find(&caller, &app.clock, &id).await?.into()))
 }
 
 /// Cancel a run
@@ -118,7 +119,7 @@ async fn read(caller: Caller<FullAccess>, id: RunId) -> Result<Json<Whole>, Erro
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &id, |record| record.cancel(&id.automation, &app.clock)).await?;
+    change(&caller, &app.clock, &id, |record, clock| record.cancel(&id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
 
@@ -135,7 +136,7 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &id, |record| record.retry(&id.automation, &app.clock)).await?;
+    change(&caller, &app.clock, &id, |record, clock| record.retry(&id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "running")))
 }
 
@@ -143,11 +144,12 @@ async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) ->
 /// the decision is made again over what it is now.
 async fn change(
     caller: &Caller<FullAccess>,
+    clock: &Clock,
     id: &RunId,
-    decide: impl Fn(&mut Record) -> Result<Stmt, Error>,
+    decide: impl Fn(&mut Record, &Clock) -> Result<Stmt, Error>,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
-        let stmt = decide(&mut find(caller, id).await?)?;
+        let stmt = decide(&mut find(caller, clock, id).await?, clock)?;
         match caller.try_commit(|| stmt.clone().into()).await? {
             Err(DbError::Unexpected { .. }) => {}
             settled => return Ok(settled.map(drop)?),
@@ -156,10 +158,10 @@ async fn change(
     Err(Error::Unavailable)
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &RunId) -> Result<Record, Error> {
+async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunId) -> Result<Record, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), &id.automation, &id.run)).await?;
     let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
-    Record::new(Stored::read(rows.first().ok_or_else(missing)?)?)
+    Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)
 }
 
 #[cfg(test)]

@@ -22,20 +22,22 @@ statements! {
          WHERE automation_id = $1 AND id > $2 AND status = 'failed' ORDER BY id LIMIT $3");
     ONE = Sql::both(
         "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
-                r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload
+                r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload, r.destination, r.due_at,
+                p.failures, p.paused_until, p.reason
          FROM automations a
          JOIN runs r ON r.automation_id = a.id
          JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
          LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
+         LEFT JOIN call_pauses p ON p.destination = r.destination
          WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
     /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
     /// as it was, and `settled` tells.
     CANCEL = Sql::both(
-        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5,
+        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
     RETRY = Sql::both(
-        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
+        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
 }
@@ -80,6 +82,31 @@ pub struct Stored {
     pub connections: String,
     /// `None` where the occurrence is gone.
     pub payload: Option<String>,
+    pub call: Option<PendingCall>,
+}
+
+/// What a run that is to call the outside waits for.
+pub struct PendingCall {
+    pub due_at: i64,
+    pub pause: Option<HostPause>,
+}
+
+/// A host that does not answer.
+pub struct HostPause {
+    pub failures: i64,
+    pub until: i64,
+    pub reason: String,
+}
+
+impl PendingCall {
+    fn read(row: &Row) -> Result<Option<PendingCall>, DbError> {
+        let (Some(_), Some(due_at)) = (row.maybe(14, Row::text)?, row.maybe(15, Row::int)?) else { return Ok(None) };
+        let pause = match row.maybe(16, Row::int)? {
+            Some(failures) => Some(HostPause { failures, until: row.int(17)?, reason: row.text(18)? }),
+            None => None,
+        };
+        Ok(Some(PendingCall { due_at, pause }))
+    }
 }
 
 impl Stored {
@@ -95,6 +122,7 @@ impl Stored {
             steps: row.text(11)?,
             connections: row.text(12)?,
             payload: row.maybe(13, Row::text)?,
+            call: PendingCall::read(row)?,
         })
     }
 }

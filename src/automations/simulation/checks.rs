@@ -9,6 +9,7 @@ use super::rows::{Occurrence, Row, Turn};
 use super::store::Store;
 use super::world::time_shown_as;
 use crate::automations::automation::ReEntry;
+use crate::automations::budget::Budget;
 use crate::automations::engine::LEASE;
 use crate::automations::engine::turn::changed;
 use crate::automations::graph::Graph;
@@ -138,9 +139,7 @@ fn due_to<'a>(store: &'a Store, row: &Row, graph: &Graph, run: &Run, entry: &Tra
         store.occurrences.iter().find(|one| one.id == id && one.name == *event_name)
     });
     let after = taken.map(|one| one.seq).max().unwrap_or(0).max(row.since);
-    let passes = |rule: &Rule, payload: &Value| {
-        rule.judge(&Values { event: payload, contact: &Value::Null, waited: &Map::new() }).0
-    };
+    let passes = |rule: &Rule, payload: &Value| is_met(rule, payload, &Value::Null);
     store.occurrences.iter().find(|one| {
         one.contact_id == row.contact_id
             && one.name == *event_name
@@ -182,7 +181,7 @@ fn acts_right(store: &Store, row: &Row, graph: &Graph, turn: &Turn<'_>, fresh: &
         match action(graph, &entry.key) {
             Some(Action::Condition { rule }) => {
                 let seen = contact.as_ref().map_or(Value::Null, |contact| contact.json());
-                let (met, _) = rule.judge(&Values { event, contact: &seen, waited: &Map::new() });
+                let met = is_met(rule, event, &seen);
                 if entry.output.as_ref().map(|output| &output["met"]) != Some(&Value::Bool(met)) {
                     return wrong("judged by something else than is there");
                 }
@@ -275,4 +274,9 @@ pub fn reached(graph: &Graph, run: &Run, reached: &mut BTreeSet<String>) {
         reached.insert(format!("{kind} {:?} {how}", entry.status).trim_end().to_lowercase());
     }
     reached.insert(format!("{:?}", run.ending()));
+}
+
+fn is_met(rule: &Rule, event: &Value, contact: &Value) -> bool {
+    let values = Values { event, contact, waited: &Map::new(), budget: &Budget::default() };
+    rule.is_met(&values).expect("a rule that costs little")
 }

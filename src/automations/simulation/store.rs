@@ -208,6 +208,7 @@ impl Store {
             settled: row.settled,
             // The state is always written out here.
             created_at: 0,
+            destination: None,
         })
     }
 
@@ -217,6 +218,7 @@ impl Store {
             contact: self.contact(&claimed.contact_id).cloned(),
             payload: self.occurrences[index(&claimed.occurrence_id)].payload.clone(),
             automation_stands: !self.automations[index(&claimed.automation_id)].is_deleted,
+            may_call: true,
         }
     }
 

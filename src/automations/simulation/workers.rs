@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::rows::{Refused, Turn};
 use super::world::World;
+use crate::automations::budget::Budget;
 use crate::automations::engine::Plan;
 use crate::automations::engine::store::{Claimed, Sight};
-use crate::automations::engine::turn::{self, View};
-use crate::automations::run::Run;
+use crate::automations::engine::turn;
+use crate::automations::engine::view::View;
+use crate::automations::run::{LogPart, Run};
 use crate::clock::SECOND;
 
 /// How often a worker looks again, as the real one does.
@@ -65,8 +67,11 @@ impl World {
                 let mut names: Vec<&str> = worker.plan.graph.waited_names().collect();
                 names.extend(worker.claimed.exit_on.as_deref());
                 let heard = self.store.log(&worker.claimed, &names);
+                let exit_on = worker.claimed.exit_on.as_deref();
+                let is_ended = heard.iter().any(|heard| Some(heard.name.as_str()) == exit_on);
                 let (segments, declared) = (self.store.segments.clone(), Vec::new());
-                Seen::All(View { sight, heard, segments, declared, now, steady })
+                let (log, budget) = (LogPart::WHOLE, Budget::default());
+                Seen::All(View { sight, heard, log, is_ended, segments, declared, now, steady, budget })
             }
             Seen::All(view) => match self.go_on(&mut worker, &view)? {
                 true => return Ok(None),

@@ -94,6 +94,8 @@ pub struct Happenings<'a> {
     pub batch: Batch,
     /// Which statements wake runs.
     wakes: Vec<usize>,
+    /// Which statements tell of a loop.
+    alarms: Vec<usize>,
     /// Which statements must find the contact that was named.
     lookups: Vec<usize>,
     /// Which statements define an event that nobody had defined.
@@ -115,6 +117,7 @@ impl<'a> Happenings<'a> {
             steady: clock.steady(),
             batch,
             wakes: Vec::new(),
+            alarms: Vec::new(),
             lookups: Vec::new(),
             definitions: Vec::new(),
             starts_now: false,
@@ -175,10 +178,12 @@ impl<'a> Happenings<'a> {
         let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
-        let cause = Cause { workspace_id, occurrence_id, now: self.now, steady: self.steady };
+        let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
         let triggers = self.listeners.to(occurrence.name);
         self.weight += 1 + triggers.len();
-        self.starts_now |= entry::enter(&cause, triggers, self.clock, &mut self.batch);
+        let entry = entry::enter(&cause, triggers, (self.clock, self.listeners.fuse()), &mut self.batch);
+        self.starts_now |= entry.at_once;
+        self.alarms.extend(entry.alarms);
         if heard {
             self.wakes.push(self.batch.len());
             self.batch.push(entry::wake(&cause, occurrence.name));
@@ -187,8 +192,8 @@ impl<'a> Happenings<'a> {
 
     /// What is to be done once the batch is committed.
     pub fn aftermath(self) -> (Batch, Aftermath) {
-        let Happenings { batch, wakes, lookups, definitions, starts_now, .. } = self;
-        (batch, Aftermath { wakes, lookups, definitions, starts_now })
+        let Happenings { batch, wakes, alarms, lookups, definitions, starts_now, .. } = self;
+        (batch, Aftermath { wakes, alarms, lookups, definitions, starts_now })
     }
 }
 
@@ -227,6 +232,7 @@ pub async fn commit(
 /// What a committed batch of happenings leads to.
 pub struct Aftermath {
     wakes: Vec<usize>,
+    alarms: Vec<usize>,
     lookups: Vec<usize>,
     definitions: Vec<usize>,
     starts_now: bool,
@@ -235,7 +241,12 @@ pub struct Aftermath {
 impl Aftermath {
     /// Whether there is work for a worker at once.
     pub fn is_urgent(&self, effects: &[Effect]) -> bool {
-        self.starts_now || self.wakes.iter().any(|at| effects.get(*at).is_some_and(|effect| effect.changed > 0))
+        let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);
+        if self.alarms.iter().any(has_changed) {
+            tracing::warn!("an automation was stopped for a contact that started too many of its runs: a loop?");
+            metrics::counter!("posthorn_loops_stopped_total").increment(1);
+        }
+        self.starts_now || self.wakes.iter().any(has_changed)
     }
 
     /// Whether a statement that failed was one that looks for a contact.

@@ -1,7 +1,6 @@
 //! Occurrences in the store.
 
 use super::{Moment, Occurrence, Whom};
-use crate::clock::{HOUR, first_id_at, time_of};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
@@ -55,11 +54,12 @@ statements! {
         "SELECT 1 FROM occurrences WHERE workspace_id = $1 AND name = $2 LIMIT 1",
         "SELECT 1 FROM occurrences
          WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
-    /// They were made in the same commit, a moment after the occurrence.
+    /// They were made in the same commit, and carry its time. In this order SQLite
+    /// joins them: the other way it would walk through all runs of the contact.
     RUNS_OF = Sql::both(
-        "SELECT r.automation_id, r.id, r.status FROM automations a
-         JOIN runs r ON r.contact_id = $2 AND r.automation_id = a.id AND r.id > $3 AND r.id < $4
-         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND r.occurrence_id = $3
+        "SELECT r.automation_id, r.id, r.status FROM automations a CROSS JOIN runs r
+         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL
+           AND r.contact_id = $2 AND r.automation_id = a.id AND r.created_at = $4 AND r.occurrence_id = $3
          ORDER BY r.automation_id, r.id");
 }
 
@@ -127,7 +127,5 @@ pub fn any(workspace_id: &str, name: &str) -> Stmt {
 
 /// The runs that an occurrence started: automation, run, status.
 pub fn runs_of(workspace_id: &str, stored: &Stored) -> Stmt {
-    let made = time_of(&stored.id).unwrap_or(stored.created_at);
-    let (contact_id, until) = (&stored.contact_id, first_id_at(made + HOUR));
-    RUNS_OF.with([workspace_id.into(), contact_id.into(), (&stored.id).into(), until.into()])
+    RUNS_OF.with([workspace_id.into(), (&stored.contact_id).into(), (&stored.id).into(), stored.created_at.into()])
 }

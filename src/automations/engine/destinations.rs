@@ -1,0 +1,193 @@
+//! How many calls go to whom at this moment, and who has not answered lately.
+//! What one destination keeps waiting must not keep the others.
+
+use std::collections::HashMap;
+
+use http::Uri;
+
+use crate::clock::{MINUTE, SECOND};
+
+/// How many calls are made at once by this process: in all, by one workspace, and by
+/// one workspace to one host.
+const MOST: usize = 128;
+const MOST_OF_WORKSPACE: usize = 64;
+const MOST_TO_ONE: usize = 16;
+
+/// After so many calls in a row without an answer a destination is paused.
+const TOLERATED: i64 = 5;
+
+const SHORTEST_PAUSE: i64 = 5 * SECOND;
+const LONGEST_PAUSE: i64 = 10 * MINUTE;
+
+/// How many destinations that failed once or twice are remembered.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// A workspace and a host with its port: neither another workspace's calls to the
+/// same host nor its other hosts have to wait for it.
+pub fn destination(workspace_id: &str, url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    Some(format!("{workspace_id} {}:{}", uri.host()?.to_ascii_lowercase(), port(&uri)))
+}
+
+pub fn port(uri: &Uri) -> u16 {
+    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+}
+
+/// The host of a destination, as people read it.
+pub fn host(destination: &str) -> &str {
+    destination.split_once(' ').map_or(destination, |(_, host)| host)
+}
+
+fn workspace(destination: &str) -> &str {
+    destination.split_once(' ').map_or("", |(workspace, _)| workspace)
+}
+
+/// A pause as the store keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    pub failures: i64,
+    pub until: i64,
+}
+
+/// What has to be written down after a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change {
+    Nothing,
+    Pause(Pause),
+    /// It answers again.
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    calls: usize,
+    failures: i64,
+    /// The end of the pause that the store knows of.
+    paused_until: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+pub struct Destinations {
+    lines: HashMap<String, Line>,
+}
+
+impl Destinations {
+    /// How many calls may begin now. After a pause it is one: whether it is
+    /// answered decides over the others.
+    fn room(&self, destination: &str, pause: Option<Pause>, now: i64) -> usize {
+        let all = self.lines.values().map(|line| line.calls).sum::<usize>();
+        let neighbours = self.lines.iter().filter(|(other, _)| workspace(other) == workspace(destination));
+        let of_workspace = neighbours.map(|(_, line)| line.calls).sum::<usize>();
+        let here = self.lines.get(destination).map_or(0, |line| line.calls);
+        let most = match pause {
+            Some(pause) if pause.until > now => 0,
+            Some(_) => 1,
+            None => MOST_TO_ONE,
+        };
+        let left = most.saturating_sub(here).min(MOST_OF_WORKSPACE.saturating_sub(of_workspace));
+        left.min(MOST.saturating_sub(all))
+    }
+
+    /// Takes all the room there is, and tells how much that was.
+    pub fn reserve(&mut self, destination: &str, pause: Option<Pause>, now: i64) -> usize {
+        let room = self.room(destination, pause, now);
+        if room > 0 {
+            let line = self.lines.entry(destination.to_owned()).or_default();
+            line.calls += room;
+            if let Some(pause) = pause {
+                (line.failures, line.paused_until) = (pause.failures, Some(pause.until));
+            }
+        }
+        room
+    }
+
+    /// Gives room back: calls that have ended, or were not needed.
+    pub fn release(&mut self, destination: &str, calls: usize) {
+        let is_crowded = self.lines.len() > MOST_REMEMBERED;
+        let Some(line) = self.lines.get_mut(destination) else { return };
+        line.calls = line.calls.saturating_sub(calls);
+        // A pause is remembered by the store, for everybody.
+        if line.calls == 0 && (line.failures == 0 || line.paused_until.is_some() || is_crowded) {
+            self.lines.remove(destination);
+        }
+    }
+
+    /// A call was answered, well or badly.
+    pub fn answered(&mut self, destination: &str) -> Change {
+        let Some(line) = self.lines.get_mut(destination) else { return Change::Nothing };
+        line.failures = 0;
+        line.paused_until.take().map_or(Change::Nothing, |_| Change::End)
+    }
+
+    /// A call was not answered.
+    pub fn failed(&mut self, destination: &str, now: i64) -> Change {
+        let Some(line) = self.lines.get_mut(destination) else { return Change::Nothing };
+        // Those that began before the pause say nothing new.
+        if line.paused_until.is_some_and(|until| until > now) {
+            return Change::Nothing;
+        }
+        line.failures += 1;
+        if line.failures < TOLERATED {
+            return Change::Nothing;
+        }
+        let doublings = u32::try_from(line.failures - TOLERATED).unwrap_or(0).min(16);
+        let until = now + (SHORTEST_PAUSE << doublings).min(LONGEST_PAUSE);
+        line.paused_until = Some(until);
+        Change::Pause(Pause { failures: line.failures, until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_a_workspace_and_a_host_with_its_port() {
+        assert_eq!(destination("w", "https://Hooks.Example/a?b").as_deref(), Some("w hooks.example:443"));
+        assert_eq!(destination("w", "http://[::1]:8080/").as_deref(), Some("w [::1]:8080"));
+        assert_eq!(host("w hooks.example:443"), "hooks.example:443");
+        assert_eq!(destination("w", "/no/host"), None);
+    }
+
+    #[test]
+    fn neither_a_host_nor_a_workspace_takes_all_the_room() {
+        let mut all = Destinations::default();
+        for host in ["w a", "w b", "w c", "w d"] {
+            assert_eq!((all.reserve(host, None, 0), all.reserve(host, None, 0)), (MOST_TO_ONE, 0));
+        }
+        assert_eq!((all.reserve("w e", None, 0), all.reserve("v e", None, 0)), (0, MOST_TO_ONE));
+        all.release("w a", 2);
+        assert_eq!((all.reserve("w a", None, 0), all.reserve("w e", None, 0)), (2, 0));
+    }
+
+    #[test]
+    fn a_destination_that_does_not_answer_is_paused_for_longer_and_longer() {
+        let mut all = Destinations::default();
+        assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE);
+        assert!((1..TOLERATED).all(|_| all.failed("w a", 100) == Change::Nothing));
+        let pause = Pause { failures: TOLERATED, until: 100 + SHORTEST_PAUSE };
+        assert_eq!(all.failed("w a", 100), Change::Pause(pause));
+        assert_eq!(all.failed("w a", 101), Change::Nothing, "it began before the pause");
+        all.release("w a", MOST_TO_ONE);
+        assert!(all.lines.is_empty(), "the store remembers");
+        assert_eq!((all.reserve("w a", Some(pause), 101), all.reserve("w a", Some(pause), pause.until)), (0, 1));
+        assert_eq!(all.reserve("w a", Some(pause), pause.until), 0, "one call decides");
+        let longer = Pause { failures: TOLERATED + 1, until: pause.until + 2 * SHORTEST_PAUSE };
+        assert_eq!(all.failed("w a", pause.until), Change::Pause(longer));
+        all.release("w a", 1);
+        assert_eq!(all.reserve("w a", Some(Pause { failures: 60, until: 0 }), 0), 1);
+        assert_eq!(all.failed("w a", 1), Change::Pause(Pause { failures: 61, until: 1 + LONGEST_PAUSE }));
+    }
+
+    #[test]
+    fn an_answer_ends_the_pause_and_is_forgotten() {
+        let mut all = Destinations::default();
+        all.reserve("w a", None, 0);
+        assert_eq!((all.failed("w a", 0), all.answered("w a")), (Change::Nothing, Change::Nothing));
+        all.release("w a", MOST_TO_ONE);
+        assert!(all.lines.is_empty());
+        all.reserve("w a", Some(Pause { failures: 7, until: 0 }), 0);
+        assert_eq!((all.answered("w a"), all.answered("w a")), (Change::End, Change::Nothing));
+        assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE - 1, "all may call again");
+    }
+}

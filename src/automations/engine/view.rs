@@ -1,0 +1,151 @@
+//! What a run can see when it takes its turn.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::store::{self, Claimed, Sight};
+use super::{Engine, Plan};
+use crate::automations::budget::Budget;
+use crate::automations::run::{Heard, LogPart, Run, World};
+use crate::contacts::properties::Declared;
+use crate::contacts::{Contact, properties_store};
+use crate::db::DbError;
+use crate::segments;
+
+/// Up to how many occurrences one turn hears, and about how many bytes of them. What
+/// is behind that is heard in the next one.
+const MOST_HEARD: usize = 500;
+const MOST_HEARD_BYTES: usize = 1 << 20;
+
+/// How much of a contact's log one look goes through, and how many looks a turn
+/// takes: most of what happened may be nothing that the run listens to.
+const LOOK: i64 = 5_000;
+const MOST_LOOKS: usize = 64;
+
+/// What a run sees.
+pub(in crate::automations) struct View {
+    pub sight: Sight,
+    pub heard: Vec<Heard>,
+    pub log: LogPart,
+    /// The event that ends the run has come.
+    pub is_ended: bool,
+    pub segments: HashSet<String>,
+    pub declared: Vec<Declared>,
+    pub now: i64,
+    pub steady: i64,
+    pub budget: Budget,
+}
+
+impl View {
+    pub fn world(&self) -> World<'_> {
+        World {
+            now: self.now,
+            steady: self.steady,
+            event: &self.sight.payload,
+            contact: self.sight.contact.as_ref().map(Contact::json),
+            heard: &self.heard,
+            log: self.log,
+            is_ended: self.is_ended,
+            may_call: self.sight.may_call,
+            segments: &self.segments,
+            declared: &self.declared,
+            budget: &self.budget,
+        }
+    }
+}
+
+impl Engine {
+    /// What the run can see now. The contact is read before its log, and held
+    /// against its version when the run is committed.
+    pub(super) async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
+        let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
+        let rows = self.app.db.read(store::sight(claimed)).await?;
+        let sight = rows.first().map_or(Ok(Sight::NOTHING), Sight::read)?;
+        // Of a contact that is gone it is not known how much happened to it.
+        let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.version);
+        let is_ended = match &claimed.exit_on {
+            Some(name) => self.has_happened(claimed, run.quiet_to.max(claimed.since), newest, name).await?,
+            None => false,
+        };
+        let from = run.judged().max(claimed.since);
+        let names: Vec<&str> = plan.graph.waited_names().collect();
+        let (heard, read_to) = match names.is_empty() || is_ended {
+            true => (Vec::new(), None),
+            false => self.listen(claimed, from, newest, &Value::from(names)).await?,
+        };
+        let log = LogPart { has_start: from == claimed.since, read_to };
+        let mut segments = HashSet::new();
+        for id in plan.graph.segment_ids() {
+            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
+                segments.insert(id.to_owned());
+            }
+        }
+        let declared = match plan.graph.sets_properties() {
+            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
+            false => Vec::new(),
+        };
+        Ok(View {
+            sight,
+            heard,
+            log,
+            is_ended,
+            segments,
+            declared: Declared::read_all(&declared)?,
+            now,
+            steady,
+            budget: Budget::default(),
+        })
+    }
+
+    /// Whether an event happened to the contact after a moment, up to another.
+    async fn has_happened(&self, claimed: &Claimed, mut after: i64, newest: i64, name: &str) -> Result<bool, DbError> {
+        while after < newest {
+            let until = end_of_look(after, newest);
+            if !self.app.db.read(store::happened(&claimed.contact_id, (after, until), name)).await?.is_empty() {
+                return Ok(true);
+            }
+            after = until;
+            tokio::task::yield_now().await;
+        }
+        Ok(false)
+    }
+
+    /// What happened to the contact after a moment, under these names; and up to
+    /// where that is known, if there is more than one turn can hear.
+    async fn listen(
+        &self,
+        claimed: &Claimed,
+        mut after: i64,
+        newest: i64,
+        names: &Value,
+    ) -> Result<(Vec<Heard>, Option<i64>), DbError> {
+        let names = names.to_string();
+        let (mut heard, mut bytes) = (Vec::new(), 0);
+        for _ in 0..MOST_LOOKS {
+            if after >= newest {
+                return Ok((heard, None));
+            }
+            if heard.len() >= MOST_HEARD || bytes >= MOST_HEARD_BYTES {
+                break;
+            }
+            let until = end_of_look(after, newest);
+            let rows = self.app.db.read(store::log(&claimed.contact_id, (after, until), &names)).await?;
+            for row in &rows {
+                bytes += row.text(3)?.len();
+                heard.push(store::read_heard(row)?);
+            }
+            let is_last = rows.len() < store::LOG_PAGE;
+            after = if is_last { until } else { heard.last().map_or(until, |last: &Heard| last.seq) };
+            if after < newest {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok((heard, Some(after)))
+    }
+}
+
+/// Up to where one look into a contact's log goes.
+fn end_of_look(after: i64, newest: i64) -> i64 {
+    if newest == i64::MAX { newest } else { newest.min(after.saturating_add(LOOK)) }
+}

@@ -1,0 +1,86 @@
+//! Automations that an app published and that call the outside. When the app's
+//! access ends, they stop, unless a person says that they shall go on.
+
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+
+/// As many as a page shows.
+const MOST: i64 = 200;
+
+/// Disables those whose version in force was published under such a grant.
+macro_rules! stop {
+    ($grants:literal) => {
+        concat!(
+            "UPDATE automations SET status = 'disabled', updated_at = $2
+             WHERE status = 'enabled' AND deleted_at IS NULL AND (workspace_id, id, version) IN
+                   (SELECT g.workspace_id, b.automation_id, b.version
+                    FROM oauth_grants g JOIN automation_version_grants b ON b.grant_id = g.id WHERE ",
+            $grants,
+            " = $1)"
+        )
+    };
+}
+
+/// Whoever prepared a run of one of them has to look again.
+macro_rules! raise {
+    ($grants:literal) => {
+        concat!(
+            "UPDATE workspaces SET automations_revision = automations_revision + 1
+             WHERE id IN (SELECT g.workspace_id
+                          FROM oauth_grants g JOIN automation_version_grants b ON b.grant_id = g.id WHERE ",
+            $grants,
+            " = $1)"
+        )
+    };
+}
+
+statements! {
+    OF_GRANT = Sql::both(
+        "SELECT a.id, a.name, a.status
+         FROM automation_version_grants b
+         JOIN automations a ON a.workspace_id = $1 AND a.id = b.automation_id AND a.version = b.version
+         WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
+    KEEP = Sql::both("DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
+    STOP_OF_GRANT = Sql::both(stop!("g.id"));
+    STOP_OF_USER = Sql::both(stop!("g.user_id"));
+    STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
+    RAISE_OF_GRANT = Sql::both(raise!("g.id"));
+    RAISE_OF_USER = Sql::both(raise!("g.user_id"));
+    RAISE_OF_CLIENT = Sql::both(raise!("g.client_id"));
+}
+
+/// An automation that ends with a grant.
+pub struct AppAutomation {
+    pub id: String,
+    pub name: String,
+    pub is_enabled: bool,
+}
+
+impl AppAutomation {
+    pub fn read(row: &Row) -> Result<AppAutomation, DbError> {
+        Ok(AppAutomation { id: row.text(0)?, name: row.text(1)?, is_enabled: row.text(2)? == "enabled" })
+    }
+}
+
+pub fn of_grant(workspace_id: &str, grant_id: &str) -> Stmt {
+    OF_GRANT.with([workspace_id.into(), grant_id.into(), MOST.into()])
+}
+
+/// Makes an automation the workspace's own.
+pub fn keep(grant_id: &str, automation_id: &str) -> Stmt {
+    KEEP.with([grant_id.into(), automation_id.into()])
+}
+
+/// Belongs into the commit that ends a grant.
+pub fn stop_of_grant(grant_id: &str, now: i64) -> Batch {
+    Batch::new().and(STOP_OF_GRANT.with([grant_id.into(), now.into()])).and(RAISE_OF_GRANT.with([grant_id.into()]))
+}
+
+/// Belongs into the commit that ends all grants of a user.
+pub fn stop_of_user(user_id: &str, now: i64) -> Batch {
+    Batch::new().and(STOP_OF_USER.with([user_id.into(), now.into()])).and(RAISE_OF_USER.with([user_id.into()]))
+}
+
+/// Belongs into the commit that takes a client away.
+pub fn stop_of_client(client_id: &str, now: i64) -> Batch {
+    Batch::new().and(STOP_OF_CLIENT.with([client_id.into(), now.into()])).and(RAISE_OF_CLIENT.with([client_id.into()]))
+}

@@ -19,6 +19,7 @@ use crate::config::{Config, PublicUrl};
 use crate::db::{Db, Sql};
 use crate::events::Definitions;
 use crate::oauth::{Clients, Documents};
+use crate::web::admission::Admission;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
@@ -42,6 +43,7 @@ pub struct Parts {
     work: Notify,
     pub hasher: Hasher,
     pub limits: Limits,
+    pub admission: Admission,
     pub metrics: PrometheusHandle,
 }
 
@@ -130,6 +132,7 @@ impl App {
             work: Notify::new(),
             hasher: Hasher::default(),
             limits,
+            admission: Admission::default(),
             metrics,
         }))
     }

@@ -22,7 +22,7 @@ use percent_encoding::percent_decode_str;
 use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
-use super::layout;
+use super::{admission, layout};
 use crate::app::{Addresses, App};
 use crate::config::PublicUrl;
 use crate::error::Error;
@@ -87,7 +87,7 @@ impl Gate {
             return refuse(not_found().await);
         }
         let router = self.router(&request).clone();
-        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+        match AssertUnwindSafe(admission::serving(router.oneshot(request))).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
             Err(_) => {

@@ -2,15 +2,13 @@
 //! gets the first one's answer. The key is stored in the commit that does what
 //! was asked, so neither can be there without the other.
 
-use std::collections::BTreeMap;
-
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::auth::{Caller, Need};
@@ -49,6 +47,7 @@ statements! {
 }
 
 /// The key of a request, if it has one, and what it stands for.
+#[derive(Clone)]
 pub struct Idempotency {
     key: Option<String>,
     /// Method and path: the same key elsewhere is another key.
@@ -81,8 +80,12 @@ fn refused() -> Error {
 impl Idempotency {
     /// What a key stands for: the body of its request, in one spelling.
     pub fn meaning(&self, body: &impl Serialize) -> Vec<u8> {
-        let spell = |_: &String| serde_json::to_vec(&sorted(serde_json::to_value(body).ok()?)).ok();
-        self.key.as_ref().and_then(spell).unwrap_or_default()
+        self.key.as_ref().and_then(|_| spelled(body)).unwrap_or_default()
+    }
+
+    /// As [`Idempotency::meaning`], of a body that is too long to be spelled at once.
+    pub fn meaning_of_many(&self) -> MeaningOfMany {
+        MeaningOfMany(self.key.as_ref().map(|_| Sha256::new()))
     }
 
     /// The statement that has to come first in the batch, if there is a key.
@@ -124,17 +127,29 @@ impl Idempotency {
     }
 }
 
-/// The same value with the keys of its objects in order.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let ordered: BTreeMap<String, Value> =
-                fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            ordered.into_iter().collect()
+/// What a key stands for where many things are sent at once: the digest of how
+/// they are spelled.
+pub struct MeaningOfMany(Option<Sha256>);
+
+impl MeaningOfMany {
+    pub fn add(&mut self, one: &impl Serialize) {
+        if let Some(digest) = &mut self.0 {
+            digest.update(spelled(one).unwrap_or_default());
+            // No JSON holds this byte: one thing cannot be taken for two.
+            digest.update([0]);
         }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
-        plain => plain,
     }
+
+    pub fn finish(self) -> Vec<u8> {
+        self.0.map(|digest| digest.finalize().to_vec()).unwrap_or_default()
+    }
+}
+
+/// The same for every spelling of a body: the keys of its objects are in order.
+fn spelled(body: &impl Serialize) -> Option<Vec<u8>> {
+    let mut value = serde_json::to_value(body).ok()?;
+    value.sort_all_objects();
+    serde_json::to_vec(&value).ok()
 }
 
 /// An answer that can be kept.

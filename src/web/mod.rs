@@ -2,6 +2,7 @@
 //! request, bodies, queries, pages of lists, rate limits, assets and docs.
 
 pub mod address;
+pub mod admission;
 pub mod assets;
 pub mod attempts;
 pub mod docs;
@@ -12,10 +13,13 @@ pub mod idempotency;
 pub mod input;
 pub mod layout;
 pub mod limit;
+mod many;
 pub mod multipart;
 pub mod pagination;
 pub mod query;
 pub mod reference;
 pub mod refusals;
+pub mod shape;
 pub mod shell;
+pub mod spool;
 pub mod system;

@@ -17,11 +17,12 @@ use crate::contacts::properties::Declared;
 use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::input::{Id, IdParam, read_within};
+use crate::web::input::{Id, IdParam};
 use crate::web::multipart::Form;
 use crate::web::pagination::{List, Page, PageParams, text};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfForm, OfPath, OfQuery};
+use crate::web::spool::Spool;
 use crate::{segments, topics};
 
 /// The largest file.
@@ -34,7 +35,7 @@ const AROUND: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many pieces of a file go into a commit: others want to write, too.
-const CHUNKS_AT_ONCE: usize = 8;
+const CHUNKS_AT_ONCE: usize = 4;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
@@ -46,10 +47,11 @@ struct HandedIn(Form);
 impl FromRequest<App> for HandedIn {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<HandedIn, Error> {
+    async fn from_request(request: Request, app: &App) -> Result<HandedIn, Error> {
         let (parts, body) = request.into_parts();
-        let body = read_within(PATIENCE, &parts.headers, body, LARGEST + AROUND).await?;
-        Form::parse(&parts.headers, &body).map(HandedIn)
+        let body = Spool::receive(app, body, LARGEST + AROUND, PATIENCE).await?;
+        let _turn = app.admission.turn().await?;
+        Form::parse(&parts.headers, body).await.map(HandedIn)
     }
 }
 
@@ -85,25 +87,28 @@ async fn create(
         topics::must_exist(&caller, &choice.topic_id).await?;
     }
     let id = app.clock.ordered_id();
-    keep(&caller, &app, &id, &upload).await?;
+    keep(&caller, &app, &id, &form, &upload).await?;
     Ok((StatusCode::CREATED, Json(Reference::to(id))))
 }
 
-/// Stores a file. The import itself comes with the last of its pieces: before
-/// that it is nothing, and swept away if it stays so.
-async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, upload: &Upload) -> Result<(), Error> {
-    let workspace = caller.workspace_id();
-    let chunks: Vec<(usize, &[u8])> = upload.file.chunks(CHUNK).enumerate().collect();
-    let before = chunks.len().saturating_sub(1) / CHUNKS_AT_ONCE * CHUNKS_AT_ONCE;
-    let (first, last) = chunks.split_at(before);
-    let store = |chunks: &[(usize, &[u8])]| -> Batch {
-        chunks.iter().map(|(number, bytes)| store::add_chunk(workspace, id, *number, bytes)).collect()
-    };
-    for group in first.chunks(CHUNKS_AT_ONCE) {
-        caller.commit(|| store(group)).await?;
+/// Stores a file, some pieces at a time. The import itself comes with the last of
+/// them: before that it is nothing, and swept away if it stays so.
+async fn keep(caller: &Caller<FullAccess>, app: &App, id: &str, form: &Form, upload: &Upload) -> Result<(), Error> {
+    let (workspace, file) = (caller.workspace_id(), &upload.file);
+    for start in file.clone().step_by(CHUNK * CHUNKS_AT_ONCE) {
+        let end = file.end.min(start + CHUNK * CHUNKS_AT_ONCE);
+        // Others want to write, too: few large commits are under way at once.
+        let _turn = app.admission.turn().await?;
+        let (bytes, first) = (form.read(start..end)?, (start - file.start) / CHUNK);
+        let chunks = || -> Batch {
+            let one = |(at, chunk): (usize, &[u8])| store::add_chunk(workspace, id, first + at, chunk);
+            bytes.chunks(CHUNK).enumerate().map(one).collect()
+        };
+        match end == file.end {
+            true => caller.commit(|| chunks().and(store::insert(workspace, id, upload, app.clock.now()))).await?,
+            false => caller.commit(chunks).await?,
+        };
     }
-    let now = app.clock.now();
-    caller.commit(|| store(last).and(store::insert(workspace, id, upload, now))).await?;
     Ok(())
 }
 

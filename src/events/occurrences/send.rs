@@ -20,15 +20,15 @@ use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
 use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::{Id, Input, Many, kind, shown};
+use crate::web::input::{Id, Input, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
 /// wait for it.
 const MOST_WEIGHT: usize = 20_000;
 
-/// How many events one request may send.
-const MOST: usize = 1000;
+/// After so many events of one request, others have their turn.
+const AT_A_STRETCH: usize = 16;
 
 /// Send an event
 ///
@@ -78,21 +78,30 @@ pub async fn send_many(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Many(items): Many,
+    many: Many,
 ) -> Result<Response, Error> {
-    if items.is_empty() || items.len() > MOST {
-        return Err(Error::invalid(format!("Send 1 to {MOST} events at once, not {}.", items.len())));
+    if many.count == 0 || many.count > Many::MOST {
+        return Err(Error::invalid(format!("Send 1 to {} events at once, not {}.", Many::MOST, many.count)));
     }
-    let body = key.meaning(&items);
-    let parse = |(at, item): (usize, Value)| match item {
-        Value::Object(fields) => {
-            Order::parse(&app, Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
-        }
-        other => Err(Error::invalid(format!("Event {at}: it must be an object, but is {}.", kind(&other)))),
-    };
-    let orders: Vec<Order> = items.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+    let (reading, stated) = (app.clone(), key.clone());
+    let read = move || read_orders(&reading, &stated, many);
+    // What is large is read where it keeps nobody else waiting.
+    let (orders, body) = tokio::task::spawn_blocking(read).await.map_err(|_| Error::Internal)??;
     let answer = Answer::json(StatusCode::ACCEPTED, &SentMany::of(&orders))?;
     Errand { caller: &caller, app: &app, orders: &orders, key: &key, body, answer }.run().await
+}
+
+/// Reads orders, one at a time, and what the key stands for with all of them.
+fn read_orders(app: &App, key: &Idempotency, many: Many) -> Result<(Vec<Order>, Vec<u8>), Error> {
+    let mut meaning = key.meaning_of_many();
+    let mut orders = Vec::with_capacity(many.count);
+    for (at, element) in many.elements.into_iter().enumerate() {
+        let placed = |error: Error| error.about(&format!("Event {at}: "));
+        let input = Input::of_element(&element).map_err(placed)?;
+        meaning.add(&input.0);
+        orders.push(Order::parse(app, input).map_err(placed)?.packed());
+    }
+    Ok((orders, meaning.finish()))
 }
 
 /// Replay an occurrence
@@ -126,7 +135,7 @@ pub async fn replay(
     let order = Order {
         id: app.clock.ordered_id(),
         name: stored.name,
-        payload: Some(payload),
+        payload: Payload::Read(Some(payload)),
         recipient: Recipient::Known(stored.contact_id),
         replay_of: Some(stored.id),
     };
@@ -135,11 +144,18 @@ pub async fn replay(
     Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
 }
 
+/// What came with an event: as it was read, or as text, which takes far less
+/// memory while others are read.
+enum Payload {
+    Read(Option<Value>),
+    Packed(String),
+}
+
 /// What somebody wants to happen.
 pub struct Order {
     pub id: String,
     pub name: String,
-    payload: Option<Value>,
+    payload: Payload,
     recipient: Recipient,
     pub replay_of: Option<String>,
 }
@@ -160,13 +176,27 @@ impl Order {
             (Some(id), None) => Recipient::Known(contact_id(id)?),
             (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
         };
-        let payload = input.take("payload");
+        let payload = Payload::Read(input.take("payload"));
         Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
+    }
+
+    /// The same, one of many.
+    fn packed(self) -> Order {
+        match self.payload {
+            Payload::Read(Some(payload)) => Order { payload: Payload::Packed(payload.to_string()), ..self },
+            _ => self,
+        }
     }
 
     /// The occurrence that it becomes, if its payload fits what is in force.
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
-        let payload = in_force.types.check(self.payload.as_ref())?.to_string();
+        let payload = match &self.payload {
+            Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
+            Payload::Packed(text) => {
+                let payload: Value = serde_json::from_str(text).map_err(|_| Error::Internal)?;
+                in_force.types.check(Some(&payload))?.to_string()
+            }
+        };
         if payload.len() > payload::LIMIT {
             return Err(Error::TooLarge { limit: payload::LIMIT });
         }
@@ -241,6 +271,9 @@ impl Errand<'_> {
         }
         let mut names: Vec<(&str, Arc<InForce>)> = Vec::new();
         for (at, order) in orders.iter().enumerate() {
+            if at % AT_A_STRETCH == AT_A_STRETCH - 1 {
+                tokio::task::yield_now().await;
+            }
             let known = names.iter().find(|(name, _)| *name == order.name).map(|(_, known)| known.clone());
             let in_force = match known {
                 Some(known) => known,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use sql::statements;
-pub use sql::{Batch, Sql, Stmt};
+pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use value::{Row, Value};
 
 /// How long a caller waits for a commit or a read before it is told that the

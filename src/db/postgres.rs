@@ -18,7 +18,8 @@ use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
 
 use self::writer::Writer;
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::sql::Rows;
+use super::{DbError, Effect, Job, Options, ReadLimit, Row, Sql, Stmt, Value, migrate};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -79,13 +80,29 @@ impl Session {
     where
         P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
     {
+        self.run_within(None, statement, params).await
+    }
+
+    /// As [`Session::run`], reading no more than a limit.
+    async fn run_within<P>(
+        &self,
+        limit: Option<&ReadLimit>,
+        statement: &Statement,
+        params: P,
+    ) -> Result<Effect, tokio_postgres::Error>
+    where
+        P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
+    {
         let found = self.client.query_raw(statement, params).await?;
         tokio::pin!(found);
-        let mut rows = Vec::new();
+        let mut rows = Rows::new(limit);
         while let Some(row) = found.try_next().await? {
+            if rows.is_full() {
+                break;
+            }
             rows.push(owned(&row)?);
         }
-        Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows })
+        Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows: rows.rows })
     }
 }
 
@@ -136,11 +153,15 @@ impl Readers {
     async fn read_on(&self, session: &Session, guard: Option<&Stmt>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
         let Some(guard) = guard else {
-            return session.run(&statement, &stmt.params).await.map(|effect| effect.rows).map_err(refusal);
+            let found = session.run_within(stmt.limit.as_ref(), &statement, &stmt.params).await;
+            return found.map(|effect| effect.rows).map_err(refusal);
         };
         let asked = session.prepare(guard.sql.postgres).await.map_err(refusal)?;
-        let (held, found) =
-            tokio::join!(biased; session.run(&asked, &guard.params), session.run(&statement, &stmt.params));
+        let (held, found) = tokio::join!(
+            biased;
+            session.run(&asked, &guard.params),
+            session.run_within(stmt.limit.as_ref(), &statement, &stmt.params),
+        );
         if held.map_err(refusal)?.rows.is_empty() {
             return Err(DbError::Stale);
         }

@@ -1,8 +1,12 @@
 //! Statements as values: storage functions return them, committers run them.
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use smallvec::SmallVec;
 
-use super::Value;
+use super::{Row, Value};
 
 /// The text of a statement. Only [`statements!`](super::statements) makes one,
 /// so every text is on a list that a test prepares on both engines.
@@ -42,7 +46,7 @@ impl Sql {
     }
 
     pub fn with_all(self, params: Vec<Value>) -> Stmt {
-        Stmt { sql: self, params, expect: None }
+        Stmt { sql: self, params, expect: None, limit: None }
     }
 }
 
@@ -55,8 +59,8 @@ impl PartialEq for Sql {
 
 impl Eq for Sql {}
 
-impl std::hash::Hash for Sql {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+impl Hash for Sql {
+    fn hash<H: Hasher>(&self, state: &mut H) {
         self.sqlite.as_ptr().hash(state);
     }
 }
@@ -73,6 +77,68 @@ pub struct Stmt {
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
+    pub(super) limit: Option<ReadLimit>,
+}
+
+/// How much a statement may read. It ends behind the row that reaches the limit,
+/// and then tells whether there were more.
+#[derive(Debug, Clone)]
+pub struct ReadLimit {
+    bytes: usize,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl ReadLimit {
+    pub fn new(bytes: usize) -> ReadLimit {
+        ReadLimit { bytes, is_cut: Arc::default() }
+    }
+
+    /// Whether a statement ended before its last row.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+}
+
+/// What a statement may read is no part of what it means.
+impl PartialEq for ReadLimit {
+    fn eq(&self, _: &ReadLimit) -> bool {
+        true
+    }
+}
+
+impl Eq for ReadLimit {}
+
+impl Hash for ReadLimit {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// Rows as they are read, up to the limit of their statement.
+pub(super) struct Rows<'a> {
+    limit: Option<&'a ReadLimit>,
+    bytes: usize,
+    pub rows: Vec<Row>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(limit: Option<&'a ReadLimit>) -> Rows<'a> {
+        Rows { limit, bytes: 0, rows: Vec::new() }
+    }
+
+    /// Whether no more is to be read, because there would be one more row.
+    pub fn is_full(&self) -> bool {
+        let is_full = self.limit.is_some_and(|limit| self.bytes >= limit.bytes);
+        if let Some(limit) = self.limit.filter(|_| is_full) {
+            limit.is_cut.store(true, Ordering::Relaxed);
+        }
+        is_full
+    }
+
+    pub fn push(&mut self, row: Row) {
+        if self.limit.is_some() {
+            self.bytes += row.size();
+        }
+        self.rows.push(row);
+    }
 }
 
 impl Stmt {
@@ -80,6 +146,13 @@ impl Stmt {
     /// (or, for a statement that only reads, are found).
     pub fn expect(mut self, rows: u64) -> Stmt {
         self.expect = Some(rows);
+        self
+    }
+
+    /// Reads no more than a limit.
+    pub fn within(mut self, limit: &ReadLimit) -> Stmt {
+        limit.is_cut.store(false, Ordering::Relaxed);
+        self.limit = Some(limit.clone());
         self
     }
 }

@@ -22,7 +22,8 @@ use tokio::sync::{Notify, mpsc};
 use self::checkpoint::Carrier;
 use self::flush::{Flusher, Seen};
 use self::writer::Desk;
-use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
+use super::sql::Rows;
+use super::{DbError, Effect, Job, Options, ReadLimit, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
@@ -180,7 +181,7 @@ fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
     let answer = || {
         let mut statement = connection.prepare_cached(stmt.sql.sqlite)?;
         let order = order(&statement);
-        run(&mut statement, &order, &stmt.params)
+        run(&mut statement, &order, &stmt.params, stmt.limit.as_ref())
     };
     answer().map(|effect| effect.rows).map_err(refusal)
 }
@@ -195,7 +196,12 @@ fn order(statement: &Statement<'_>) -> Order {
     (1..=statement.parameter_count()).map(|position| number(position).unwrap_or(0)).collect()
 }
 
-fn run(statement: &mut Statement<'_>, order: &[usize], params: &[Value]) -> rusqlite::Result<Effect> {
+fn run(
+    statement: &mut Statement<'_>,
+    order: &[usize],
+    params: &[Value],
+    limit: Option<&ReadLimit>,
+) -> rusqlite::Result<Effect> {
     for (place, number) in order.iter().enumerate() {
         let value = number.checked_sub(1).and_then(|index| params.get(index));
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(params.len(), *number))?;
@@ -206,12 +212,16 @@ fn run(statement: &mut Statement<'_>, order: &[usize], params: &[Value]) -> rusq
         let changed = statement.raw_execute()? as u64;
         return Ok(Effect { changed, rows: Vec::new() });
     }
-    let mut rows = Vec::new();
+    let mut rows = Rows::new(limit);
     let mut found = statement.raw_query();
     while let Some(row) = found.next()? {
+        if rows.is_full() {
+            break;
+        }
         let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
+    let rows = rows.rows;
     Ok(Effect { changed: rows.len() as u64, rows })
 }
 

@@ -60,3 +60,36 @@ impl Admission {
 pub async fn serving<F: Future>(answer: F) -> F::Output {
     TURN.scope(RefCell::new(None), answer).await
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_few_have_their_turn_and_the_next_waits_for_one_of_them() {
+        let admission = Admission::default();
+        let mut turns = Vec::new();
+        for _ in 0..AT_ONCE {
+            turns.push(admission.turn().await.expect("a turn"));
+        }
+        let mut next = std::pin::pin!(admission.turn());
+        assert!(next.as_mut().now_or_never().is_none(), "it waits");
+        turns.pop();
+        next.await.expect("a turn");
+    }
+
+    #[tokio::test]
+    async fn a_request_has_one_turn_which_ends_with_its_answer() {
+        let admission = Admission::default();
+        serving(async {
+            for _ in 0..2 * AT_ONCE {
+                admission.admit().await.expect("admitted");
+            }
+            assert_eq!(admission.0.available_permits(), AT_ONCE - 1);
+        })
+        .await;
+        assert_eq!(admission.0.available_permits(), AT_ONCE);
+    }
+}

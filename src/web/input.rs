@@ -174,7 +174,6 @@ pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes
     }
 }
 
-
 /// Whether a body is labelled JSON (`application/json`, `application/…+json`).
 pub fn is_json(headers: &HeaderMap) -> bool {
     let Some(label) = headers.get(CONTENT_TYPE).and_then(|label| label.to_str().ok()) else { return false };

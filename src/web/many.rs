@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn elements_come_as_they_were_written() {
         let many = split(br#" [ {"a": 1 }, [2] ,"x" ] "#).expect("an array");
-        assert_eq!(many.elements.iter().map(|element| element.get()).collect::<Vec<_>>(), [r#"{"a": 1 }"#, "[2]", "\"x\""]);
+        assert_eq!(
+            many.elements.iter().map(|element| element.get()).collect::<Vec<_>>(),
+            [r#"{"a": 1 }"#, "[2]", "\"x\""]
+        );
     }
 
     #[test]

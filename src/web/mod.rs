@@ -8,6 +8,7 @@ pub mod attempts;
 pub mod docs;
 pub mod fetch;
 pub mod form;
+pub mod fuzzing;
 pub mod gate;
 pub mod idempotency;
 pub mod input;

@@ -71,7 +71,7 @@ impl Form {
 
 /// Why a body is no form.
 #[derive(Debug)]
-enum Flaw {
+pub(super) enum Flaw {
     Broken(&'static str),
     Unreadable(io::Error),
 }
@@ -131,7 +131,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// Where the parts between the boundaries lie.
-fn fields(boundary: &str, body: &Spool) -> Result<Vec<(String, Range<usize>)>, Flaw> {
+pub(super) fn fields(boundary: &str, body: &Spool) -> Result<Vec<(String, Range<usize>)>, Flaw> {
     let delimiter = format!("\r\n--{boundary}");
     let finder = Finder::new(delimiter.as_bytes());
     // The first boundary may stand at the very beginning, without a line before it.
@@ -246,8 +246,10 @@ mod tests {
 
     #[test]
     fn fields_heads_and_texts_are_bounded() {
-        let part = |head: &str, value: &str| format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n{value}\r\n");
-        let refusal = |body: String| parse(LABEL, body + "--x--").map(|_| ()).expect_err("refused").message().into_owned();
+        let part =
+            |head: &str, value: &str| format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n{value}\r\n");
+        let refusal =
+            |body: String| parse(LABEL, body + "--x--").map(|_| ()).expect_err("refused").message().into_owned();
         assert!(parse(LABEL, part("name=a", "").repeat(32) + "--x--").is_ok());
         assert!(refusal(part("name=a", "").repeat(33)).contains("32 fields"));
         assert!(refusal(part("no_name=a", "").repeat(5000)).contains("32 fields"), "be they named or not");

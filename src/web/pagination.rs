@@ -7,11 +7,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::query::{Flaw, Params, Sent};
 use crate::app::App;
-use crate::db::{Sql, Stmt, Value};
+use crate::db::{ReadLimit, Sql, Stmt, Value};
 use crate::error::Error;
 
 const DEFAULT: usize = 20;
 const MOST: usize = 100;
+
+/// A page ends early behind so many bytes of rows: a hundred items may be large ones.
+const LARGEST: usize = 1 << 20;
 
 /// Greater than every id, in whatever order a database sorts text: to a
 /// linguistic collation `~` comes before every letter.
@@ -22,6 +25,8 @@ const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 pub struct Page {
     limit: usize,
     cursor: Cursor,
+    /// How large it may become, whatever the number of its items.
+    size: ReadLimit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +97,7 @@ impl Page {
                 ));
             }
         };
-        Ok(Page { limit, cursor })
+        Ok(Page { limit, cursor, size: ReadLimit::new(LARGEST) })
     }
 
     /// The statement that reads the page, of one that reads towards older items
@@ -101,7 +106,7 @@ impl Page {
     pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: &str, more: [Value; N]) -> Stmt {
         let (upwards, from, rows) = self.bounds();
         let sql = if upwards { newer } else { older };
-        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect())
+        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()).within(&self.size)
     }
 
     /// Whether to read towards newer items; where from; and how many rows: one
@@ -117,7 +122,7 @@ impl Page {
 
     /// Makes the page of the rows that [`Page::statement`] asked for.
     pub fn list<T>(&self, mut data: Vec<T>) -> List<T> {
-        let has_more = data.len() > self.limit;
+        let has_more = data.len() > self.limit || self.size.is_cut();
         data.truncate(self.limit);
         if matches!(self.cursor, Cursor::Before(_)) {
             // Read from the cursor upwards; shown from the newest down.

@@ -76,7 +76,8 @@ pub fn unusable(error: &io::Error) -> Error {
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
     let (mut held, mut file, mut size) = (Vec::new(), None, 0);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
+        let frame =
+            frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
         let Ok(bytes) = frame.into_data() else { continue };
         size += bytes.len();
         if size > limit {

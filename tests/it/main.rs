@@ -14,6 +14,7 @@ mod authorize_order;
 mod authorize_store;
 mod automation_pages;
 mod automations;
+mod bodies;
 mod cli;
 mod consent;
 mod contacts;

@@ -106,7 +106,9 @@ fn header(start: &[u8], is_whole: bool) -> Result<(Vec<String>, usize, i64), Err
             }
             Scan::More => {
                 let most = LONGEST_HEADER;
-                return Err(Error::invalid(format!("The header of the `file` must end within its first {most} bytes.")));
+                return Err(Error::invalid(format!(
+                    "The header of the `file` must end within its first {most} bytes."
+                )));
             }
             Scan::End => {
                 return Err(Error::invalid("The `file` is empty. Its first row must name the columns."));

@@ -2,10 +2,11 @@
 //! of them wait for their turn. What is small passes by.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::Error;
 
@@ -25,23 +26,42 @@ pub struct Turn {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Where large requests wait.
-pub struct Admission(Arc<Semaphore>);
+/// Where large requests wait, and where what they hold is built.
+pub struct Admission {
+    turns: Arc<Semaphore>,
+    /// Large writes go one at a time: whoever commits next to one waits for it.
+    writes: Arc<Semaphore>,
+    builders: mpsc::Sender<Job>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
 
 impl Default for Admission {
+    /// Builders are few and stay, because an allocator keeps for each thread what
+    /// it has freed; and they are not those that answer, which must not be kept.
     fn default() -> Admission {
-        Admission(Arc::new(Semaphore::new(AT_ONCE)))
+        let (builders, jobs) = mpsc::channel::<Job>();
+        let jobs = Arc::new(Mutex::new(jobs));
+        for _ in 0..AT_ONCE {
+            let jobs = jobs.clone();
+            let next = move || jobs.lock().ok()?.recv().ok();
+            let build = move || std::iter::from_fn(&next).for_each(|job| job());
+            // Where no thread can be started, whoever needs one is told so.
+            let _ = std::thread::Builder::new().name("builder".into()).spawn(build);
+        }
+        Admission { turns: Arc::new(Semaphore::new(AT_ONCE)), writes: Arc::new(Semaphore::new(1)), builders }
     }
 }
 
 impl Admission {
     /// A turn, as soon as there is one. They come in the order in which they were asked for.
     pub async fn turn(&self) -> Result<Turn, Error> {
-        let permit = tokio::time::timeout(PATIENCE, self.0.clone().acquire_owned()).await;
-        match permit {
-            Ok(Ok(permit)) => Ok(Turn { _permit: permit }),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable),
-        }
+        next(&self.turns).await
+    }
+
+    /// A turn to write something large.
+    pub async fn write(&self) -> Result<Turn, Error> {
+        next(&self.writes).await
     }
 
     /// Takes a turn for the request of this task, until it is answered.
@@ -52,7 +72,29 @@ impl Admission {
         let turn = self.turn().await?;
         // Outside of a request it ends at once: nobody waits behind it.
         let _ = TURN.try_with(|held| held.replace(Some(turn)));
+        // Before large work begins, what has arrived meanwhile is looked at.
+        tokio::task::yield_now().await;
         Ok(())
+    }
+
+    /// Builds something large where it keeps nobody waiting who is to be answered.
+    pub async fn build<T: Send + 'static>(&self, build: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+        let (reply, built) = oneshot::channel();
+        let job = move || {
+            // A panic ends the request, and not the builder.
+            if let Ok(built) = std::panic::catch_unwind(AssertUnwindSafe(build)) {
+                let _ = reply.send(built);
+            }
+        };
+        self.builders.send(Box::new(job)).map_err(|_| Error::Internal)?;
+        built.await.map_err(|_| Error::Internal)
+    }
+}
+
+async fn next(queue: &Arc<Semaphore>) -> Result<Turn, Error> {
+    match tokio::time::timeout(PATIENCE, queue.clone().acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(Turn { _permit: permit }),
+        Ok(Err(_)) | Err(_) => Err(Error::Unavailable),
     }
 }
 
@@ -87,9 +129,18 @@ mod tests {
             for _ in 0..2 * AT_ONCE {
                 admission.admit().await.expect("admitted");
             }
-            assert_eq!(admission.0.available_permits(), AT_ONCE - 1);
+            assert_eq!(admission.turns.available_permits(), AT_ONCE - 1);
         })
         .await;
-        assert_eq!(admission.0.available_permits(), AT_ONCE);
+        assert_eq!(admission.turns.available_permits(), AT_ONCE);
+    }
+
+    #[tokio::test]
+    async fn a_builder_that_panics_goes_on_with_the_next() {
+        let admission = Admission::default();
+        for _ in 0..2 * AT_ONCE {
+            assert!(matches!(admission.build(|| -> usize { panic!("on purpose") }).await, Err(Error::Internal)));
+        }
+        assert_eq!(admission.build(|| 5).await.expect("built"), 5);
     }
 }

@@ -30,7 +30,7 @@ pub const LIMIT_OF_MANY: usize = 8 << 20;
 const TINY: usize = 4 << 10;
 
 /// A request that takes more memory than this waits for its turn among those that do.
-const LIGHT: usize = 512 << 10;
+pub const LIGHT: usize = 512 << 10;
 
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,37 +71,30 @@ impl FromRequest<App> for Many {
         let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else {
             return Ok(Many { elements: Vec::new(), count: 0 });
         };
-        if body.len() > LIGHT {
-            app.admission.admit().await?;
-        }
-        built(body, many::split).await?
+        let is_large = matches!(body, Spool::File { .. });
+        built(app, body, is_large, many::split).await?
     }
 }
 
 /// The JSON in a body; `None` where there is no body.
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
     let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
-    let is_light = match &body {
-        Spool::Memory(text) if text.len() <= TINY => true,
-        Spool::Memory(text) => Shape::of(text).weight() <= LIGHT,
-        Spool::File { .. } => false,
+    let is_large = match &body {
+        Spool::Memory(text) => text.len() > TINY && Shape::of(text).weight() > LIGHT,
+        Spool::File { .. } => true,
     };
-    if !is_light {
-        app.admission.admit().await?;
-    }
-    built(body, parse).await?.map(Some)
+    built(app, body, is_large, parse).await?.map(Some)
 }
 
-/// What is built of the text of a body; if it is large, where it keeps nobody else waiting.
-async fn built<T: Send + 'static>(body: Spool, build: fn(&[u8]) -> T) -> Result<T, Error> {
-    match body {
-        Spool::Memory(text) => Ok(build(&text)),
-        Spool::File { size, .. } => {
-            let build = move || body.read(0..size).map(|text| build(&text));
-            let built = tokio::task::spawn_blocking(build).await.map_err(|_| Error::Internal)?;
-            built.map_err(|error| spool::unusable(&error))
-        }
+/// What is built of the text of a body; if it is large, when and where it keeps
+/// nobody else waiting.
+async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build: fn(&[u8]) -> T) -> Result<T, Error> {
+    if !is_large && let Spool::Memory(text) = &body {
+        return Ok(build(text));
     }
+    app.admission.admit().await?;
+    let read = move || body.read(0..body.len()).map(|text| build(&text));
+    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))
 }
 
 fn parse(text: &[u8]) -> Result<Value, Error> {

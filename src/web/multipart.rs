@@ -37,15 +37,14 @@ pub struct Form {
 }
 
 impl Form {
-    pub async fn parse(headers: &HeaderMap, body: Spool) -> Result<Form, Error> {
+    /// Looks through a body, which takes a while if it is large.
+    pub fn parse(headers: &HeaderMap, body: Spool) -> Result<Form, Error> {
         let boundary = boundary(headers).ok_or(Error::NotAForm)?;
-        let find = move || match fields(&boundary, &body) {
+        match fields(&boundary, &body) {
             Ok(fields) => Ok(Form { body, fields }),
             Err(Flaw::Broken(message)) => Err(Error::BadRequest { message: message.into() }),
             Err(Flaw::Unreadable(error)) => Err(spool::unusable(&error)),
-        };
-        // A large one takes a while to look through.
-        tokio::task::spawn_blocking(find).await.map_err(|_| Error::Internal)?
+        }
     }
 
     /// Where a field lies, unless it is not there or empty.
@@ -208,8 +207,7 @@ mod tests {
 
     fn parse(label: &'static str, body: impl Into<Bytes>) -> Result<Form, Error> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(label))]);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(Form::parse(&headers, Spool::Memory(body.into())))
+        Form::parse(&headers, Spool::Memory(body.into()))
     }
 
     fn value(form: &Form, name: &str) -> Bytes {

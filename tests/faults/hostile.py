@@ -5,9 +5,10 @@
 
 Every request goes to a real server whose peak of memory is noted before and after: one
 alone may take less than 32 MiB, and 100 of the worst (or twenty files of 50 MB) at once
-less than 256 MiB. Meanwhile somebody else asks for an event over and over: the 99th
-percentile of what he waits is compared with what he waits while the same bytes go, from
-the same client, to a program that only swallows them. PostgreSQL is
+less than 256 MiB. Meanwhile somebody else asks for an event over and over: beside
+requests that are refused, the 99th percentile of what he waits is less than twice what
+he waits while the same bytes go, from the same client, to a program that only swallows
+them. (What is accepted is written to the disk, which he has to share.) PostgreSQL is
 $POSTHORN_TEST_POSTGRES. Memory is read from /proc, so this runs on Linux.
 """
 
@@ -251,7 +252,9 @@ class Attack:
         put_off = sum(status == 503 for _, status in answers)
         quiet, loud = percentile(calm), percentile(measured)
         print(f"           others' p99 {loud * 1000:.1f} ms, beside a sink {quiet * 1000:.1f} ms; {put_off} put off", flush=True)
-        if loud > 2 * max(quiet, NOISE):
+        # What is accepted goes to the disk, which everybody shares.
+        is_refused = all(min(request.allowed) >= 400 for request in requests)
+        if is_refused and loud > 2 * max(quiet, NOISE):
             self.problems.append(f"{name}: others wait {loud * 1000:.0f} ms instead of {quiet * 1000:.0f} ms")
         return grown
 
@@ -341,12 +344,12 @@ def hostile(engine, rounds, only):
         worst = {}
         for kind, rows in rows_by_kind().items():
             grown = [(attack.one(row), row) for row in wanted(rows)]
-            for _, row in sorted(grown, key=lambda pair: pair[0])[-1:]:
-                worst[kind] = row
+            worst[kind] = [row for _, row in sorted(grown, key=lambda pair: pair[0])]
         for _ in range(rounds):
             for kind in ("batch", "body", "stranger"):
-                if kind in worst:
-                    attack.many(f"{AT_ONCE} times {worst[kind].name}", [worst[kind]] * AT_ONCE)
+                refused = [row for row in worst[kind] if min(row.allowed) >= 400]
+                for row in dict.fromkeys(worst[kind][-1:] + refused[-1:]):
+                    attack.many(f"{AT_ONCE} times {row.name}", [row] * AT_ONCE)
             file = part("file", [("email\n", 1), ("x" * 900_000 + "\n", 55)])
             for count in (6, 20):
                 if only in "files":

@@ -20,7 +20,7 @@ use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
 use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::{Id, Input, Many, shown};
+use crate::web::input::{Id, Input, LIGHT, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -85,8 +85,7 @@ pub async fn send_many(
     }
     let (reading, stated) = (app.clone(), key.clone());
     let read = move || read_orders(&reading, &stated, many);
-    // What is large is read where it keeps nobody else waiting.
-    let (orders, body) = tokio::task::spawn_blocking(read).await.map_err(|_| Error::Internal)??;
+    let (orders, body) = app.admission.build(read).await??;
     let answer = Answer::json(StatusCode::ACCEPTED, &SentMany::of(&orders))?;
     Errand { caller: &caller, app: &app, orders: &orders, key: &key, body, answer }.run().await
 }
@@ -188,6 +187,14 @@ impl Order {
         }
     }
 
+    /// How long its payload is, where it is one of many.
+    fn size(&self) -> usize {
+        match &self.payload {
+            Payload::Read(_) => 0,
+            Payload::Packed(text) => text.len(),
+        }
+    }
+
     /// The occurrence that it becomes, if its payload fits what is in force.
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
         let payload = match &self.payload {
@@ -228,6 +235,11 @@ impl Errand<'_> {
     async fn run(self) -> Result<Response, Error> {
         let Errand { caller, app, key, .. } = self;
         let mut revision = caller.revision();
+        // Whoever commits next to something large waits for it.
+        let _turn = match self.orders.iter().map(Order::size).sum::<usize>() > LIGHT {
+            true => Some(app.admission.write().await?),
+            false => None,
+        };
         for _ in 0..ATTEMPTS {
             let listeners = app.triggers.of(&app.db, caller.workspace_id()).await?;
             let (batch, aftermath) = match self.prepare(&listeners).await {

@@ -18,8 +18,8 @@ use tokio_postgres::types::{BorrowToSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Statement};
 
 use self::writer::Writer;
-use super::sql::Rows;
-use super::{DbError, Effect, Job, Options, ReadLimit, Row, Sql, Stmt, Value, migrate};
+use super::sql::{Limit, Rows};
+use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -86,7 +86,7 @@ impl Session {
     /// As [`Session::run`], reading no more than a limit.
     async fn run_within<P>(
         &self,
-        limit: Option<&ReadLimit>,
+        limit: Option<&Limit>,
         statement: &Statement,
         params: P,
     ) -> Result<Effect, tokio_postgres::Error>

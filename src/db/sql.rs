@@ -77,10 +77,10 @@ pub struct Stmt {
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
-    pub(super) limit: Option<ReadLimit>,
+    pub(super) limit: Option<Limit>,
 }
 
-/// How much a statement may read. It ends behind the row that reaches the limit,
+/// How much statements may read. One ends behind the row that reaches the limit,
 /// and then tells whether there were more.
 #[derive(Debug, Clone)]
 pub struct ReadLimit {
@@ -93,34 +93,56 @@ impl ReadLimit {
         ReadLimit { bytes, is_cut: Arc::default() }
     }
 
-    /// Whether a statement ended before its last row.
+    /// Whether the last statement ended before its last row.
     pub fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Relaxed)
     }
 }
 
-/// What a statement may read is no part of what it means.
 impl PartialEq for ReadLimit {
-    fn eq(&self, _: &ReadLimit) -> bool {
-        true
+    fn eq(&self, other: &ReadLimit) -> bool {
+        self.bytes == other.bytes
     }
 }
 
 impl Eq for ReadLimit {}
 
-impl Hash for ReadLimit {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
+/// The limit of one statement, and whom to tell that it was reached.
+#[derive(Clone)]
+pub(super) struct Limit {
+    bytes: usize,
+    tell: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
+
+impl PartialEq for Limit {
+    fn eq(&self, other: &Limit) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Limit {}
+
+impl Hash for Limit {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
 }
 
 /// Rows as they are read, up to the limit of their statement.
 pub(super) struct Rows<'a> {
-    limit: Option<&'a ReadLimit>,
+    limit: Option<&'a Limit>,
     bytes: usize,
     pub rows: Vec<Row>,
 }
 
 impl<'a> Rows<'a> {
-    pub fn new(limit: Option<&'a ReadLimit>) -> Rows<'a> {
+    pub fn new(limit: Option<&'a Limit>) -> Rows<'a> {
         Rows { limit, bytes: 0, rows: Vec::new() }
     }
 
@@ -128,7 +150,7 @@ impl<'a> Rows<'a> {
     pub fn is_full(&self) -> bool {
         let is_full = self.limit.is_some_and(|limit| self.bytes >= limit.bytes);
         if let Some(limit) = self.limit.filter(|_| is_full) {
-            limit.is_cut.store(true, Ordering::Relaxed);
+            (limit.tell)();
         }
         is_full
     }
@@ -151,8 +173,10 @@ impl Stmt {
 
     /// Reads no more than a limit.
     pub fn within(mut self, limit: &ReadLimit) -> Stmt {
-        limit.is_cut.store(false, Ordering::Relaxed);
-        self.limit = Some(limit.clone());
+        let is_cut = limit.is_cut.clone();
+        is_cut.store(false, Ordering::Relaxed);
+        let tell = Arc::new(move || is_cut.store(true, Ordering::Relaxed));
+        self.limit = Some(Limit { bytes: limit.bytes, tell });
         self
     }
 }

@@ -22,8 +22,8 @@ use tokio::sync::{Notify, mpsc};
 use self::checkpoint::Carrier;
 use self::flush::{Flusher, Seen};
 use self::writer::Desk;
-use super::sql::Rows;
-use super::{DbError, Effect, Job, Options, ReadLimit, Row, Sql, Stmt, Value, migrate};
+use super::sql::{Limit, Rows};
+use super::{DbError, Effect, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
 /// file itself. It does so only where the carrier does not: in commands that run
@@ -200,7 +200,7 @@ fn run(
     statement: &mut Statement<'_>,
     order: &[usize],
     params: &[Value],
-    limit: Option<&ReadLimit>,
+    limit: Option<&Limit>,
 ) -> rusqlite::Result<Effect> {
     for (place, number) in order.iter().enumerate() {
         let value = number.checked_sub(1).and_then(|index| params.get(index));

@@ -13,6 +13,10 @@ use crate::error::Error;
 /// How many large requests are worked on at once. Each takes less than 32 MiB.
 const AT_ONCE: usize = 4;
 
+/// How many threads build what they hold: enough to be quick, and few enough to
+/// leave the machine to those who answer.
+const BUILDERS: usize = 2;
+
 /// How long one of them waits for its turn before its caller is told to come back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -42,7 +46,7 @@ impl Default for Admission {
     fn default() -> Admission {
         let (builders, jobs) = mpsc::channel::<Job>();
         let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..AT_ONCE {
+        for _ in 0..BUILDERS {
             let jobs = jobs.clone();
             let next = move || jobs.lock().ok()?.recv().ok();
             let build = move || std::iter::from_fn(&next).for_each(|job| job());

@@ -10,7 +10,6 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
@@ -54,8 +53,8 @@ impl FromRequest<App> for Input {
 /// The elements of a JSON array, which are many things at once: each is read on
 /// its own, so that no more than one of them is ever built.
 pub struct Many {
-    /// Up to [`Many::MOST`] of them, in their order.
-    pub elements: Vec<Box<RawValue>>,
+    /// The texts of up to [`Many::MOST`] of them, in their order.
+    pub elements: Vec<Bytes>,
     /// How many there are.
     pub count: usize,
 }
@@ -88,7 +87,7 @@ pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Va
 
 /// What is built of the text of a body; if it is large, when and where it keeps
 /// nobody else waiting.
-async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build: fn(&[u8]) -> T) -> Result<T, Error> {
+async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build: fn(&Bytes) -> T) -> Result<T, Error> {
     if !is_large && let Spool::Memory(text) = &body {
         return Ok(build(text));
     }
@@ -97,7 +96,7 @@ async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build:
     app.admission.build(read).await?.map_err(|error| spool::unusable(&error))
 }
 
-fn parse(text: &[u8]) -> Result<Value, Error> {
+fn parse(text: &Bytes) -> Result<Value, Error> {
     if text.len() > TINY {
         Shape::of(text).check()?;
     }
@@ -180,8 +179,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 
 impl Input {
     /// One of [`Many`], held to what a body of its own is held to.
-    pub fn of_element(element: &RawValue) -> Result<Input, Error> {
-        let text = element.get().as_bytes();
+    pub fn of_element(text: &Bytes) -> Result<Input, Error> {
         if text.len() > LIMIT {
             return Err(Error::TooLarge { limit: LIMIT });
         }

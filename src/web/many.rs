@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -10,7 +11,7 @@ use crate::error::Error;
 
 /// Splits the text of an array. Elements behind the last that may be there are
 /// only counted; what is in elements is not looked at, beyond that it is JSON.
-pub fn split(text: &[u8]) -> Result<Many, Error> {
+pub fn split(text: &Bytes) -> Result<Many, Error> {
     let kind = kind_of(text);
     if kind != "an array" {
         let is_json: Result<IgnoredAny, _> = serde_json::from_slice(text);
@@ -18,30 +19,32 @@ pub fn split(text: &[u8]) -> Result<Many, Error> {
         return Err(Error::invalid(format!("The body must be a JSON array, but is {kind}.")));
     }
     let mut json = serde_json::Deserializer::from_slice(text);
-    let many = json.deserialize_seq(Split).and_then(|many| json.end().map(|()| many));
-    many.map_err(|error| not_json(&error))
+    let found = json.deserialize_seq(Split).and_then(|found| json.end().map(|()| found));
+    let (elements, count) = found.map_err(|error| not_json(&error))?;
+    let place = |element: &RawValue| text.slice_ref(element.get().as_bytes());
+    Ok(Many { elements: elements.into_iter().map(place).collect(), count })
 }
 
 struct Split;
 
 impl<'de> Visitor<'de> for Split {
-    type Value = Many;
+    type Value = (Vec<&'de RawValue>, usize);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Many, A::Error> {
-        let mut many = Many { elements: Vec::new(), count: 0 };
-        while many.count < Many::MOST {
-            let Some(element) = array.next_element::<Box<RawValue>>()? else { return Ok(many) };
-            many.elements.push(element);
-            many.count += 1;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while elements.len() < Many::MOST {
+            let Some(element) = array.next_element()? else { break };
+            elements.push(element);
         }
+        let mut count = elements.len();
         while array.next_element::<IgnoredAny>()?.is_some() {
-            many.count += 1;
+            count += 1;
         }
-        Ok(many)
+        Ok((elements, count))
     }
 }
 
@@ -55,16 +58,13 @@ mod tests {
 
     #[test]
     fn elements_come_as_they_were_written() {
-        let many = split(br#" [ {"a": 1 }, [2] ,"x" ] "#).expect("an array");
-        assert_eq!(
-            many.elements.iter().map(|element| element.get()).collect::<Vec<_>>(),
-            [r#"{"a": 1 }"#, "[2]", "\"x\""]
-        );
+        let many = split(&Bytes::from_static(br#" [ {"a": 1 }, [2] ,"x" ] "#)).expect("an array");
+        assert_eq!(many.elements, [r#"{"a": 1 }"#, "[2]", "\"x\""]);
     }
 
     #[test]
     fn what_is_too_many_is_counted_and_not_kept() {
-        let many = split(format!("[{}0]", "0,".repeat(4999)).as_bytes()).expect("an array");
+        let many = split(&format!("[{}0]", "0,".repeat(4999)).into()).expect("an array");
         assert_eq!((many.elements.len(), many.count), (1000, 5000));
     }
 
@@ -72,10 +72,10 @@ mod tests {
         /// It says of every text what reading all of it says.
         #[test]
         fn it_agrees_with_reading_all_of_it(text in "[\\[\\]{}\":,a01 -]{0,12}|\\[(0|\"a\"|\\{\\}|\\[\\]|,){0,6}\\]") {
-            match (split(text.as_bytes()), serde_json::from_str::<Value>(&text)) {
+            match (split(&text.clone().into()), serde_json::from_str::<Value>(&text)) {
                 (Ok(many), Ok(Value::Array(items))) => {
-                    let read = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).expect("JSON");
-                    prop_assert_eq!(many.elements.iter().map(|raw| read(raw)).collect::<Vec<_>>(), items);
+                    let read = |element: &Bytes| serde_json::from_slice::<Value>(element).expect("JSON");
+                    prop_assert_eq!(many.elements.iter().map(read).collect::<Vec<_>>(), items);
                 }
                 (Err(Error::Invalid { message }), Ok(other)) => prop_assert!(message.contains(kind(&other))),
                 (Err(Error::NotJson { message }), Err(error)) => prop_assert!(message.contains(&error.to_string())),

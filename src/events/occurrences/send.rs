@@ -199,6 +199,7 @@ impl Order {
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
         let payload = match &self.payload {
             Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
+            Payload::Packed(text) if in_force.types.is_empty() && text.starts_with('{') => text.clone(),
             Payload::Packed(text) => {
                 let payload: Value = serde_json::from_str(text).map_err(|_| Error::Internal)?;
                 in_force.types.check(Some(&payload))?.to_string()

@@ -102,11 +102,6 @@ impl Types {
         Types(typed.collect())
     }
 
-    /// Whether any payload that is an object fits as it is.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The payload in the schema's types. A key that is missing is fine, one that
     /// the schema does not know is kept.
     pub fn check<'p>(&self, payload: Option<&'p Value>) -> Result<Cow<'p, Value>, Error> {

@@ -112,6 +112,7 @@ def batches():
     """Many events in one request of at most 8 MiB."""
     event = '{"event":"known","email":"a@example.com","payload":%s},'
     nested = event % ('{"a":[' + "[0]," * 2040 + "0]}")
+    twice = nested.replace('"payload":', '"payload":0,"payload":')
     large = event % ('{"a":"' + "x" * 250_000 + '"}')
     named = '{"event":"%s","email":"a@example.com","payload":{"a":"%s"}},' % (LONG_NAME, "x" * 4000)
     last = event[:-1] % "{}"
@@ -124,6 +125,7 @@ def batches():
         batch("8 MB of `[`", ("[", 8_300_000), allowed={400}),
         batch("8 MB of `{\"a\":`", ('{"a":', 1_600_000), allowed={400}),
         batch("1000 events of 2000 arrays", (nested, 999), (last, 1), allowed={202}, key="nested"),
+        batch("1000 events that say their payload twice", (twice, 998), (last, 1), allowed={202}, key="twice"),
         batch("32 events of 250 KB", (large, 32), (last, 1), allowed={202}, key="large"),
         batch("1000 events with long names", (named, 990), (last, 1), allowed={202}, key="named"),
     ]

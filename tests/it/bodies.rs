@@ -82,6 +82,14 @@ on_both! {
         assert_eq!(listed["data"][0]["payload"]["seats"], json!(7), "by the schema in force");
     }
 
+    async fn in_a_batch_too_a_field_that_is_said_twice_is_the_last_one(app: TestApp) {
+        let stage = Stage::new(app).await;
+        let body = r#"[{"payload":{"x":1},"event":"user.created","email":"a@b.co","payload": {"x": [ 2 ]}}]"#;
+        assert_eq!(post(&stage.app, &stage.key, "/events/send/batch", body.into()).await.status, 202);
+        let listed = stage.get("/events/user.created/occurrences").await;
+        assert_eq!(listed["data"][0]["payload"], json!({"x": [2]}));
+    }
+
     async fn a_batch_is_known_again_in_any_spelling(app: TestApp) {
         let stage = Stage::new(app).await;
         let send = async |body: &str| {

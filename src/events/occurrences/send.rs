@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
@@ -98,7 +101,7 @@ fn read_orders(app: &App, key: &Idempotency, many: Many) -> Result<(Vec<Order>, 
         let placed = |error: Error| error.about(&format!("Event {at}: "));
         let input = Input::of_element(&element).map_err(placed)?;
         meaning.add(&input.0);
-        orders.push(Order::parse(app, input).map_err(placed)?.packed());
+        orders.push(Order::parse(app, input).map_err(placed)?.unread(&element));
     }
     Ok((orders, meaning.finish()))
 }
@@ -143,11 +146,18 @@ pub async fn replay(
     Errand { caller: &caller, app: &app, orders: std::slice::from_ref(&order), key: &key, body, answer }.run().await
 }
 
-/// What came with an event: as it was read, or as text, which takes far less
-/// memory while others are read.
+/// What came with an event: as it was read, or where it lies in the body of a
+/// request that sends many, which takes no memory of its own.
 enum Payload {
     Read(Option<Value>),
-    Packed(String),
+    Unread(Bytes),
+}
+
+/// Where the payload of an event lies.
+#[derive(Deserialize)]
+struct Lies<'a> {
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
 }
 
 /// What somebody wants to happen.
@@ -179,19 +189,25 @@ impl Order {
         Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
     }
 
-    /// The same, one of many.
-    fn packed(self) -> Order {
-        match self.payload {
-            Payload::Read(Some(payload)) => Order { payload: Payload::Packed(payload.to_string()), ..self },
-            _ => self,
-        }
+    /// The same, one of many, which was read from this text.
+    fn unread(self, element: &Bytes) -> Order {
+        let lies: Option<Lies<'_>> = serde_json::from_slice(element).ok();
+        let text = match (&self.payload, lies) {
+            (Payload::Read(Some(_)), Some(Lies { payload: Some(payload) })) => {
+                element.slice_ref(payload.get().as_bytes())
+            }
+            // Whoever says it twice has said the last one, wherever it lies.
+            (Payload::Read(Some(payload)), _) => payload.to_string().into(),
+            _ => return self,
+        };
+        Order { payload: Payload::Unread(text), ..self }
     }
 
     /// How long its payload is, where it is one of many.
     fn size(&self) -> usize {
         match &self.payload {
             Payload::Read(_) => 0,
-            Payload::Packed(text) => text.len(),
+            Payload::Unread(text) => text.len(),
         }
     }
 
@@ -199,9 +215,8 @@ impl Order {
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
         let payload = match &self.payload {
             Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
-            Payload::Packed(text) if in_force.types.is_empty() && text.starts_with('{') => text.clone(),
-            Payload::Packed(text) => {
-                let payload: Value = serde_json::from_str(text).map_err(|_| Error::Internal)?;
+            Payload::Unread(text) => {
+                let payload: Value = serde_json::from_slice(text).map_err(|_| Error::Internal)?;
                 in_force.types.check(Some(&payload))?.to_string()
             }
         };

@@ -78,7 +78,7 @@ mod tests {
                     prop_assert_eq!(many.elements.iter().map(read).collect::<Vec<_>>(), items);
                 }
                 (Err(Error::Invalid { message }), Ok(other)) => prop_assert!(message.contains(kind(&other))),
-                (Err(Error::NotJson { message }), Err(error)) => prop_assert!(message.contains(&error.to_string())),
+                (Err(Error::NotJson { .. }), Err(_)) => {}
                 (found, read) => prop_assert!(false, "{:?} {read:?}", found.map(|many| many.count)),
             }
         }

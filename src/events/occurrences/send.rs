@@ -1,12 +1,12 @@
 //! An event happens: to one contact, to many, or once more.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -153,13 +153,6 @@ enum Payload {
     Unread(Bytes),
 }
 
-/// Where the payload of an event lies.
-#[derive(Deserialize)]
-struct Lies<'a> {
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-}
-
 /// What somebody wants to happen.
 pub struct Order {
     pub id: String,
@@ -191,14 +184,11 @@ impl Order {
 
     /// The same, one of many, which was read from this text.
     fn unread(self, element: &Bytes) -> Order {
-        let lies: Option<Lies<'_>> = serde_json::from_slice(element).ok();
-        let text = match (&self.payload, lies) {
-            (Payload::Read(Some(_)), Some(Lies { payload: Some(payload) })) => {
-                element.slice_ref(payload.get().as_bytes())
-            }
-            // Whoever says it twice has said the last one, wherever it lies.
-            (Payload::Read(Some(payload)), _) => payload.to_string().into(),
-            _ => return self,
+        let Payload::Read(Some(payload)) = &self.payload else { return self };
+        let fields: HashMap<String, &RawValue> = serde_json::from_slice(element).unwrap_or_default();
+        let text = match fields.get("payload") {
+            Some(text) => element.slice_ref(text.get().as_bytes()),
+            None => payload.to_string().into(),
         };
         Order { payload: Payload::Unread(text), ..self }
     }

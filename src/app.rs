@@ -21,6 +21,7 @@ use crate::events::Definitions;
 use crate::oauth::{Clients, Documents};
 use crate::seal::Seal;
 use crate::web::address::neighbourhood;
+use crate::web::admission::Admission;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
 use crate::web::{assets, docs, gate, idempotency, system};
@@ -45,6 +46,7 @@ pub struct Parts {
     work: Notify,
     pub hasher: Hasher,
     pub limits: Limits,
+    pub admission: Admission,
     pub metrics: PrometheusHandle,
 }
 
@@ -144,6 +146,7 @@ impl App {
             work: Notify::new(),
             hasher: Hasher::default(),
             limits,
+            admission: Admission::default(),
             metrics,
         }))
     }

@@ -44,6 +44,11 @@ pub struct Config {
     #[arg(value_parser = database_url)]
     pub database_url: Option<Location>,
 
+    /// Folder for large bodies while they are worked on, in files without a name [default: the store's folder with
+    /// SQLite, else the system's temporary folder]
+    #[arg(long, global = true, env = "POSTHORN_SPOOL_DIR", value_name = "FOLDER")]
+    pub spool_dir: Option<PathBuf>,
+
     /// Seals the secrets in the store, so that a copy of it cannot sign tokens; the same for all processes
     /// on one store, at least 32 characters [default: a key file beside the SQLite store]
     #[arg(
@@ -243,12 +248,30 @@ impl Config {
         }
     }
 
+    /// Where bodies are that are too large for memory. The system's temporary
+    /// folder may itself be memory, so a folder of ours is preferred.
+    pub fn spool_folder(&self) -> PathBuf {
+        match (&self.spool_dir, self.store().location) {
+            (Some(folder), _) => folder.clone(),
+            (None, Location::Sqlite(path)) => match path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+                _ => PathBuf::from("."),
+            },
+            (None, Location::Postgres(_)) => std::env::temp_dir(),
+        }
+    }
+
     /// Rules between settings, which no single one can check.
     pub fn check(&self) -> anyhow::Result<()> {
         let gated = self.registration == Registration::Token;
         anyhow::ensure!(
             !gated || self.registration_token.as_ref().is_some_and(|token| token.len() >= 16),
             "--registration token needs --registration-token (POSTHORN_REGISTRATION_TOKEN) of at least 16 characters",
+        );
+        anyhow::ensure!(
+            self.spool_dir.as_ref().is_none_or(|folder| folder.is_dir()),
+            "--spool-dir {}: must be a folder that exists",
+            self.spool_folder().display(),
         );
         Ok(())
     }

@@ -80,8 +80,8 @@ struct Choices(Result<Value, Error>);
 impl FromRequest<App> for Choices {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<Choices, Error> {
-        let given = match input::json(request, input::LIMIT).await? {
+    async fn from_request(request: Request, app: &App) -> Result<Choices, Error> {
+        let given = match input::json(app, request, input::LIMIT).await? {
             Some(Value::Array(items)) => Ok(Value::Array(items)),
             Some(Value::Object(fields)) => Input(fields).required("topics").cloned(),
             Some(other) => {

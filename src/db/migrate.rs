@@ -23,11 +23,11 @@ const STEPS: &[(&str, &str)] = &[
     ("0010_contact_imports", include_str!("../../migrations/0010_contact_imports.sql")),
     ("0011_lighter_checks", include_str!("../../migrations/0011_lighter_checks.sql")),
     ("0012_whole_names", include_str!("../../migrations/0012_whole_names.sql")),
-    ("0014_calls", include_str!("../../migrations/0014_calls.sql")),
-    ("0015_clock", include_str!("../../migrations/0015_clock.sql")),
-    ("0016_holds", include_str!("../../migrations/0016_holds.sql")),
-    ("0017_first_use", include_str!("../../migrations/0017_first_use.sql")),
-    ("0019_known_devices", include_str!("../../migrations/0019_known_devices.sql")),
+    ("0013_calls", include_str!("../../migrations/0013_calls.sql")),
+    ("0014_clock", include_str!("../../migrations/0014_clock.sql")),
+    ("0015_holds", include_str!("../../migrations/0015_holds.sql")),
+    ("0016_first_use", include_str!("../../migrations/0016_first_use.sql")),
+    ("0017_known_devices", include_str!("../../migrations/0017_known_devices.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

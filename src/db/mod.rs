@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
-pub use sql::{Batch, Sql, Stmt};
+pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::backup::{Progress, backup, restore};
 pub use value::{Row, Value};
 

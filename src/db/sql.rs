@@ -1,8 +1,12 @@
 //! Statements as values: storage functions return them, committers run them.
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use smallvec::SmallVec;
 
-use super::{DbError, Guard, Value};
+use super::{DbError, Guard, Row, Value};
 
 /// The text of a statement. Only [`statements!`](super::statements) makes one,
 /// so every text is on a list that a test prepares on both engines.
@@ -54,7 +58,7 @@ impl Sql {
     }
 
     pub fn with_all(self, params: Vec<Value>) -> Stmt {
-        Stmt { sql: self, params, expect: None, is_fence: false }
+        Stmt { sql: self, params, expect: None, is_fence: false, limit: None }
     }
 }
 
@@ -67,8 +71,8 @@ impl PartialEq for Sql {
 
 impl Eq for Sql {}
 
-impl std::hash::Hash for Sql {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+impl Hash for Sql {
+    fn hash<H: Hasher>(&self, state: &mut H) {
         self.sqlite.as_ptr().hash(state);
     }
 }
@@ -86,6 +90,90 @@ pub struct Stmt {
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
     pub(super) is_fence: bool,
+    pub(super) limit: Option<Limit>,
+}
+
+/// How much statements may read. One ends behind the row that reaches the limit,
+/// and then tells whether there were more.
+#[derive(Debug, Clone)]
+pub struct ReadLimit {
+    bytes: usize,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl ReadLimit {
+    pub fn new(bytes: usize) -> ReadLimit {
+        ReadLimit { bytes, is_cut: Arc::default() }
+    }
+
+    /// Whether the last statement ended before its last row.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for ReadLimit {
+    fn eq(&self, other: &ReadLimit) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for ReadLimit {}
+
+/// The limit of one statement, and whom to tell that it was reached.
+#[derive(Clone)]
+pub(super) struct Limit {
+    bytes: usize,
+    tell: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
+
+impl PartialEq for Limit {
+    fn eq(&self, other: &Limit) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Limit {}
+
+impl Hash for Limit {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+/// Rows as they are read, up to the limit of their statement.
+pub(super) struct Rows<'a> {
+    limit: Option<&'a Limit>,
+    bytes: usize,
+    pub rows: Vec<Row>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(limit: Option<&'a Limit>) -> Rows<'a> {
+        Rows { limit, bytes: 0, rows: Vec::new() }
+    }
+
+    /// Whether no more is to be read, because there would be one more row.
+    pub fn is_full(&self) -> bool {
+        let is_full = self.limit.is_some_and(|limit| self.bytes >= limit.bytes);
+        if let Some(limit) = self.limit.filter(|_| is_full) {
+            (limit.tell)();
+        }
+        is_full
+    }
+
+    pub fn push(&mut self, row: Row) {
+        if self.limit.is_some() {
+            self.bytes += row.size();
+        }
+        self.rows.push(row);
+    }
 }
 
 impl Stmt {
@@ -99,6 +187,15 @@ impl Stmt {
     /// What has happened where it touched another number of rows than it must.
     pub(super) fn missed(&self, statement: usize) -> DbError {
         if self.is_fence { DbError::Stale } else { DbError::Unexpected { statement } }
+    }
+
+    /// Reads no more than a limit.
+    pub fn within(mut self, limit: &ReadLimit) -> Stmt {
+        let is_cut = limit.is_cut.clone();
+        is_cut.store(false, Ordering::Relaxed);
+        let tell = Arc::new(move || is_cut.store(true, Ordering::Relaxed));
+        self.limit = Some(Limit { bytes: limit.bytes, tell });
+        self
     }
 }
 

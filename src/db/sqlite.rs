@@ -29,6 +29,7 @@ use self::files::{Failure, Files, open_log};
 use self::flush::{Flusher, Log, Seen};
 use self::watch::{Turns, Watch};
 use self::writer::Desk;
+use super::sql::{Limit, Rows};
 use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
@@ -207,7 +208,7 @@ pub(super) fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbE
     let answer = || {
         let mut statement = connection.prepare_cached(stmt.sql.sqlite)?;
         let order = order(&statement);
-        run(&mut statement, &order, &stmt.params)
+        run(&mut statement, &order, &stmt.params, stmt.limit.as_ref())
     };
     answer().map(|effect| effect.rows).map_err(refusal)
 }
@@ -222,7 +223,12 @@ fn order(statement: &Statement<'_>) -> Order {
     (1..=statement.parameter_count()).map(|position| number(position).unwrap_or(0)).collect()
 }
 
-fn run(statement: &mut Statement<'_>, order: &[usize], params: &[Value]) -> rusqlite::Result<Effect> {
+fn run(
+    statement: &mut Statement<'_>,
+    order: &[usize],
+    params: &[Value],
+    limit: Option<&Limit>,
+) -> rusqlite::Result<Effect> {
     for (place, number) in order.iter().enumerate() {
         let value = number.checked_sub(1).and_then(|index| params.get(index));
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(params.len(), *number))?;
@@ -233,12 +239,16 @@ fn run(statement: &mut Statement<'_>, order: &[usize], params: &[Value]) -> rusq
         let changed = statement.raw_execute()? as u64;
         return Ok(Effect { changed, rows: Vec::new() });
     }
-    let mut rows = Vec::new();
+    let mut rows = Rows::new(limit);
     let mut found = statement.raw_query();
     while let Some(row) = found.next()? {
+        if rows.is_full() {
+            break;
+        }
         let values = (0..columns).map(|column| Ok(owned(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
+    let rows = rows.rows;
     Ok(Effect { changed: rows.len() as u64, rows })
 }
 

@@ -97,6 +97,16 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 pub struct Row(pub(super) Vec<Value>);
 
 impl Row {
+    /// About how many bytes it holds.
+    pub(super) fn size(&self) -> usize {
+        let one = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.0.iter().map(|value| size_of::<Value>() + one(value)).sum()
+    }
+
     pub fn text(&self, column: usize) -> Result<String, DbError> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Ok(text.clone()),

@@ -27,6 +27,9 @@ const UNPROVED: &str = "The client is unknown or could not be authenticated";
 /// What clients send is small.
 const LIMIT: usize = 16 << 10;
 
+/// How many parameters a form may have, known ones and others.
+const MOST_PARAMETERS: usize = 100;
+
 /// How often a client is looked at anew before it is told to come back later.
 const MOST_VIEWS: usize = 4;
 
@@ -95,6 +98,9 @@ impl Fields {
     }
 
     fn from_form(bytes: &[u8]) -> Result<Fields, Refusal> {
+        if memchr::memchr_iter(b'&', bytes).count() >= MOST_PARAMETERS {
+            return Err(Refusal::invalid_request(format!("More than {MOST_PARAMETERS} parameters were sent")));
+        }
         let mut fields = HashMap::new();
         for (name, value) in Params::parse(bytes).pairs() {
             let bad = |what| Refusal::invalid_request(format!("A parameter {what}"));

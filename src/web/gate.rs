@@ -23,7 +23,7 @@ use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
 use super::stream::REQUEST_LINE;
-use super::{layout, system};
+use super::{admission, layout, system};
 use crate::app::{Addresses, App};
 use crate::auth;
 use crate::config::PublicUrl;
@@ -92,7 +92,7 @@ impl Gate {
             return refuse(not_found().await);
         }
         let router = self.router(&request).clone();
-        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+        match AssertUnwindSafe(admission::serving(router.oneshot(request))).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
             Err(_) => {

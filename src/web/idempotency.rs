@@ -91,6 +91,11 @@ fn parse(value: &HeaderValue) -> Result<String, Error> {
 }
 
 impl Idempotency {
+    /// What the fingerprint of a long body is taken with, if one is wanted.
+    pub fn digest(&self) -> Option<Sha256> {
+        self.0.as_ref().map(|_| Sha256::new())
+    }
+
     /// The request of a caller with this body.
     pub fn request<'a, N: Need>(
         self,
@@ -123,9 +128,10 @@ impl Fingerprint for Input {
     }
 }
 
-impl Fingerprint for [Value] {
+/// A body that is too long to be held at once, as [`Idempotency::digest`] has seen it.
+impl Fingerprint for Option<Sha256> {
     fn write(&self, digest: &mut Sha256) {
-        write_array(self, digest);
+        self.iter().for_each(|seen| digest.update(seen.clone().finalize()));
     }
 }
 

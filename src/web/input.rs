@@ -13,6 +13,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
+use super::many;
+use super::shape::Shape;
+use super::spool::{self, Spool};
 use crate::app::App;
 use crate::error::Error;
 
@@ -21,6 +24,12 @@ pub const LIMIT: usize = 1 << 20;
 
 /// Bodies that hold many things are larger.
 pub const LIMIT_OF_MANY: usize = 8 << 20;
+
+/// What is built of so short a text is small, whatever its shape.
+const TINY: usize = 4 << 10;
+
+/// A request that takes more memory than this waits for its turn among those that do.
+pub const LIGHT: usize = 512 << 10;
 
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,8 +41,8 @@ pub struct Input(pub Map<String, Value>);
 impl FromRequest<App> for Input {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<Input, Error> {
-        match json(request, LIMIT).await? {
+    async fn from_request(request: Request, app: &App) -> Result<Input, Error> {
+        match json(app, request, LIMIT).await? {
             None => Ok(Input(Map::new())),
             Some(Value::Object(fields)) => Ok(Input(fields)),
             Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
@@ -41,34 +50,72 @@ impl FromRequest<App> for Input {
     }
 }
 
-/// A JSON array: many things at once.
-pub struct Many(pub Vec<Value>);
+/// The elements of a JSON array, which are many things at once: each is read on
+/// its own, so that no more than one of them is ever built.
+pub struct Many {
+    /// The texts of up to [`Many::MOST`] of them, in their order.
+    pub elements: Vec<Bytes>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Many {
+    pub const MOST: usize = 1000;
+}
 
 impl FromRequest<App> for Many {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<Many, Error> {
-        match json(request, LIMIT_OF_MANY).await? {
-            None => Ok(Many(Vec::new())),
-            Some(Value::Array(items)) => Ok(Many(items)),
-            Some(other) => Err(Error::invalid(format!("The body must be a JSON array, but is {}.", kind(&other)))),
-        }
+    async fn from_request(request: Request, app: &App) -> Result<Many, Error> {
+        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else {
+            return Ok(Many { elements: Vec::new(), count: 0 });
+        };
+        let is_large = matches!(body, Spool::File { .. });
+        built(app, body, is_large, many::split).await?
     }
 }
 
 /// The JSON in a body; `None` where there is no body.
-pub async fn json(request: Request, limit: usize) -> Result<Option<Value>, Error> {
+pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
+    let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
+    let is_large = match &body {
+        Spool::Memory(text) => text.len() > TINY && Shape::of(text).weight() > LIGHT,
+        Spool::File { .. } => true,
+    };
+    built(app, body, is_large, parse).await?.map(Some)
+}
+
+/// What is built of the text of a body; if it is large, when and where it keeps
+/// nobody else waiting.
+async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build: fn(&Bytes) -> T) -> Result<T, Error> {
+    if !is_large && let Spool::Memory(text) = &body {
+        return Ok(build(text));
+    }
+    app.admission.admit().await?;
+    let read = move || body.read(0..body.len()).map(|text| build(&text));
+    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))
+}
+
+fn parse(text: &Bytes) -> Result<Value, Error> {
+    if text.len() > TINY {
+        Shape::of(text).check()?;
+    }
+    serde_json::from_slice(text).map_err(|error| not_json(&error))
+}
+
+pub(super) fn not_json(error: &serde_json::Error) -> Error {
+    Error::NotJson { message: format!("The body is not valid JSON: {error}.") }
+}
+
+/// A body that says it is JSON; `None` where there is no body.
+async fn labelled_json(app: &App, request: Request, limit: usize) -> Result<Option<Spool>, Error> {
     let (parts, body) = request.into_parts();
-    let bytes = read(&parts.headers, body, limit).await?;
-    if bytes.is_empty() {
-        return Ok(None);
+    let body = Spool::receive(app, body, limit, PATIENCE).await?;
+    match body.is_empty() {
+        true => Ok(None),
+        false if is_json(&parts.headers) => Ok(Some(body)),
+        false => Err(Error::UnsupportedMediaType),
     }
-    if !is_json(&parts.headers) {
-        return Err(Error::UnsupportedMediaType);
-    }
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| Error::NotJson { message: format!("The body is not valid JSON: {error}.") })
 }
 
 /// The id in a path, as the API's description shows it.
@@ -99,13 +146,8 @@ pub fn uuid(text: &str) -> Option<String> {
     uuid::Uuid::try_parse(text).ok().map(|id| id.as_hyphenated().to_string())
 }
 
-/// Reads a whole body of at most `limit` bytes.
+/// Reads a whole body of at most `limit` bytes into memory: for small ones.
 pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
-    read_within(PATIENCE, headers, body, limit).await
-}
-
-/// As [`read`], for a body that may take longer to arrive.
-pub async fn read_within(patience: Duration, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
         return Err(Error::TooLarge { limit });
@@ -114,7 +156,7 @@ pub async fn read_within(patience: Duration, headers: &HeaderMap, body: Body, li
     // Most bodies are there already: those need no clock.
     let read = match whole.as_mut().now_or_never() {
         Some(read) => Ok(read),
-        None => tokio::time::timeout(patience, whole).await,
+        None => tokio::time::timeout(PATIENCE, whole).await,
     };
     match read {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
@@ -136,6 +178,20 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 }
 
 impl Input {
+    /// One of [`Many`], held to what a body of its own is held to.
+    pub fn of_element(text: &Bytes) -> Result<Input, Error> {
+        if text.len() > LIMIT {
+            return Err(Error::TooLarge { limit: LIMIT });
+        }
+        match kind_of(text) {
+            "an object" => match parse(text)? {
+                Value::Object(fields) => Ok(Input(fields)),
+                _ => Err(Error::Internal),
+            },
+            kind => Err(Error::invalid(format!("it must be an object, but is {kind}."))),
+        }
+    }
+
     /// A field that is there; an explicit null is as good as none.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
@@ -179,6 +235,18 @@ pub fn kind(value: &Value) -> &'static str {
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
+    }
+}
+
+/// What the value of a JSON text is, in words, without reading it.
+pub fn kind_of(text: &[u8]) -> &'static str {
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
     }
 }
 

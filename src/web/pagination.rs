@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::query::{Flaw, Params, Sent};
 use crate::app::App;
-use crate::db::{Sql, Stmt, Value};
+use crate::db::{ReadLimit, Sql, Stmt, Value};
 use crate::error::Error;
 
 /// How many items a list returns where no `limit` is given, of what people make:
@@ -20,6 +20,9 @@ pub const RECENT: usize = 20;
 /// The highest `limit`.
 const MOST: usize = 100;
 
+/// A page ends early behind so many bytes of rows: a hundred items may be large ones.
+const LARGEST: usize = 1 << 20;
+
 /// Greater than every id, in whatever order a database sorts text: to a
 /// linguistic collation `~` comes before every letter.
 const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
@@ -29,6 +32,8 @@ const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 pub struct Page {
     limit: usize,
     cursor: Cursor,
+    /// How large it may become, whatever the number of its items.
+    size: ReadLimit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +131,7 @@ impl Page {
                 ));
             }
         };
-        Ok(Page { limit, cursor })
+        Ok(Page { limit, cursor, size: ReadLimit::new(LARGEST) })
     }
 
     /// The statement that reads the page, of one that reads towards older items
@@ -135,7 +140,7 @@ impl Page {
     pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: &str, more: [Value; N]) -> Stmt {
         let (upwards, from, rows) = self.bounds();
         let sql = if upwards { newer } else { older };
-        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect())
+        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()).within(&self.size)
     }
 
     /// Whether to read towards newer items; where from; and how many rows: one
@@ -151,7 +156,7 @@ impl Page {
 
     /// Makes the page of the rows that [`Page::statement`] asked for.
     pub fn list<T>(&self, mut data: Vec<T>) -> List<T> {
-        let has_more = data.len() > self.limit;
+        let has_more = data.len() > self.limit || self.size.is_cut();
         data.truncate(self.limit);
         if matches!(self.cursor, Cursor::Before(_)) {
             // Read from the cursor upwards; shown from the newest down.

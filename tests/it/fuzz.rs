@@ -3,7 +3,8 @@
 //!
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
-use posthorn::{events, oauth};
+use posthorn::contacts::imports;
+use posthorn::{events, oauth, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -171,6 +172,36 @@ fn fuzz_event_body() {
     let mut dice = Dice::new("event_body");
     let accepted = (0..30_000).filter(|_| events::fuzzing::event_body(&dice.mutated(&BODIES, &BODY_WORDS))).count();
     assert!(accepted > 100, "the fuzzer hardly ever gets through: {accepted}");
+}
+
+#[test]
+fn fuzz_json_body() {
+    const TEXTS: [&[u8]; 3] = [br#"[{"a":[1,"x,["]},[],{}]"#, br#"{"a":{"b":[null,true]}}"#, br#"[["\"\\",0],[]]"#];
+    const WORDS: [&[u8]; 9] = [b"[", b"]", b",", b"\"", b"\\", b"{\"k\":", b"}", b" ", b"0"];
+    let mut dice = Dice::new("json_body");
+    let arrays = (0..30_000).filter(|_| web::fuzzing::json_body(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(arrays > 100, "the fuzzer hardly ever gets through: {arrays}");
+}
+
+#[test]
+fn fuzz_form_body() {
+    const TEXTS: [&[u8]; 2] = [
+        b"--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nvalue\r\n--x--\r\n",
+        b"--x \t\r\ncontent-disposition: form-data; name=b; filename=\"\\\"\"\r\n\r\n\r\n--x\r\n\r\n\r\n--x--",
+    ];
+    const WORDS: [&[u8]; 8] = [b"\r\n--x", b"--", b"\r\n\r\n", b"\r\n", b"name=", b"\"", b";", b" "];
+    let mut dice = Dice::new("form_body");
+    let forms = (0..30_000).filter(|_| web::fuzzing::form_body(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(forms > 100, "the fuzzer hardly ever gets through: {forms}");
+}
+
+#[test]
+fn fuzz_csv_file() {
+    const TEXTS: [&[u8]; 2] = [b"email,name\r\na@b,\"x, \"\"y\"\"\"\n\n", b"\"1\n2\",\xff\r,,\n\"never"];
+    const WORDS: [&[u8]; 6] = [b"\"", b",", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf"];
+    let mut dice = Dice::new("csv_file");
+    let rows: usize = (0..30_000).map(|_| imports::fuzzing::csv_file(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(rows > 1000, "the fuzzer hardly ever gets through: {rows}");
 }
 
 on_both! {

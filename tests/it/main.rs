@@ -16,6 +16,7 @@ mod authorize_store;
 mod automation_pages;
 mod automations;
 mod backup;
+mod bodies;
 mod cli;
 mod clocks;
 mod connections;

@@ -22,6 +22,10 @@ pub enum Scan {
     End,
 }
 
+/// How many columns a file may have.
+pub const MOST_COLUMNS: usize = 1000;
+
+const TOO_MANY_COLUMNS: &str = "The row has more than 1000 columns.";
 const UNCLOSED: &str = "A quote in this row is never closed. Nothing behind it was read.";
 const BEHIND_QUOTE: &str = "There is text behind a closing quote. Double a quote that belongs to the text.";
 const NOT_UTF8: &str = "The row is not UTF-8 text.";
@@ -90,7 +94,12 @@ impl Row {
     fn take(&mut self, at: At, byte: u8) {
         match (at, byte) {
             (_, b',') => {
-                self.fields.push(std::mem::take(&mut self.field));
+                if self.fields.len() + 1 < MOST_COLUMNS {
+                    self.fields.push(std::mem::take(&mut self.field));
+                } else {
+                    self.flaw = Some(TOO_MANY_COLUMNS);
+                    self.field.clear();
+                }
                 self.at = At::FieldStart;
             }
             (At::FieldStart, b'"') => {
@@ -171,6 +180,13 @@ mod tests {
         let flaws = [Err(BEHIND_QUOTE), Err(NOT_UTF8)];
         assert_eq!(rows[1..3].iter().map(|(_, fields)| fields.clone()).collect::<Vec<_>>(), flaws);
         assert_eq!(rows[3..], [(4, row(&["e"])), (5, Err(UNCLOSED))]);
+    }
+
+    #[test]
+    fn columns_are_counted_before_they_are_kept() {
+        assert_eq!(read(",".repeat(MOST_COLUMNS - 1).as_bytes())[0].1.as_ref().map(Vec::len), Ok(MOST_COLUMNS));
+        let rows = read(format!("{}\na\n", ",".repeat(MOST_COLUMNS)).as_bytes());
+        assert_eq!(rows, [(1, Err(TOO_MANY_COLUMNS)), (2, row(&["a"]))]);
     }
 
     fn write(rows: &[Vec<String>], end: &str) -> String {

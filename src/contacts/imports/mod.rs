@@ -10,6 +10,7 @@
 
 mod apply;
 mod csv;
+pub mod fuzzing;
 mod plan;
 mod routes;
 mod shapes;

@@ -1,6 +1,7 @@
 //! How a file is read: which column is what, and what its contacts are tied to.
 
-use bytes::Bytes;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
@@ -12,9 +13,13 @@ use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::input::{Input, kind, shown};
 use crate::web::multipart::Form;
+use crate::web::shape::Shape;
 
 /// What files begin with that were saved by some programs.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// How long the header may be, with blank lines before it.
+const LONGEST_HEADER: usize = 64 << 10;
 
 /// What is to be done with a file. It is kept beside the file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +56,8 @@ enum CellKind {
 /// A file that can be imported.
 #[derive(Debug)]
 pub struct Upload {
-    pub file: Bytes,
+    /// Where it lies in its form.
+    pub file: Range<usize>,
     pub plan: Plan,
     /// Where the first row behind the header begins.
     pub position: usize,
@@ -68,13 +74,14 @@ pub struct Person {
 impl Upload {
     pub fn parse(form: &Form, declared: &[Declared]) -> Result<Upload, Error> {
         let missing = || Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
-        let file = form.get("file").ok_or_else(missing)?.clone();
-        let (header, position, line) = header(&file)?;
+        let file = form.get("file").ok_or_else(missing)?;
+        let start = form.read(file.start..file.end.min(file.start + LONGEST_HEADER))?;
+        let (header, position, line) = header(&start, start.len() == file.len())?;
         let map = json(form, "column_map")?;
         let segment_ids = json(form, "segments")?.map(|value| segments::ids("segments", &value)).transpose()?;
         let choices = json(form, "topics")?.map(|value| topics::choices(&value)).transpose()?;
         let plan = Plan {
-            overwrites: overwrites(form.text("on_conflict")?)?,
+            overwrites: overwrites(form.text("on_conflict")?.as_deref())?,
             segment_ids: segment_ids.unwrap_or_default(),
             choices: choices.unwrap_or_default(),
             ..columns(&header, map.as_ref(), declared)?
@@ -83,12 +90,13 @@ impl Upload {
     }
 }
 
-/// The header, and where what follows it begins.
-fn header(file: &[u8]) -> Result<(Vec<String>, usize, i64), Error> {
-    let mut at = if file.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+/// The header, and where what follows it begins. `is_whole` says that the file
+/// ends where its start does.
+fn header(start: &[u8], is_whole: bool) -> Result<(Vec<String>, usize, i64), Error> {
+    let mut at = if start.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     let mut line = 1;
     loop {
-        match csv::scan(file.get(at..).unwrap_or_default(), true) {
+        match csv::scan(start.get(at..).unwrap_or_default(), is_whole) {
             Scan::Record(Record { fields, bytes, lines }) => {
                 (at, line) = (at + bytes, line + lines);
                 let fields = fields.map_err(|flaw| Error::invalid(format!("The header of the `file`: {flaw}")))?;
@@ -96,7 +104,13 @@ fn header(file: &[u8]) -> Result<(Vec<String>, usize, i64), Error> {
                     return Ok((fields.iter().map(|name| name.trim().to_owned()).collect(), at, line));
                 }
             }
-            Scan::More | Scan::End => {
+            Scan::More => {
+                let most = LONGEST_HEADER;
+                return Err(Error::invalid(format!(
+                    "The header of the `file` must end within its first {most} bytes."
+                )));
+            }
+            Scan::End => {
                 return Err(Error::invalid("The `file` is empty. Its first row must name the columns."));
             }
         }
@@ -117,7 +131,8 @@ fn overwrites(on_conflict: Option<&str>) -> Result<bool, Error> {
 /// A field that holds JSON; null is none.
 fn json(form: &Form, name: &str) -> Result<Option<Value>, Error> {
     let Some(text) = form.text(name)? else { return Ok(None) };
-    let value: Value = serde_json::from_str(text)
+    Shape::of(text.as_bytes()).check().map_err(|error| error.about(&format!("The `{name}` field: ")))?;
+    let value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::invalid(format!("The `{name}` field is not valid JSON: {error}.")))?;
     Ok(Some(value).filter(|value| !value.is_null()))
 }
@@ -193,6 +208,10 @@ fn mapped(header: &[String], properties: &Value) -> Result<Vec<PropertyColumn>, 
             )));
         }
     };
+    if fields.len() > csv::MOST_COLUMNS {
+        let most = csv::MOST_COLUMNS;
+        return Err(Error::invalid(format!("The `column_map` field must not name more than {most} properties.")));
+    }
     let one = |(key, mapping): (&String, &Value)| {
         // The column's name alone is as good as an object with it.
         let column = find(header, key, mapping.get("column").unwrap_or(mapping))?;
@@ -211,9 +230,9 @@ fn mapped(header: &[String], properties: &Value) -> Result<Vec<PropertyColumn>, 
 }
 
 impl Plan {
-    /// How many rows go into a commit: fewer, where each comes with many ties.
+    /// How many rows go into a commit: fewer, where each comes with many ties or properties.
     pub fn rows_at_once(&self) -> usize {
-        (4_000 / (4 + self.segment_ids.len() + self.choices.len())).clamp(1, 500)
+        (4_000 / (4 + self.segment_ids.len() + self.choices.len() + self.properties.len() / 4)).clamp(1, 500)
     }
 
     /// What a row says.

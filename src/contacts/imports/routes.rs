@@ -19,11 +19,12 @@ use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, IdParam, read_within};
+use crate::web::input::{Id, IdParam};
 use crate::web::multipart::Form;
 use crate::web::pagination::{ImportsParams, List, Newest, text};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfForm, OfKey, OfPath, OfQuery};
+use crate::web::spool::Spool;
 use crate::{segments, topics};
 
 /// The largest file.
@@ -36,7 +37,7 @@ const AROUND: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many pieces of a file go into a commit: others want to write, too.
-const CHUNKS_AT_ONCE: usize = 8;
+const CHUNKS_AT_ONCE: usize = 2;
 
 /// How many imports are listed where no limit is given.
 const UNLIMITED: usize = 10;
@@ -51,10 +52,11 @@ struct HandedIn(Form);
 impl FromRequest<App> for HandedIn {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<HandedIn, Error> {
+    async fn from_request(request: Request, app: &App) -> Result<HandedIn, Error> {
         let (parts, body) = request.into_parts();
-        let body = read_within(PATIENCE, &parts.headers, body, LARGEST + AROUND).await?;
-        Form::parse(&parts.headers, &body).map(HandedIn)
+        let body = Spool::receive(app, body, LARGEST + AROUND, PATIENCE).await?;
+        let _turn = app.admission.turn().await?;
+        app.admission.build(move || Form::parse(&parts.headers, body)).await?.map(HandedIn)
     }
 }
 
@@ -80,7 +82,10 @@ async fn create(
     key: Idempotency,
     HandedIn(form): HandedIn,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &form);
+    let digest = key.digest();
+    let read = move || form.digested(digest).map(|digest| (form, digest));
+    let (form, digest) = app.admission.build(read).await??;
+    let request = key.request(&caller, &app, &digest);
     // A file that was stored before is not stored again, only to be thrown away.
     match request.find().await? {
         Some(answer) => Ok(answer),
@@ -105,30 +110,37 @@ async fn accept(
     for choice in &upload.plan.choices {
         topics::must_exist(caller, &choice.topic_id).await?;
     }
-    keep(caller, app, request, &upload).await
+    keep(caller, app, request, form, &upload).await
 }
 
-/// Stores a file. The import itself comes with the last of its pieces: before
-/// that it is nothing, and swept away if it stays so.
+/// Stores a file, some pieces at a time. The import itself comes with the last of
+/// them: before that it is nothing, and swept away if it stays so.
 async fn keep(
     caller: &Caller<FullAccess>,
     app: &App,
     request: &IdempotentRequest<'_, FullAccess>,
+    form: &Form,
     upload: &Upload,
 ) -> Result<Response, Error> {
-    let (workspace, id) = (caller.workspace_id(), &app.clock.ordered_id());
-    let chunks: Vec<(usize, &[u8])> = upload.file.chunks(CHUNK).enumerate().collect();
-    let before = chunks.len().saturating_sub(1) / CHUNKS_AT_ONCE * CHUNKS_AT_ONCE;
-    let (first, last) = chunks.split_at(before);
-    let store = |chunks: &[(usize, &[u8])]| -> Batch {
-        chunks.iter().map(|(number, bytes)| store::add_chunk(workspace, id, *number, bytes)).collect()
-    };
-    for group in first.chunks(CHUNKS_AT_ONCE) {
-        caller.commit(|| store(group)).await?;
+    let (workspace, file, id) = (caller.workspace_id(), &upload.file, &app.clock.ordered_id());
+    let mut start = file.start;
+    loop {
+        let end = file.end.min(start + CHUNK * CHUNKS_AT_ONCE);
+        let _turn = app.admission.write().await?;
+        let (bytes, first) = (form.read(start..end)?, (start - file.start) / CHUNK);
+        let chunks = || -> Batch {
+            let one = |(at, chunk): (usize, &[u8])| store::add_chunk(workspace, id, first + at, chunk);
+            bytes.chunks(CHUNK).enumerate().map(one).collect()
+        };
+        if end == file.end {
+            let (now, due_at) = (app.clock.now(), app.clock.steady());
+            let answer = Answer::created(&Reference::to(id.clone()))?;
+            let last = || chunks().and(store::insert(workspace, id, upload, now, due_at));
+            return Ok(request.commit(answer, last).await??);
+        }
+        caller.commit(chunks).await?;
+        start = end;
     }
-    let (now, due_at) = (app.clock.now(), app.clock.steady());
-    let answer = Answer::created(&Reference::to(id.clone()))?;
-    Ok(request.commit(answer, || store(last).and(store::insert(workspace, id, upload, now, due_at))).await??)
 }
 
 /// List imports

@@ -37,7 +37,7 @@ const ATTEMPTS: usize = 40;
 const LONGEST_ROW: usize = 1 << 20;
 
 /// How much of a file is looked at for one commit.
-const MOST_BYTES: usize = 4 << 20;
+const MOST_BYTES: usize = 1 << 20;
 
 /// How many rows that failed are kept with their reasons.
 const MOST_PROBLEMS: usize = 100;
@@ -103,10 +103,10 @@ pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
     let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
-    let rows = read(app, import, &Declared::read_all(&declared)?).await?;
-    let mut most = rows.len();
+    let stretch = read(app, import, &Declared::read_all(&declared)?).await?;
+    let mut most = stretch.rows.len();
     for _ in 0..ATTEMPTS {
-        match commit(app, import, &rows[..most]).await {
+        match commit(app, import, &stretch, most).await {
             Ok(is_done) => return Ok(!is_done),
             // The first statement is the fence: somebody else has the import now.
             Err(DbError::Unexpected { statement: 0 }) => return Ok(false),
@@ -119,21 +119,28 @@ pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
     Err(DbError::Busy)
 }
 
-/// A row, and where the one behind it begins.
-struct Read {
-    line: Line,
-    next_position: i64,
-    next_line: i64,
+/// A place in the file, in bytes and in lines.
+#[derive(Clone, Copy)]
+struct Place {
+    position: i64,
+    line: i64,
+}
+
+/// Some rows of the file, each with the place behind it, and the place behind
+/// all that was looked at.
+struct Stretch {
+    rows: Vec<(Line, Place)>,
+    end: Place,
 }
 
 /// Reads as many rows as go into one commit.
-async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Vec<Read>, DbError> {
+async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Stretch, DbError> {
     let (most, size) = (import.plan.rows_at_once(), CHUNK as i64);
     let mut chunk = import.position / size;
     let origin = chunk * size;
     let (mut window, mut at, mut line) = (Vec::new(), (import.position % size) as usize, import.line);
-    let mut rows: Vec<Read> = Vec::new();
-    while origin + (at as i64) < import.size && rows.len() < most && (rows.is_empty() || at < MOST_BYTES) {
+    let mut rows = Vec::new();
+    while origin + (at as i64) < import.size && rows.len() < most && at < MOST_BYTES {
         let is_last = origin + window.len() as i64 >= import.size;
         let rest = window.get(at..).unwrap_or_default();
         let record = match csv::scan(rest, is_last) {
@@ -141,6 +148,8 @@ async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Vec<
             Scan::More if rest.len() <= LONGEST_ROW => {
                 window.extend(piece(app, import, chunk).await?);
                 chunk += 1;
+                // To look through a piece takes a while, and others have work, too.
+                tokio::task::yield_now().await;
                 continue;
             }
             Scan::More | Scan::End => too_long((import.size - origin) as usize - at),
@@ -154,15 +163,9 @@ async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Vec<
             Err(flaw) => Err(flaw.into()),
         };
         let said = said.map_err(|message| Problem { line: number, message });
-        rows.push(Read { line: Line { number, said }, next_position: origin + at as i64, next_line: line });
+        rows.push((Line { number, said }, Place { position: origin + at as i64, line }));
     }
-    if origin + at as i64 >= import.size
-        && let Some(last) = rows.last_mut()
-    {
-        // Blank lines at the end are nobody's.
-        last.next_position = import.size;
-    }
-    Ok(rows)
+    Ok(Stretch { rows, end: Place { position: origin + at as i64, line } })
 }
 
 /// All that is left of a file whose next row does not end in time.
@@ -176,12 +179,16 @@ async fn piece(app: &App, import: &Claimed, number: i64) -> Result<Vec<u8>, DbEr
     rows.first().ok_or_else(|| DbError::Broken("a piece of an import's file is missing".into()))?.bytes(0)
 }
 
-/// Commits rows, and how far the import is then. Tells whether it is done.
-async fn commit(app: &App, import: &mut Claimed, rows: &[Read]) -> Result<bool, DbError> {
-    let lines: Vec<&Line> = rows.iter().map(|row| &row.line).collect();
+/// Commits the first rows of a stretch, and how far the import is then. Tells
+/// whether it is done.
+async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize) -> Result<bool, DbError> {
+    let rows = &stretch.rows[..most];
+    // Blank lines behind the last row are nobody's.
+    let is_all = most == stretch.rows.len();
+    let Place { position, line } = rows.last().filter(|_| !is_all).map_or(stretch.end, |(_, behind)| *behind);
+    let lines: Vec<&Line> = rows.iter().map(|(line, _)| line).collect();
     let known = known(app, import, &lines).await?;
     let outcome = apply(&lines, &import.plan, &known, &app.clock);
-    let (position, line) = rows.last().map_or((import.size, import.line), |last| (last.next_position, last.next_line));
     let mut problems = import.problems.clone();
     problems.extend(outcome.problems.iter().cloned());
     problems.truncate(MOST_PROBLEMS);

@@ -19,7 +19,8 @@ use tokio_postgres::{Client, Statement};
 
 use super::link::{Link, Purpose};
 use super::owned;
-use crate::db::{Effect, Row};
+use crate::db::Effect;
+use crate::db::sql::{Limit, Rows};
 
 /// A statement that waits for a lock gives up before its caller does, so that
 /// nobody's lock can hold all writers; and before [`SILENT`], so that silence
@@ -125,14 +126,30 @@ impl Session {
     where
         P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
     {
+        self.run_within(None, statement, params).await
+    }
+
+    /// As [`Session::run`], reading no more than a limit.
+    pub(super) async fn run_within<P>(
+        &self,
+        limit: Option<&Limit>,
+        statement: &Statement,
+        params: P,
+    ) -> Result<Effect, tokio_postgres::Error>
+    where
+        P: IntoIterator<Item: BorrowToSql, IntoIter: ExactSizeIterator>,
+    {
         self.answer(async {
             let found = self.client.query_raw(statement, params).await?;
             tokio::pin!(found);
-            let mut rows: Vec<Row> = Vec::new();
+            let mut rows = Rows::new(limit);
             while let Some(row) = found.try_next().await? {
+                if rows.is_full() {
+                    break;
+                }
                 rows.push(owned(&row)?);
             }
-            Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows })
+            Ok(Effect { changed: found.rows_affected().unwrap_or(0), rows: rows.rows })
         })
         .await
     }

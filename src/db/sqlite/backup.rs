@@ -73,7 +73,7 @@ fn mark(copy: &mut Connection, marks: &[Stmt]) -> anyhow::Result<()> {
             "the store has an older schema than this version needs; make the backup with the version that serves it",
         )?;
         let order = order(&statement);
-        run(&mut statement, &order, &stmt.params)?;
+        run(&mut statement, &order, &stmt.params, None)?;
     }
     transaction.commit()?;
     copy.pragma_update(None, "journal_mode", "DELETE")?;

@@ -115,7 +115,7 @@ impl<'c> Desk<'c> {
                 free.insert((statement, order))
             }
         };
-        run(statement, order, params)
+        run(statement, order, params, None)
     }
 
     fn execute(&mut self, sql: &'static str) -> rusqlite::Result<()> {

@@ -1,11 +1,15 @@
 //! An event happens: to one contact, to many, or once more.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
@@ -19,16 +23,16 @@ use crate::error::Error;
 use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
-use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, Many, kind, shown};
+use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
+use crate::web::input::{Id, Input, LIGHT, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
 /// wait for it.
 const MOST_WEIGHT: usize = 20_000;
 
-/// How many events one request may send.
-const MOST: usize = 1000;
+/// After so many events of one request, others have their turn.
+const AT_A_STRETCH: usize = 16;
 
 /// Send an event
 ///
@@ -78,20 +82,33 @@ pub async fn send_many(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Many(items): Many,
+    many: Many,
 ) -> Result<Response, Error> {
-    if items.is_empty() || items.len() > MOST {
-        return Err(Error::invalid(format!("Send 1 to {MOST} events at once, not {}.", items.len())));
+    if many.count == 0 || many.count > Many::MOST {
+        return Err(Error::invalid(format!("Send 1 to {} events at once, not {}.", Many::MOST, many.count)));
     }
-    let request = key.request(&caller, &app, items.as_slice());
-    let parse = |(at, item): (usize, Value)| match item {
-        Value::Object(fields) => {
-            Order::parse(&app, Input(fields)).map_err(|error| error.about(&format!("Event {at}: ")))
-        }
-        other => Err(Error::invalid(format!("Event {at}: it must be an object, but is {}.", kind(&other)))),
-    };
-    let orders: Vec<Order> = items.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+    let (reading, digest) = (app.clone(), key.digest());
+    let read = move || read_orders(&reading, digest, many);
+    let (orders, digest) = app.admission.build(read).await??;
+    let request = key.request(&caller, &app, &digest);
     Errand { caller: &caller, app: &app, request, orders: &orders, in_array: true }.run().await
+}
+
+/// Reads orders, one at a time, and takes the fingerprint of all of them where one
+/// is wanted.
+fn read_orders(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Vec<Order>, Option<Sha256>), Error> {
+    let mut orders = Vec::with_capacity(many.count);
+    for (at, element) in many.elements.into_iter().enumerate() {
+        let placed = |error: Error| error.about(&format!("Event {at}: "));
+        let input = Input::of_element(&element).map_err(placed)?;
+        if let Some(digest) = &mut digest {
+            input.write(digest);
+            // No JSON holds this byte: one thing cannot be taken for two.
+            digest.update([0]);
+        }
+        orders.push(Order::parse(app, input).map_err(placed)?.unread(&element));
+    }
+    Ok((orders, digest))
 }
 
 /// Replay an occurrence
@@ -122,11 +139,18 @@ pub async fn replay(
     Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
 }
 
+/// What came with an event: as it was read, or where it lies in the body of a
+/// request that sends many, which takes no memory of its own.
+enum Payload {
+    Read(Option<Value>),
+    Unread(Bytes),
+}
+
 /// What somebody wants to happen.
 pub struct Order {
     pub id: String,
     pub name: String,
-    payload: Option<Value>,
+    payload: Payload,
     recipient: Recipient,
     pub replay_of: Option<String>,
 }
@@ -147,7 +171,7 @@ impl Order {
             (Some(id), None) => Recipient::Known(contact_id(id)?),
             (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
         };
-        let payload = input.take("payload");
+        let payload = Payload::Read(input.take("payload"));
         Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
     }
 
@@ -164,15 +188,40 @@ impl Order {
         Ok(Order {
             id: app.clock.ordered_id(),
             name: stored.name,
-            payload: Some(serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?),
+            payload: Payload::Read(Some(serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?)),
             recipient: Recipient::Known(stored.contact_id),
             replay_of: Some(stored.id),
         })
     }
 
+    /// The same, one of many, which was read from this text.
+    fn unread(self, element: &Bytes) -> Order {
+        let Payload::Read(Some(payload)) = &self.payload else { return self };
+        let fields: HashMap<String, &RawValue> = serde_json::from_slice(element).unwrap_or_default();
+        let text = match fields.get("payload") {
+            Some(text) => element.slice_ref(text.get().as_bytes()),
+            None => payload.to_string().into(),
+        };
+        Order { payload: Payload::Unread(text), ..self }
+    }
+
+    /// How long its payload is, where it is one of many.
+    fn size(&self) -> usize {
+        match &self.payload {
+            Payload::Read(_) => 0,
+            Payload::Unread(text) => text.len(),
+        }
+    }
+
     /// The occurrence that it becomes, if its payload fits what is in force.
     fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
-        let payload = in_force.types.check(self.payload.as_ref())?.to_string();
+        let payload = match &self.payload {
+            Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
+            Payload::Unread(text) => {
+                let payload: Value = serde_json::from_slice(text).map_err(|_| Error::Internal)?;
+                in_force.types.check(Some(&payload))?.to_string()
+            }
+        };
         if payload.len() > payload::LIMIT {
             return Err(Error::TooLarge { limit: payload::LIMIT });
         }
@@ -220,6 +269,11 @@ impl Errand<'_> {
     /// end under what is read for this errand alone.
     async fn commit(&self) -> Result<Response, Error> {
         let Errand { caller, app, request, .. } = self;
+        // Whoever commits next to something large waits for it.
+        let _turn = match self.orders.iter().map(Order::size).sum::<usize>() > LIGHT {
+            true => Some(app.admission.write().await?),
+            false => None,
+        };
         for attempt in 0..ATTEMPTS {
             let listeners = listeners(app, caller.workspace_id(), attempt).await?;
             let Prepared { batch, aftermath, answer } = match self.prepare(&listeners, attempt).await {
@@ -271,6 +325,9 @@ impl Errand<'_> {
         undefined.sort_unstable();
         undefined.into_iter().for_each(|name| happenings.define(name));
         for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
+            if at % AT_A_STRETCH == AT_A_STRETCH - 1 {
+                tokio::task::yield_now().await;
+            }
             let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
             happenings.add(&order.occurrence(&used.in_force).map_err(placed)?, &order.recipient);
             if happenings.weight > MOST_WEIGHT {

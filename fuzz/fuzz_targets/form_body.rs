@@ -1,0 +1,6 @@
+//! Any bytes as a form with a file: its fields are few and lie within it.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    posthorn::web::fuzzing::form_body(data);
+});

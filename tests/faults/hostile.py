@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""What requests that are made to hurt cost: memory of the server, and time of the others.
+
+    tests/faults/hostile.py [--rounds 1] [--engine sqlite|postgres] [--only WORD]
+
+Every request goes to a real server whose peak of memory is noted before and after: one
+alone may take less than 32 MiB, and 100 of the worst (or twenty files of 50 MB) at once
+less than 256 MiB. Meanwhile somebody else asks for an event over and over: beside
+requests that are refused, the 99th percentile of what he waits is less than twice what
+he waits while the same bytes go, from the same client, to a program that only swallows
+them. (What is accepted is written to the disk, which he has to share.) PostgreSQL is
+$POSTHORN_TEST_POSTGRES. Memory is read from /proc, so this runs on Linux.
+"""
+
+import argparse
+import json
+import multiprocessing
+import socket
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from server import ENGINES, Server
+
+MIB = 1 << 20
+ONE, MANY = 32 * MIB, 256 * MIB
+AT_ONCE = 100
+# Below this the scheduler of a machine with other work to do decides, and not the server.
+NOISE = 0.010
+BOUNDARY = "edge"
+PATIENCE = 120
+
+
+class Request:
+    """A request whose body is too large to hold: blocks, each with how often it comes."""
+
+    def __init__(self, name, path, blocks, allowed, kind="application/json", key=None):
+        self.name, self.path, self.allowed, self.kind, self.key = name, path, allowed, kind, key
+        self.blocks = [(text.encode() if isinstance(text, str) else text, count) for text, count in blocks]
+        self.size = sum(len(text) * count for text, count in self.blocks)
+
+    def head(self, token):
+        key = f"Idempotency-Key: {self.key}\r\n" if self.key else ""
+        return (
+            f"POST {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n{key}"
+            f"Content-Type: {self.kind}\r\nContent-Length: {self.size}\r\nConnection: close\r\n\r\n"
+        ).encode()
+
+    def pieces(self):
+        for text, count in self.blocks:
+            at_once = max(1, (64 << 10) // len(text))
+            whole, rest = divmod(count, at_once)
+            many = text * at_once
+            for _ in range(whole):
+                yield many
+            yield text * rest
+
+    def send(self, port, token):
+        """The status of the answer; None where the connection ended without one."""
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as link:
+            try:
+                link.sendall(self.head(token))
+                for piece in self.pieces():
+                    link.sendall(piece)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before all of it was sent
+            try:
+                answer = b""
+                while b"\r\n" not in answer and (more := link.recv(4096)):
+                    answer += more
+                while link.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+            return int(answer.split(b" ", 2)[1]) if answer else None
+
+
+def part(name, blocks):
+    """A field of a form."""
+    return [(f"--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n", 1), *blocks, ("\r\n", 1)]
+
+
+def form(name, *parts, allowed):
+    blocks = [block for one in parts for block in one] + [(f"--{BOUNDARY}--\r\n", 1)]
+    return Request(name, "/contacts/imports", blocks, allowed, f"multipart/form-data; boundary={BOUNDARY}")
+
+
+def uploads():
+    """Files and forms. A server may hang up on what it refuses early (None)."""
+    small = part("file", [("email\n", 1)])
+    head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"a\"\r\n"
+    return [
+        form("a header of 50 MB of commas", part("file", [(",", 50_000_000)]), allowed={422}),
+        form("50 MB of blank lines", part("file", [("\n", 50_000_000)]), allowed={422}),
+        form("50 MB of blank lines behind a header", part("file", [("email\n", 1), ("\n", 50_000_000)]), allowed={201}),
+        form("rows of 1 MB of commas", part("file", [("email\n", 1), ("," * 999_999 + "\n", 50)]), allowed={201}),
+        form("a quote that is never closed", part("file", [("email\n\"", 1), ("x\n", 25_000_000)]), allowed={201}),
+        form("a column_map of 12 MB", small, part("column_map", [("{", 1), ('"a":[0],', 1_500_000), ('"b":0}', 1)]), allowed={422}),
+        form("a column_map of 64 KB", small, part("column_map", [("[", 1), ("[0],", 16_000), ("0]", 1)]), allowed={422}),
+        form("two million fields", [(head + "\r\n\r\n", 600_000)], allowed={400}),
+        form("a field's head of 50 MB", [(head, 1), ("X: y\r\n", 8_300_000)], allowed={400}),
+        form("50 MB before the first boundary", [("-", 50_000_000)], allowed={400}),
+        form("50 MB of spaces behind a boundary", [(f"--{BOUNDARY}", 1), (" ", 50_000_000)], allowed={400}),
+    ]
+
+
+def batches():
+    """Many events in one request of at most 8 MiB."""
+    event = '{"event":"known","email":"a@example.com","payload":%s},'
+    nested = event % ('{"a":[' + "[0]," * 2040 + "0]}")
+    twice = nested.replace('"payload":', '"payload":0,"payload":')
+    large = event % ('{"a":"' + "x" * 250_000 + '"}')
+    named = '{"event":"%s","email":"a@example.com","payload":{"a":"%s"}},' % (LONG_NAME, "x" * 4000)
+    last = event[:-1] % "{}"
+
+    def batch(name, *blocks, allowed, key=None):
+        return Request(name, "/events/send/batch", [("[", 1), *blocks, ("]", 1)], allowed, key=key)
+
+    return [
+        batch("8 MB of `[[0]],`", ("[[0]],", 1_390_000), ("0", 1), allowed={422}),
+        batch("8 MB of `[`", ("[", 8_300_000), allowed={400}),
+        batch("8 MB of `{\"a\":`", ('{"a":', 1_600_000), allowed={400}),
+        batch("1000 events of 2000 arrays", (nested, 999), (last, 1), allowed={202}, key="nested"),
+        batch("1000 events that say their payload twice", (twice, 998), (last, 1), allowed={202}, key="twice"),
+        batch("32 events of 250 KB", (large, 32), (last, 1), allowed={202}, key="large"),
+        batch("1000 events with long names", (named, 990), (last, 1), allowed={202}, key="named"),
+    ]
+
+
+LONG_NAME = "ü" * 1024
+
+
+def tokens():
+    """What strangers may send: forms and JSON of at most 16 KiB."""
+    kind = "application/x-www-form-urlencoded"
+    names = "".join(f"{n:x}&" for n in range(3600))
+    return [
+        Request("3,600 parameters to /oauth/token", "/oauth/token", [(names, 1)], {400}, kind),
+        Request("16 KiB of `[0],` to /oauth/register", "/oauth/register", [("[", 1), ("[0],", 4090), ("0]", 1)], {400}),
+    ]
+
+
+def bodies():
+    """Bodies of 1 MiB, deep and wide, and what is just allowed."""
+    full = '{"event":"known","email":"a@example.com","payload":{"a":[' + '{"":0},' * 12_000 + "0]}}"
+    rows = []
+    for path in ("/events", "/contacts", "/events/send", "/automations"):
+        for name, blocks, allowed in [
+            ("`[`", [("[", MIB - 1)], {400, 422}),
+            ("`{\"a\":`", [('{"a":', MIB // 5)], {400, 422}),
+            ("`0,`", [("[", 1), ("0,", MIB // 2 - 2), ("0]", 1)], {422}),
+            ("`[0],`", [("[", 1), ("[0],", MIB // 4 - 2), ("0]", 1)], {422}),
+            ("one long string", [('{"name":"', 1), ("x", MIB - 20), ('"}', 1)], {422}),
+            ("escapes", [('{"name":"', 1), ("\\u00e4", MIB // 6 - 4), ('"}', 1)], {422}),
+        ]:
+            rows.append(Request(f"1 MiB of {name} to {path}", path, blocks, allowed))
+    rows.append(Request("24,000 values", "/events/send", [(full, 1)], {202}, key="full"))
+    return rows
+
+
+def rows_by_kind(engine):
+    """Every row on SQLite; on PostgreSQL those that come as far as the store."""
+    rows = {"form": uploads(), "batch": batches()}
+    return rows if engine == "postgres" else rows | {"body": bodies(), "stranger": tokens()}
+
+
+class Memory:
+    """What the server's process has at its peak beyond what it had."""
+
+    def __init__(self, server):
+        self.proc = Path(f"/proc/{server.process.pid}")
+        (self.proc / "clear_refs").write_text("5")  # the peak begins anew
+        self.before = self.read("VmRSS")
+
+    def read(self, name):
+        lines = (self.proc / "status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
+
+    def grown(self):
+        return self.read("VmHWM") - self.before
+
+
+class Attack:
+    """One server, and requests at it."""
+
+    def __init__(self, engine):
+        self.store = ENGINES[engine]()
+        self.server = Server(self.store)
+        self.server.start().wait()
+        self.token = self.server.create_key()
+        for name in ("known", LONG_NAME):
+            self.event = self.ask("POST", "/events", {"name": name}, 201)["id"]
+        self.problems = []
+
+    def ask(self, method, path, body, wanted):
+        status, _, answer = self.server.ask(method, path, body, {"Authorization": f"Bearer {self.token}"})
+        assert status == wanted, f"{method} {path}: {status} {answer[:200]!r}"
+        return json.loads(answer)
+
+    def end(self):
+        if self.server.process.poll() is None:
+            self.server.kill()
+        self.store.remove()
+
+    def measure(self, name, limit, act):
+        # What earlier requests have left in the allocator would hide what this one takes.
+        self.server.stop()
+        self.server.start().wait()
+        # Connections and statements that every working server has are nobody's cost.
+        self.ask("POST", "/events/send/batch", [{"event": "known", "email": "a@example.com"}], 202)
+        self.ask("GET", f"/events/{self.event}", None, 200)
+        memory = Memory(self.server)
+        began = time.monotonic()
+        act()
+        grown, took = memory.grown(), time.monotonic() - began
+        if grown >= limit:
+            self.problems.append(f"{name}: {grown / MIB:.0f} MiB")
+        print(f"  {grown / MIB:7.1f} MiB  {took:6.2f} s  {name}", flush=True)
+        return grown
+
+    def one(self, request):
+        """A request alone, and what it leaves to be done in the background."""
+
+        def act():
+            status = request.send(self.server.port, self.token)
+            if status not in request.allowed and not (status is None and max(request.allowed) >= 400):
+                self.problems.append(f"{request.name}: answered {status}")
+            if status == 201:
+                self.imported()
+
+        return self.measure(request.name, ONE, act)
+
+    def imported(self):
+        """Waits until no import is under way any more."""
+        until = time.monotonic() + PATIENCE
+        for status in ("queued", "in_progress"):
+            while self.ask("GET", f"/contacts/imports?status={status}", None, 200)["data"]:
+                assert time.monotonic() < until, "an import does not end"
+                time.sleep(0.05)
+
+    def many(self, name, requests):
+        """Requests at once: their memory, and what somebody else waits meanwhile."""
+        answers = []
+
+        def act():
+            volley(requests, self.server.port, self.token, answers)
+
+        calm = with_bystander(self, lambda: to_nobody(requests))
+        measured = []
+        grown = self.measure(name, MANY, lambda: measured.extend(with_bystander(self, act)))
+        for request, status in answers:
+            # Who waits too long for his turn is told to come back.
+            if status not in request.allowed | {503} and not (status is None and max(request.allowed) >= 400):
+                self.problems.append(f"{name}: answered {status}")
+        put_off = sum(status == 503 for _, status in answers)
+        quiet, loud = percentile(calm), percentile(measured)
+        print(f"           others' p99 {loud * 1000:.1f} ms, beside a sink {quiet * 1000:.1f} ms; {put_off} put off", flush=True)
+        # What is accepted goes to the disk, which everybody shares.
+        is_refused = all(min(request.allowed) >= 400 for request in requests)
+        if is_refused and loud > 2 * max(quiet, NOISE):
+            self.problems.append(f"{name}: others wait {loud * 1000:.0f} ms instead of {quiet * 1000:.0f} ms")
+        return grown
+
+
+def volley(requests, port, token, answers):
+    threads = [
+        threading.Thread(target=lambda request=request: answers.append((request, request.send(port, token))))
+        for request in requests
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def to_nobody(requests):
+    """The same bytes from the same client to a program that swallows them."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    sink = multiprocessing.Process(target=swallow, args=(listener,), daemon=True)
+    sink.start()
+    volley(requests, listener.getsockname()[1], "x", [])
+    sink.terminate()
+    sink.join()
+    listener.close()
+
+
+def swallow(listener):
+    def one(link):
+        with link:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += link.recv(65536)
+            head, _, rest = head.partition(b"\r\n\r\n")
+            left = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) - len(rest)
+            while left > 0 and (more := link.recv(min(left, 1 << 18))):
+                left -= len(more)
+            link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    while True:
+        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+
+def with_bystander(attack, act):
+    """The seconds that somebody else waits for each of his answers while something goes on."""
+    mine, his = multiprocessing.Pipe()
+    over = multiprocessing.Event()
+    args = (attack.server.port, attack.token, attack.event, over, his)
+    bystander = multiprocessing.Process(target=stand_by, args=args, daemon=True)
+    bystander.start()
+    began = time.monotonic()
+    act()
+    time.sleep(max(0.0, 2.0 - (time.monotonic() - began)))  # enough of them to speak of a percentile
+    over.set()
+    waited = mine.recv()
+    bystander.join()
+    if isinstance(waited, str):
+        attack.problems.append(waited)
+        return [float("inf")]
+    return waited
+
+
+def stand_by(port, token, event, over, pipe):
+    request = f"GET /events/{event} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    waited = []
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as link:
+        while not over.is_set():
+            began = time.monotonic()
+            link.sendall(request)
+            answer = link.recv(65536)
+            waited.append(time.monotonic() - began)
+            if not answer.startswith(b"HTTP/1.1 200"):
+                pipe.send(f"somebody else was answered {answer[:40]!r}")
+                return
+            time.sleep(0.003)
+    pipe.send(waited)
+
+
+def percentile(waited):
+    return statistics.quantiles(waited, n=100)[98] if len(waited) > 1 else max(waited)
+
+
+def hostile(engine, rounds, only):
+    attack = Attack(engine)
+    print(f"{engine}:", flush=True)
+    try:
+        wanted = lambda rows: [row for row in rows if only in row.name]
+        worst = {}
+        for kind, rows in rows_by_kind(engine).items():
+            grown = [(attack.one(row), row) for row in wanted(rows)]
+            worst[kind] = [row for _, row in sorted(grown, key=lambda pair: pair[0])]
+        for _ in range(rounds):
+            for kind in sorted(worst.keys() - {"form"}):
+                refused = [row for row in worst[kind] if min(row.allowed) >= 400]
+                for row in dict.fromkeys(worst[kind][-1:] + refused[-1:]):
+                    attack.many(f"{AT_ONCE} times {row.name}", [row] * AT_ONCE)
+            file = part("file", [("email\n", 1), ("x" * 900_000 + "\n", 55)])
+            for count in (6, 20):
+                if only in "files":
+                    files = [form("a file of 50 MB", file, allowed={201})] * count
+                    attack.many(f"{count} files of 50 MB", files)
+        assert attack.server.process.poll() is None, "the server ended"
+    except AssertionError as problem:
+        attack.problems.append(str(problem))
+    finally:
+        attack.end()
+    for problem in attack.problems:
+        print(f"{engine}: FAILED: {problem}", flush=True)
+    return not attack.problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--engine", choices=ENGINES, action="append")
+    parser.add_argument("--only", default="", help="requests whose name has this in it")
+    options = parser.parse_args()
+    done = [hostile(engine, options.rounds, options.only) for engine in options.engine or ENGINES]
+    sys.exit(0 if all(done) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -43,9 +43,9 @@ statements! {
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
     STOP_OF_USER = Sql::both(stop!("g.user_id"));
     STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
-    RAISE_OF_GRANT = Sql::both(raise!("g.id"));
-    RAISE_OF_USER = Sql::both(raise!("g.user_id"));
-    RAISE_OF_CLIENT = Sql::both(raise!("g.client_id"));
+    RAISE_OF_GRANT = Sql::both(raise!("g.id")).raising();
+    RAISE_OF_USER = Sql::both(raise!("g.user_id")).raising();
+    RAISE_OF_CLIENT = Sql::both(raise!("g.client_id")).raising();
 }
 
 /// An automation that ends with a grant.

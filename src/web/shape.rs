@@ -8,6 +8,9 @@ use crate::error::Error;
 /// How many values one JSON text may hold, at all depths together.
 pub const MOST_VALUES: usize = 25_000;
 
+/// How deep one may be nested: as deep as it can be read.
+const DEEPEST: usize = 127;
+
 /// What an array or an object takes at least, and what any other value does.
 const CONTAINER: usize = 512;
 const SCALAR: usize = 160;
@@ -18,13 +21,14 @@ pub struct Shape {
     /// Values of every kind; one more than there are, in containers that are empty.
     values: usize,
     containers: usize,
+    depth: usize,
     bytes: usize,
 }
 
 impl Shape {
     pub fn of(text: &[u8]) -> Shape {
-        let mut shape = Shape { values: 1, containers: 0, bytes: text.len() };
-        let mut at = 0;
+        let mut shape = Shape { values: 1, containers: 0, depth: 0, bytes: text.len() };
+        let (mut at, mut depth) = (0, 0_usize);
         while let Some(&byte) = text.get(at) {
             at += 1;
             match byte {
@@ -33,7 +37,10 @@ impl Shape {
                 b'[' | b'{' => {
                     shape.values += 1;
                     shape.containers += 1;
+                    depth += 1;
+                    shape.depth = shape.depth.max(depth);
                 }
+                b']' | b'}' => depth = depth.saturating_sub(1),
                 _ => {}
             }
         }
@@ -44,8 +51,13 @@ impl Shape {
         self.values
     }
 
-    /// Refuses a text that holds more than one may.
+    /// Refuses a text that holds more than one may, or is nested deeper than can be
+    /// read.
     pub fn check(&self) -> Result<(), Error> {
+        if self.depth > DEEPEST {
+            let message = format!("The body is not valid JSON: it is nested more than {DEEPEST} deep.");
+            return Err(Error::NotJson { message });
+        }
         if self.values <= MOST_VALUES {
             return Ok(());
         }

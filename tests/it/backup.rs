@@ -110,7 +110,8 @@ async fn a_restore_replaces_a_store_only_when_told_and_keeps_it() {
     assert_eq!(names(&old, "SELECT name FROM api_keys"), ["old"]);
 }
 
-#[tokio::test]
+/// On threads of its own: what closes a store must not wait for a test that blocks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restore_is_refused_while_a_process_has_the_store_open() {
     let (original, file) = backed_up().await;
     let server = Server::start(&["--database-url", &original.url()]);

@@ -246,7 +246,9 @@ fn issue_2_a_bad_setting_stops_the_start_with_its_name_what_was_given_and_what_i
         let by_variable = say(command, "").failed();
         for complaint in [by_flag, by_variable] {
             assert!(complaint.contains(flag), "{flag}={given} is not named: {complaint}");
-            assert!(complaint.contains(given), "{flag}={given} is not shown: {complaint}");
+            // What may hold a password is not shown.
+            let is_shown = !["--database-url", "--smtp-url"].contains(&flag);
+            assert_eq!(complaint.contains(given), is_shown, "{flag}={given}: {complaint}");
             assert!(complaint.contains(allowed), "{flag}={given}, what is allowed is not said: {complaint}");
         }
     }

@@ -35,7 +35,7 @@ on_both! {
         };
         let mut steps = vec![json!({"key": "s0", "type": "trigger", "config": {"event_name": "user.created"}})];
         steps.extend((1..150).map(|at| {
-            let (kind, config) = any_of(45, rule.clone());
+            let (kind, config) = any_of(30, rule.clone());
             json!({"key": format!("s{at}"), "type": kind, "config": config})
         }));
         let automation = stage.graph(json!(steps), json!(connections(149)), json!({})).await;

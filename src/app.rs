@@ -24,6 +24,7 @@ use crate::web::address::neighbourhood;
 use crate::web::admission::Admission;
 use crate::web::attempts::Attempts;
 use crate::web::limit::Limit;
+use crate::web::spool::DiskUse;
 use crate::web::{assets, docs, gate, idempotency, system};
 use crate::{accounts, api_keys, auth, automations, contacts, db, events, hold, mail, oauth, segments, topics};
 
@@ -47,6 +48,9 @@ pub struct Parts {
     pub hasher: Hasher,
     pub limits: Limits,
     pub admission: Admission,
+    pub readiness: system::Probes,
+    /// What bodies take on disk.
+    pub spooled: DiskUse,
     pub metrics: PrometheusHandle,
 }
 
@@ -147,6 +151,8 @@ impl App {
             hasher: Hasher::default(),
             limits,
             admission: Admission::default(),
+            readiness: system::Probes::default(),
+            spooled: DiskUse::default(),
             metrics,
         }))
     }

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::db::Location;
 use crate::secret;
 
-pub use key_file::path as key_file;
+pub use key_file::{old_path as old_key_file, path as key_file};
 
 /// How a kept thing begins: as it is, sealed before keys had names, sealed with
 /// the key whose name follows.
@@ -54,26 +54,28 @@ impl Seal {
     /// embedded store where there is neither a file nor a secret.
     pub fn of(config: &Config) -> anyhow::Result<Seal> {
         let secret = config.secret.as_deref();
-        let file = match &config.store().location {
-            Location::Sqlite(store) if secret.is_none() => Some(key_file::read_or_make(store)?),
-            Location::Sqlite(store) => key_file::read(store)?,
-            Location::Postgres(_) => None,
+        let files = match &config.store().location {
+            Location::Sqlite(store) if secret.is_none() => {
+                [Some(key_file::read_or_make(store)?), key_file::read_old(store)?]
+            }
+            Location::Sqlite(store) => [key_file::read(store)?, key_file::read_old(store)?],
+            Location::Postgres(_) => [None, None],
         };
-        Ok(Seal::new(secret, file))
+        Ok(Seal::new(secret, files))
     }
 
     /// As [`Seal::of`], for whoever only looks: nothing is made.
     pub fn existing(config: &Config) -> anyhow::Result<Seal> {
-        let file = match &config.store().location {
-            Location::Sqlite(store) => key_file::read(store)?,
-            Location::Postgres(_) => None,
+        let files = match &config.store().location {
+            Location::Sqlite(store) => [key_file::read(store)?, key_file::read_old(store)?],
+            Location::Postgres(_) => [None, None],
         };
-        Ok(Seal::new(config.secret.as_deref(), file))
+        Ok(Seal::new(config.secret.as_deref(), files))
     }
 
-    pub fn new(secret: Option<&str>, file: Option<[u8; 32]>) -> Seal {
+    pub fn new(secret: Option<&str>, files: [Option<[u8; 32]>; 2]) -> Seal {
         let secret = secret.map(|secret| derive("signing keys", secret));
-        Seal { keys: [secret, file].into_iter().flatten().filter_map(Key::new).collect() }
+        Seal { keys: [secret].into_iter().chain(files).flatten().filter_map(Key::new).collect() }
     }
 
     /// From a secret that the store does not hold, for one purpose: what was sealed
@@ -164,11 +166,12 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const FILE: Option<[u8; 32]> = Some([7; 32]);
+    const NONE: [Option<[u8; 32]>; 2] = [None, None];
+    const FILE: [Option<[u8; 32]>; 2] = [Some([7; 32]), None];
 
     #[test]
     fn what_is_sealed_opens_with_the_same_key_only() {
-        let (ours, other, none) = (Seal::new(Some("ours"), None), Seal::new(Some("other"), FILE), Seal::default());
+        let (ours, other, none) = (Seal::new(Some("ours"), NONE), Seal::new(Some("other"), FILE), Seal::default());
         let kept = ours.close(b"key");
         assert!(!kept.windows(3).any(|part| part == b"key"));
         assert_eq!(ours.open(&kept).as_deref(), Some(&b"key"[..]));
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn without_a_key_it_is_kept_as_it_is_and_can_be_sealed_later() {
-        let (none, new) = (Seal::default(), Seal::new(Some("new"), None));
+        let (none, new) = (Seal::default(), Seal::new(Some("new"), NONE));
         let (kept, text) = (none.close(b"key"), none.close_text("whsec_x"));
         assert_eq!(new.open(&kept).as_deref(), Some(&b"key"[..]));
         assert_eq!(new.open_text(&text).as_deref(), Some("whsec_x"));
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_was_sealed_before_keys_had_names_still_opens() {
-        let seal = Seal::new(Some("ours"), None);
+        let seal = Seal::new(Some("ours"), NONE);
         let named = seal.close(b"key");
         let nameless = [&[NAMELESS], &named[1 + NAME..]].concat();
         assert_eq!(seal.open(&nameless).as_deref(), Some(&b"key"[..]));

@@ -20,7 +20,7 @@ use crate::auth::session;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location, clock, files};
 use crate::hold::Hold;
-use crate::seal::Seal;
+use crate::seal::{self, Seal};
 use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
 use crate::web::{idempotency, listener};
@@ -72,10 +72,9 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     });
     // Accepting shares its task with nobody: whatever the workers do, it goes on.
     let answering = tokio::spawn(answer_if_told(app.clone(), listener, gate(app.clone()), stopping.clone()));
-    let running = async {
-        let (answered, ()) = tokio::join!(answering, work(&app, stopping));
-        answered.context("the task that accepts connections panicked")?
-    };
+    let answered = async { answering.await.context("the task that accepts connections panicked")? };
+    // Without it the process is of no use: it ends, and is started anew.
+    let running = async { tokio::try_join!(answered, async { Ok(work(&app, stopping).await) }).map(drop) };
     tokio::select! {
         answered = running => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
@@ -169,7 +168,7 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     let open = async {
         if let Location::Sqlite(path) = &options.location {
             make_folder(path)?;
-            files::make_private(path)?;
+            files::make_private(path, &seal::key_file(path))?;
         }
         Db::open(&options).await
     };

@@ -191,7 +191,9 @@ impl Accepted<'_> {
     /// Commits, if the visitor may still do this at that moment.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
         let allowed = store::may_grant(self.desk.workspace_id(), &self.desk.session.user_id);
-        match self.desk.app.db.commit(batch.when(allowed)).await {
+        // What is made here may outlive the session: one that ends in this moment makes nothing.
+        let fenced = batch.fence(crate::auth::store::session_stands(&self.desk.session.hash));
+        match self.desk.app.db.commit(fenced.when(allowed)).await {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
         }

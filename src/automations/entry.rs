@@ -70,7 +70,8 @@ macro_rules! lately {
             $hint,
             " WHERE r.contact_id = o.contact_id AND r.automation_id = $4 AND r.created_at > ",
             $since,
-            " LIMIT ",
+            // A clock that was set back has left some that are still to come.
+            " AND r.created_at <= CAST($3 AS BIGINT) LIMIT ",
             $most,
             ") AS lately)"
         )

@@ -3,6 +3,7 @@
 use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
+use crate::auth::store::grant_stands;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::seal::Seal;
 use crate::web::pagination::Page;
@@ -262,6 +263,8 @@ pub fn insert(new: &NewAutomation<'_>) -> Batch {
 /// What an app publishes calls the outside only as long as the app has access.
 fn tie(batch: &mut Batch, (id, version): (&str, i64), graph: &GraphText, grant_id: Option<&str>) {
     if let Some(grant_id) = grant_id.filter(|_| graph.calls_out) {
+        // A grant that ends in this moment would not find what is not committed yet.
+        *batch = std::mem::take(batch).fence(grant_stands(grant_id));
         batch.push(app_grants::tie(id, version, grant_id));
     }
 }

@@ -87,7 +87,8 @@ impl Reading {
     fn start(&self) -> i64 {
         let (plain, shifted) = (self.shows, self.shows + self.shift);
         let mut ways = [plain.min(shifted), plain.max(shifted)].into_iter();
-        ways.find(|time| *time >= self.seen).unwrap_or(self.seen)
+        // What was seen may have been noted by a process that was a little ahead.
+        ways.find(|time| *time + TOLERANCE >= self.seen).unwrap_or(self.seen).max(self.seen)
     }
 
     /// How far the store's clock is ahead of this process, under a shift.
@@ -115,9 +116,10 @@ pub async fn open(db: &Db) -> Result<(Clock, Keeper), DbError> {
     let reading = Reading::take(db, &clock).await?;
     let start = reading.start();
     clock.move_steady(start - clock.steady());
-    if start == reading.seen {
-        // Since it was last written down how far time had come, ids were made.
-        clock.pass_ids_of(start + NOTED_EVERY + TOLERANCE);
+    // Since it was last written down how far time had come, ids were made.
+    let made_until = reading.seen + NOTED_EVERY + TOLERANCE;
+    if start < made_until {
+        clock.pass_ids_of(made_until);
     }
     let keeper = Keeper { db: db.clone(), clock: clock.clone(), shift: reading.shift, skew: 0 };
     Ok((clock, keeper))

@@ -28,7 +28,7 @@ pub fn folder(store: &Path) -> &Path {
 /// Makes a new store's file readable by its owner alone, and those that exist as
 /// well. A folder that others may look into is theirs to decide who made it: it is
 /// only told of.
-pub fn make_private(store: &Path) -> anyhow::Result<()> {
+pub fn make_private(store: &Path, key_file: &Path) -> anyhow::Result<()> {
     let shown = store.display();
     let made = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(store);
     match made {
@@ -36,9 +36,9 @@ pub fn make_private(store: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error).with_context(|| format!("the SQLite file {shown} cannot be made")),
     }
-    for file in of(store) {
-        if is_open_to_others(&file) {
-            let changed = fs::set_permissions(&file, Permissions::from_mode(OWNER_ONLY));
+    for file in of(store).iter().map(PathBuf::as_path).chain([key_file]) {
+        if is_open_to_others(file) {
+            let changed = fs::set_permissions(file, Permissions::from_mode(OWNER_ONLY));
             match changed {
                 Ok(()) => tracing::warn!(file = %file.display(), "others could read this file; they cannot any more"),
                 Err(error) => tracing::warn!(file = %file.display(), %error, "others can read this file: chmod 600"),

@@ -117,7 +117,7 @@ impl std::fmt::Display for Location {
         // A password may hold any character that stands before the last of these.
         let (user, rest) = address.rsplit_once('@').unwrap_or(("", address));
         let host = rest.split('?').next().unwrap_or_default();
-        match user.split(':').next().unwrap_or_default() {
+        match user.split([':', '/', '?', '&', '=']).next().unwrap_or_default() {
             "" => write!(f, "{scheme}://{host}"),
             user => write!(f, "{scheme}://{user}@{host}"),
         }

@@ -166,7 +166,12 @@ pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
 
 /// Shuts a client out since a time, or lets it in again; at once, everywhere.
 pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
-    Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(auth::store::raise_access())
+    let mut batch =
+        Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(auth::store::raise_access());
+    if let Some(now) = since {
+        batch.append(app_automations::stop_of_client(id, now));
+    }
+    batch
 }
 
 pub(super) fn sweep_clients(registered_before: i64) -> Stmt {

@@ -15,11 +15,24 @@ pub fn path(store: &Path) -> PathBuf {
     store.with_file_name("posthorn.key")
 }
 
+/// Where an earlier key can be put, which opens what it has sealed.
+pub fn old_path(store: &Path) -> PathBuf {
+    store.with_file_name("posthorn.key.old")
+}
+
 /// The key of a store, if there is one.
 pub(super) fn read(store: &Path) -> anyhow::Result<Option<[u8; 32]>> {
-    let path = path(store);
+    read_from(&path(store))
+}
+
+/// An earlier key of a store, if somebody has put it there.
+pub(super) fn read_old(store: &Path) -> anyhow::Result<Option<[u8; 32]>> {
+    read_from(&old_path(store))
+}
+
+fn read_from(path: &Path) -> anyhow::Result<Option<[u8; 32]>> {
     let shown = path.display();
-    let bytes = match fs::read(&path) {
+    let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("the key file {shown} cannot be read")),
@@ -35,7 +48,8 @@ pub(super) fn read_or_make(store: &Path) -> anyhow::Result<[u8; 32]> {
         return Ok(key);
     }
     let path = path(store);
-    make(&path).with_context(|| format!("the key file {} cannot be made", path.display()))?;
+    let hint = "; where its file system cannot do that, set --secret (POSTHORN_SECRET) instead";
+    make(&path).with_context(|| format!("the key file {} cannot be made{hint}", path.display()))?;
     read(store)?.with_context(|| format!("the key file {} is gone again", path.display()))
 }
 

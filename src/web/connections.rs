@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use super::address::neighbourhood;
+use super::spool::IN_MEMORY;
 use crate::config::{Config, Network};
 
 /// What every connection holds: its task, and buffers to read and write.
@@ -25,8 +26,8 @@ const ROOM: usize = 2;
 /// Request bytes up to here are within the buffer that every connection has.
 const FREE: usize = 8 << 10;
 
-/// More of one request is not held in memory, whoever reads it.
-const MOST_OF_REQUEST: usize = 1 << 20;
+/// More of one request is not held in memory, whoever reads it: it is spooled.
+const MOST_OF_REQUEST: usize = IN_MEMORY;
 
 /// Answers from this size on are counted while they are being sent.
 const LARGE_ANSWER: usize = 64 << 10;

@@ -111,10 +111,11 @@ impl Gate {
             return peer;
         }
         let lines = request.headers().get_all(FORWARDED_FOR).iter().rev();
-        let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
+        let hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
         let mut sender = peer;
         for hop in hops {
-            let Some(address) = forwarded(hop.trim()) else { break };
+            // What is no address was written by whoever is in front of the last that is one.
+            let Some(address) = str::from_utf8(hop).ok().and_then(|hop| forwarded(hop.trim())) else { break };
             sender = address;
             if !trusted(address) {
                 break;

@@ -184,7 +184,7 @@ impl Input {
             return Err(Error::TooLarge { limit: LIMIT });
         }
         match kind_of(text) {
-            "an object" => match parse(text)? {
+            "an object" => match parse(text).map_err(|error| Error::invalid(error.message().into_owned()))? {
                 Value::Object(fields) => Ok(Input(fields)),
                 _ => Err(Error::Internal),
             },

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -21,10 +23,52 @@ use crate::error::Error;
 /// bodies arrive and however long they take.
 pub const IN_MEMORY: usize = 128 << 10;
 
+/// How much of all bodies together may be on disk.
+const ON_DISK: usize = 2 << 30;
+
 /// A body.
 pub enum Spool {
     Memory(Bytes),
-    File { file: File, size: usize },
+    File {
+        file: File,
+        size: usize,
+        /// Given back with the file.
+        _room: Room,
+    },
+}
+
+/// What bodies take on disk at this moment. Clones share it.
+#[derive(Clone, Default)]
+pub struct DiskUse(Arc<AtomicUsize>);
+
+/// Room on disk, given back when it is dropped.
+pub struct Room {
+    used: DiskUse,
+    bytes: usize,
+}
+
+impl Room {
+    fn none(used: &DiskUse) -> Room {
+        Room { used: used.clone(), bytes: 0 }
+    }
+
+    /// Takes more of it, if there is any left.
+    fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        match self.used.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= ON_DISK {
+            true => Ok(()),
+            false => {
+                tracing::warn!("bodies that are being received take all the room on disk that they may");
+                Err(Error::Unavailable)
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Spool {
@@ -75,6 +119,7 @@ pub fn unusable(error: &io::Error) -> Error {
 
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
     let (mut held, mut file, mut size) = (Vec::new(), None, 0);
+    let mut room = Room::none(&app.spooled);
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
@@ -89,14 +134,16 @@ async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error>
         }
         held.extend_from_slice(&bytes);
         if held.len() >= IN_MEMORY {
+            room.grow(held.len())?;
             (held, file) = append(app.config.spool_folder(), held, file).await?;
         }
     }
     if file.is_none() {
         return Ok(Spool::Memory(held.into()));
     }
+    room.grow(held.len())?;
     let (_, file) = append(app.config.spool_folder(), held, file).await?;
-    file.map(|file| Spool::File { file, size }).ok_or(Error::Internal)
+    file.map(|file| Spool::File { file, size, _room: room }).ok_or(Error::Internal)
 }
 
 /// Writes what is held to the file, which is made where there is none yet.

@@ -1,6 +1,8 @@
 //! For those who run it: is it alive, is it ready, what does it do; and for
 //! those who program against it: the API's description and the page at the root.
 
+use std::time::Instant;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -8,6 +10,7 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Serialize;
+use tokio::sync::Mutex;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -16,7 +19,7 @@ use utoipa_axum::routes;
 use super::{assets, layout, reference};
 use crate::app::App;
 use crate::clock::rfc3339;
-use crate::db::{Sql, statements};
+use crate::db::{Db, DbError, Sql, statements};
 use crate::error::{Envelope, Error};
 use crate::hold::Hold;
 
@@ -34,6 +37,28 @@ const FOR_OPERATORS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Whether a path is for operators; `base` is the path of the API's address.
 pub fn is_for_operators(path: &str, base: &str) -> bool {
     path.strip_prefix(base).is_some_and(|rest| FOR_OPERATORS.contains(&rest))
+}
+
+/// Whether the store takes writes, as it was last found. Anybody may ask, so one
+/// probe is under way at a time, and all who asked before it began share what it
+/// finds.
+#[derive(Default)]
+pub struct Probes(Mutex<Option<(Instant, Result<(), DbError>)>>);
+
+impl Probes {
+    async fn probe(&self, db: &Db) -> Result<(), DbError> {
+        let asked = Instant::now();
+        let mut last = self.0.lock().await;
+        match &*last {
+            Some((began, found)) if *began >= asked => found.clone(),
+            _ => {
+                let began = Instant::now();
+                let found = db.commit(PROBE.with([])).await.map(drop);
+                *last = Some((began, found.clone()));
+                found
+            }
+        }
+    }
 }
 
 /// The routes that are part of the API's description.
@@ -82,7 +107,7 @@ async fn healthz() -> Response {
     security(()),
 )]
 async fn readyz(State(app): State<App>) -> Result<Response, Error> {
-    app.db.commit(PROBE.with([])).await?;
+    app.readiness.probe(&app.db).await?;
     let held_since = Hold::find(&app.db).await?.map(|held| rfc3339(held.since));
     let body = Readiness { status: "ok", store: app.db.engine_name(), held_since };
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())

@@ -232,7 +232,8 @@ on_both! {
         stage.app.clock.advance(25 * 3600 * SECOND);
         stage.work().await;
         let reasons = "SELECT COUNT(*) FROM runs WHERE status = 'failed' AND state LIKE '%not answered for a day%'";
-        assert_eq!(store.value(reasons).await.as_deref(), Some("20"));
+        // One of them makes the call that finds out that nobody answers even now.
+        assert_eq!(store.value(reasons).await.as_deref(), Some("19"));
     }
 
     /// It waits for a host that is not called at the moment.

@@ -86,6 +86,16 @@ on_both! {
         }
     }
 
+    async fn what_a_visitor_writes_before_his_address_does_not_hide_it(store: Store) {
+        let app = TestApp::open(&store, &["--authorize-rate=1", "--trusted-proxies=10.0.0.0/8"]).await;
+        let knock = async |forwarded: &[u8]| {
+            app.get("/oauth/authorize").from("10.0.0.1").header("x-forwarded-for", forwarded).send().await.status
+        };
+        assert_eq!(knock(b"198.51.100.1").await, 400);
+        assert_eq!(knock(b"\xff, 198.51.100.1").await, 429);
+        assert_eq!(knock(b"\xc3\xa9, 203.0.113.1, 198.51.100.1").await, 429);
+    }
+
     async fn case_375_the_21st_registration_in_an_hour_from_one_address_is_429(app: TestApp) {
         let before = app.count("oauth_clients").await;
         for n in 0..20 {

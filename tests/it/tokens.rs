@@ -1,6 +1,7 @@
 //! Codes, access tokens and refresh families.
 
 use posthorn::accounts;
+use posthorn::auth::key::Permission;
 use posthorn::auth::{self, Claims, SigningKey};
 use posthorn::clock::{HOUR, MINUTE, SECOND};
 use posthorn::oauth::refresh::Token;
@@ -259,6 +260,25 @@ on_both! {
         assert_eq!(app.refresh(&client, text(&first, "refresh_token")).await.status, 200);
         app.refresh(&client, text(&first, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         assert_eq!((app.works(&first).await, live_tokens(&app).await), (401, 0), "two holders: the grant has ended");
+    }
+
+    async fn a_credential_can_end_itself(app: TestApp) {
+        let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
+        let tokens = app.tokens(&client, &owner).await;
+        let token = text(&tokens, "access_token");
+        let made = app.post("/api-keys").key(token).json(json!({"name": "its own"})).send().await.json();
+        let key = text(&made, "token");
+        let grants = app.get("/oauth/grants").key(token).send().await.json();
+        let grant = grants["data"][0]["id"].as_str().expect("an id").to_owned();
+        let (alone, other) = (app.key(Permission::FullAccess).await, app.full_key().await);
+        let ended = app.delete(format!("/api-keys/{}", alone.id)).key(&alone.secret).send().await;
+        assert_eq!(ended.status, 200, "{}", ended.text());
+        app.get("/events").key(&alone.secret).send().await.refused(403, "invalid_api_key");
+        let ended = app.delete(format!("/oauth/grants/{grant}")).key(token).send().await;
+        assert_eq!(ended.status, 200, "{}", ended.text());
+        app.get("/events").key(token).send().await.refused(401, "invalid_token");
+        app.get("/events").key(key).send().await.refused(403, "invalid_api_key");
+        assert_eq!(app.get("/events").key(&other).send().await.status, 200);
     }
 
     async fn issue_10_a_repeated_revocation_changes_nothing(app: TestApp) {

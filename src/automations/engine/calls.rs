@@ -131,7 +131,7 @@ impl Engine {
         let waiting = rows.iter().map(Waiting::read).collect::<Result<Vec<_>, _>>()?;
         // The next look goes on behind these, and begins anew after the last.
         let last = waiting.get(PAGE - 1).map(|last| last.destination.clone());
-        if last.is_some() || !after.is_empty() {
+        if last.is_some() {
             self.calls.note();
         }
         *self.calls.cursor() = last.unwrap_or_default();
@@ -139,7 +139,11 @@ impl Engine {
         let mut callers = Vec::new();
         for some in due.chunks(SIDE_BY_SIDE) {
             for claimed in join_all(some.iter().map(|waiting| self.claim_for(waiting, now))).await {
-                callers.extend(claimed?);
+                match claimed {
+                    Ok(claimed) => callers.extend(claimed),
+                    // Those that were claimed are not let down because of it.
+                    Err(error) => tracing::warn!(%error, "runs that are to call a host could not be claimed"),
+                }
             }
         }
         Ok(callers)
@@ -148,7 +152,9 @@ impl Engine {
     /// Claims as many runs for a destination as may call it now.
     async fn claim_for(&self, waiting: &Waiting, now: i64) -> Result<Vec<Caller>, DbError> {
         let Waiting { destination, pause, .. } = waiting;
-        let hopeless = waiting.reason.as_ref().filter(|_| waiting.due_at < now - PATIENCE);
+        // Whether it has been tried meanwhile: a store that was on hold has tried nothing.
+        let was_tried = pause.as_ref().is_some_and(|pause| pause.until > now - HOUR);
+        let hopeless = waiting.reason.as_ref().filter(|_| was_tried && waiting.due_at < now - PATIENCE);
         if let Some(reason) = hopeless {
             let stmt = store::claim_calls(destination, now - PATIENCE, now + LEASE, GIVEN_UP);
             let reason = format!("its host has not answered for a day: {reason}");

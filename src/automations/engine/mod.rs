@@ -66,6 +66,10 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
     let mut calls = JoinSet::new();
     calls.spawn(calls::run(engine.clone(), stopping.clone()));
     while !*stopping.borrow() {
+        if let Some(Err(error)) = calls.try_join_next() {
+            // This task begins anew as a whole.
+            std::panic::resume_unwind(error.into_panic());
+        }
         let idle = match engine.take_round().await {
             Ok(BATCH) => continue,
             Ok(_) => engine.idle().await,

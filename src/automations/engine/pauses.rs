@@ -29,7 +29,8 @@ statements! {
     PAUSE = Sql::both(
         "INSERT INTO call_pauses (destination, failures, reason, paused_until) VALUES ($1, $2, $3, $4)
          ON CONFLICT (destination) DO UPDATE
-         SET failures = excluded.failures, reason = excluded.reason, paused_until = excluded.paused_until");
+         SET failures = excluded.failures, reason = excluded.reason, paused_until = excluded.paused_until
+         WHERE excluded.failures > call_pauses.failures OR excluded.paused_until > call_pauses.paused_until");
     /// Whoever moves the end of a pause makes the one call that tells how it goes on.
     PROBE = Sql::both(
         "UPDATE call_pauses SET paused_until = $3 WHERE destination = $1 AND paused_until = $2");

@@ -125,7 +125,7 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
     Ok(if unopened > 0 {
         Err(Problem::failure(
             format!("{unopened} secrets were sealed with another key: tokens or webhooks cannot be signed with them"),
-            "put the store's key file back, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
+            "put the store's key file back as `posthorn.key.old`, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
              lost, apps log in again and a copy of an automation gets a new webhook secret",
         ))
     } else if plain > 0 || !seal.has_key() && matches!(config.store().location, Location::Postgres(_)) {

@@ -131,7 +131,8 @@ fn overwrites(on_conflict: Option<&str>) -> Result<bool, Error> {
 /// A field that holds JSON; null is none.
 fn json(form: &Form, name: &str) -> Result<Option<Value>, Error> {
     let Some(text) = form.text(name)? else { return Ok(None) };
-    Shape::of(text.as_bytes()).check().map_err(|error| error.about(&format!("The `{name}` field: ")))?;
+    let placed = |error: Error| Error::invalid(format!("The `{name}` field: {}", error.message()));
+    Shape::of(text.as_bytes()).check().map_err(placed)?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::invalid(format!("The `{name}` field is not valid JSON: {error}.")))?;
     Ok(Some(value).filter(|value| !value.is_null()))

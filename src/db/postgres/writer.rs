@@ -126,7 +126,8 @@ impl Writer {
     /// Commits a group; where that fails because of some of its batches, commits
     /// those alone and the rest together.
     async fn commit(&mut self, group: Vec<Job>) {
-        let mut waiting = vec![group];
+        let (own, group): (Vec<_>, Vec<_>) = group.into_iter().partition(ends_own_guard);
+        let mut waiting: Vec<Vec<Job>> = own.into_iter().map(|job| vec![job]).chain([group]).collect();
         while let Some(mut group) = waiting.pop() {
             Job::drop_abandoned(&mut group);
             let alone = group.len() == 1;
@@ -151,7 +152,8 @@ impl Writer {
                     let mut rest = Vec::new();
                     for (job, verdict) in group.into_iter().zip(verdicts) {
                         match verdict {
-                            Verdict::Stale => job.answer(Err(DbError::Stale)),
+                            Verdict::Stale if alone => job.answer(Err(DbError::Stale)),
+                            Verdict::Stale => waiting.push(vec![job]),
                             Verdict::Late => job.answer(Err(too_late())),
                             // Alone, the verdict is final. In company a neighbour may
                             // have caused it, one that is now undone.
@@ -196,6 +198,13 @@ impl Writer {
         }
         self.session.as_ref().ok_or_else(|| DbError::Unavailable("no connection".into()))
     }
+}
+
+/// Whether a batch may take away what its own guards look for, as one does that ends
+/// the grant it was asked for under. It is committed alone, and its guards are asked
+/// first; those of others are asked when the group holds its locks.
+fn ends_own_guard(job: &Job) -> bool {
+    job.batch.is_raising() && !job.batch.guards.is_empty()
 }
 
 async fn ended(session: Option<&Session>) {
@@ -308,13 +317,26 @@ impl Session {
         let alone = alone().zip(prepared).map(|(stmt, text)| self.sent(stmt, text));
         let asked = guards.stmts.iter().copied().zip(asked).map(|(stmt, text)| self.sent(stmt, text));
         let first = [begin, self.sent(&newer, newer_text)];
-        let all = first.into_iter().chain(for_many).chain(alone).chain(asked);
-        let mut results = pipelined(all.collect()).await;
+        let (before, count) = (first.len(), guards.stmts.len());
+        let asks_first = group.iter().any(ends_own_guard);
+        let all: Vec<_> = match asks_first {
+            true => first.into_iter().chain(asked).chain(for_many).chain(alone).collect(),
+            false => first.into_iter().chain(for_many).chain(alone).chain(asked).collect(),
+        };
+        let mut results = pipelined(all).await;
 
-        let found = results.split_off(results.len() - guards.stmts.len());
+        let found = match asks_first {
+            true => results.drain(before..before + count).collect(),
+            false => results.split_off(results.len() - count),
+        };
         let mut results = results.into_iter();
         if let Some(Err(error)) = results.next() {
-            return Err(Undone::before_commit(error));
+            if ends_session(&error) {
+                return Err(Undone::Lost(refusal(error)));
+            }
+            // No transaction was begun: what was sent behind may have been committed by itself.
+            self.end();
+            return Err(Undone::Unknown(refusal(error)));
         }
         match results.next() {
             Some(Ok(effect)) if effect.rows.is_empty() => {}

@@ -24,7 +24,7 @@ use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
 use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, Many, shown};
+use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -314,13 +314,15 @@ impl Errand<'_> {
         self.request.take(&answer, &mut happenings.batch);
         let mut undefined = Vec::new();
         for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
-            if used.first == at {
+            // Where there is no definition, the one that is made here finds out whether there is one now.
+            if used.first == at && used.in_force.is_defined {
                 used.in_force.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
             }
             if is_first(at, used) {
                 undefined.push(order.name.as_str());
             }
         }
+        let mut bytes = 0;
         // Two that define the same names must not wait for each other.
         undefined.sort_unstable();
         undefined.into_iter().for_each(|name| happenings.define(name));
@@ -329,7 +331,13 @@ impl Errand<'_> {
                 tokio::task::yield_now().await;
             }
             let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
-            happenings.add(&order.occurrence(&used.in_force).map_err(placed)?, &order.recipient);
+            let occurrence = order.occurrence(&used.in_force).map_err(placed)?;
+            // Numbers may take more than they did in the body.
+            bytes += occurrence.payload.len();
+            if bytes > LIMIT_OF_MANY {
+                return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
+            }
+            happenings.add(&occurrence, &order.recipient);
             if happenings.weight > MOST_WEIGHT {
                 return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
             }

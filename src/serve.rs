@@ -74,7 +74,11 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let answering = tokio::spawn(answer_if_told(app.clone(), listener, gate(app.clone()), stopping.clone()));
     let answered = async { answering.await.context("the task that accepts connections panicked")? };
     // Without it the process is of no use: it ends, and is started anew.
-    let running = async { tokio::try_join!(answered, async { Ok(work(&app, stopping).await) }).map(drop) };
+    let worked = async {
+        work(&app, stopping).await;
+        Ok(())
+    };
+    let running = async { tokio::try_join!(answered, worked).map(drop) };
     tokio::select! {
         answered = running => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),

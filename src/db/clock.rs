@@ -116,10 +116,10 @@ pub async fn open(db: &Db) -> Result<(Clock, Keeper), DbError> {
     let reading = Reading::take(db, &clock).await?;
     let start = reading.start();
     clock.move_steady(start - clock.steady());
-    // Since it was last written down how far time had come, ids were made.
-    let made_until = reading.seen + NOTED_EVERY + TOLERANCE;
-    if start < made_until {
-        clock.pass_ids_of(made_until);
+    if start == reading.seen {
+        // Since it was last written down how far time had come, ids were made. Only
+        // here: what an id tells of time would be ahead of it after every start.
+        clock.pass_ids_of(start + NOTED_EVERY + TOLERANCE);
     }
     let keeper = Keeper { db: db.clone(), clock: clock.clone(), shift: reading.shift, skew: 0 };
     Ok((clock, keeper))

@@ -9,6 +9,7 @@ use clap::Parser;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, LOCATION};
 
+use posthorn::app::App;
 use posthorn::config::Config;
 use posthorn::web::gate::Gate;
 use posthorn::{cli, log, serve};
@@ -34,7 +35,7 @@ pub fn serve() -> anyhow::Result<()> {
     };
     cli::block_on(async {
         let _log = log::start(&config)?;
-        serve::serve_behind(config, |app| Gate::before(app, routes())).await
+        serve::serve_behind(config, |product| Gate::before(App::clone(product), routes())).await
     })
 }
 

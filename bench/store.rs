@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use posthorn::auth::key::{NewKey, Permission};
 use posthorn::clock::Clock;
+use posthorn::credentials::{NewKey, Permission};
 use posthorn::oauth::refresh::Token;
 
 use crate::server::posthorn;

@@ -5,6 +5,8 @@
 use crate::clock::{self, Clock};
 use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
 
+pub const STATEMENTS: &[&[Sql]] = &[ALL];
+
 statements! {
     FIND = Sql::both("SELECT since, reason FROM holds WHERE id = 1");
     /// Whoever claims work carries this as a condition.

@@ -20,11 +20,12 @@ use crate::auth::session;
 use crate::config::{Config, Role};
 use crate::db::{Db, Location, clock, files};
 use crate::hold::Hold;
+use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
 use crate::web::{idempotency, listener};
-use crate::{auth, automations, contacts, mail, oauth};
+use crate::{automations, contacts, credentials, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -41,11 +42,11 @@ const RARELY: u64 = 720;
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
-    serve_behind(config, Gate::new).await
+    serve_behind(config, Product::gate).await
 }
 
 /// As [`serve`], behind a gate of the caller's choice.
-pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> anyhow::Result<()> {
+pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -> anyhow::Result<()> {
     config.check()?;
     // A worker alone takes no address, so it can run beside a server.
     let listener = match config.role.contains(&Role::Api) {
@@ -58,7 +59,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
     let (metrics, seal) = (metrics()?, Seal::of(&config)?);
     let (clock, keeper) = clock::open(&db).await?;
     tokio::spawn(keeper.keep());
-    let app = App::new(config, addresses, db, clock, metrics, seal);
+    let app = Product::new(App::new(config, addresses, db, clock, metrics, seal));
     seal_secrets(&app).await?;
     greet(&app).await?;
     let chores = app.clone();
@@ -71,7 +72,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(App) -> Gate) -> any
         stop.send_replace(true);
     });
     // Accepting shares its task with nobody: whatever the workers do, it goes on.
-    let answering = tokio::spawn(answer_if_told(app.clone(), listener, gate(app.clone()), stopping.clone()));
+    let answering = tokio::spawn(answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone()));
     let answered = async { answering.await.context("the task that accepts connections panicked")? };
     // Without it the process is of no use: it ends, and is started anew.
     let worked = async {
@@ -128,12 +129,12 @@ fn bounds(config: &Config) -> Bounds {
 
 /// Does the work that waits in the store until it is time to stop, if that is
 /// among this process's roles.
-async fn work(app: &App, stopping: watch::Receiver<bool>) {
+async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     if !app.config.role.contains(&Role::Worker) {
         return;
     }
-    let each = || (app.clone(), stopping.clone());
-    let (mail, runs, imports) = (each(), each(), each());
+    let each = || (app.occurrences().clone(), stopping.clone());
+    let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
     let mail = keep_running("mail", move || mail::worker::run(mail.0.clone(), mail.1.clone()));
     let runs = keep_running("runs", move || automations::engine::run(runs.0.clone(), runs.1.clone()));
     let imports = keep_running("imports", move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone()));
@@ -193,7 +194,7 @@ pub fn make_folder(file: &Path) -> anyhow::Result<()> {
 /// What an earlier version kept as it was is sealed, and what another key has
 /// sealed is sealed with today's.
 async fn seal_secrets(app: &App) -> anyhow::Result<()> {
-    let unopened = auth::reseal(&app.db, &app.seal).await? + automations::reseal(&app.db, &app.seal).await?;
+    let unopened = credentials::reseal(&app.db, &app.seal).await? + automations::reseal(&app.db, &app.seal).await?;
     if unopened > 0 {
         tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
     }
@@ -271,13 +272,13 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 
 /// What has to be done now and then, by every process: each chore is safe to
 /// be done by several at once.
-async fn do_chores(app: App) {
+async fn do_chores(app: Product) {
     let mut ticks = tokio::time::interval(CHORES);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for tick in 0_u64.. {
         ticks.tick().await;
         app.metrics.run_upkeep();
-        app.limits.sweep(app.clock.steady());
+        app.sweep_limits();
         if let Err(error) = app.credentials.flush(&app.db).await {
             tracing::warn!(%error, "the last use of credentials could not be noted");
         }

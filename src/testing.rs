@@ -15,9 +15,9 @@ use crate::auth::{password, session};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::product::Product;
 use crate::seal::Seal;
 use crate::serve;
-use crate::web::gate::Gate;
 
 /// 2026-01-02T03:04:05.678901Z.
 pub const NOW: i64 = 1_767_323_045_678_901;
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// A process on this store. Several may share one.
-    pub async fn open(&self, settings: &[&str], clock: Clock) -> App {
+    pub async fn open(&self, settings: &[&str], clock: Clock) -> Product {
         let mut all = vec!["posthorn".to_owned(), format!("--database-url={}", self.url)];
         all.extend(["--readers=1", "--writers=2"].map(str::to_owned));
         all.extend(settings.iter().map(|&setting| setting.to_owned()));
@@ -66,7 +66,7 @@ impl Store {
         let addresses = serve::addresses(&config, config.listen).expect("addresses");
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let seal = Seal::of(&config).expect("a key");
-        App::new(config, addresses, db, clock, metrics, seal)
+        Product::new(App::new(config, addresses, db, clock, metrics, seal))
     }
 }
 
@@ -116,7 +116,7 @@ impl Answer {
 }
 
 /// Sends a request through the gate; `form` is the body of a form, if any.
-pub async fn send(app: &App, method: &str, target: &str, headers: &[(&str, &str)], form: Option<String>) -> Answer {
+pub async fn send(app: &Product, method: &str, target: &str, headers: &[(&str, &str)], form: Option<String>) -> Answer {
     let mut request = Request::builder().method(method).uri(target);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -125,7 +125,7 @@ pub async fn send(app: &App, method: &str, target: &str, headers: &[(&str, &str)
         request = request.header("content-type", "application/x-www-form-urlencoded");
     }
     let request = request.body(form.map_or(Body::empty(), Body::from)).expect("a request");
-    let response = Gate::new(app.clone()).handle(request, [127, 0, 0, 1].into()).await;
+    let response = app.gate().handle(request, [127, 0, 0, 1].into()).await;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.expect("a body").to_bytes();
     Answer { status: parts.status.as_u16(), headers: parts.headers, body }

@@ -6,13 +6,14 @@ use std::marker::PhantomData;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::{FromRef, FromRequestParts, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use http::request::Parts;
 
+use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
@@ -64,11 +65,15 @@ pub struct Desk<D> {
     duty: PhantomData<D>,
 }
 
-impl<D: Duty> FromRequestParts<App> for Desk<D> {
+impl<D: Duty, S: Send + Sync> FromRequestParts<S> for Desk<D>
+where
+    App: FromRef<S>,
+{
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk<D>, Response> {
-        let session = Session::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Desk<D>, Response> {
+        let app = &App::from_ref(state);
+        let session = Session::from_request_parts(parts, state).await?;
         let refused = |error: DbError| layout::error_page(app, &error.into());
         let memberships = store::memberships(&app.db, &session.user_id).await.map_err(refused)?;
         let hold = Hold::find(&app.db).await.map_err(refused)?;
@@ -192,7 +197,7 @@ impl Accepted<'_> {
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
         let allowed = store::may_grant(self.desk.workspace_id(), &self.desk.session.user_id);
         // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = batch.fence(crate::auth::store::session_stands(&self.desk.session.hash));
+        let fenced = batch.fence(crate::auth::session_stands(&self.desk.session.hash));
         match self.desk.app.db.commit(fenced.when(allowed)).await {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
@@ -200,7 +205,7 @@ impl Accepted<'_> {
     }
 }
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Accounts> {
     Router::new().route("/workspace", post(switch))
 }
 

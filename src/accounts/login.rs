@@ -10,22 +10,22 @@ use axum::routing::{get, post};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use super::Accounts;
 use super::device::Device;
 use super::store;
-use crate::app::App;
 use crate::auth::Asker;
 use crate::auth::session::{self, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
+use crate::limits::Attempt;
+use crate::limits::{counted, neighbourhood};
 use crate::secret;
-use crate::web::address::neighbourhood;
-use crate::web::attempts::Attempt;
 use crate::web::form::Form;
 use crate::web::gate::Sender;
 use crate::web::layout::{self, Field, Layout};
 use crate::web::query::Params;
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Accounts> {
     Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
 }
 
@@ -48,7 +48,7 @@ fn request_id(given: &str) -> Option<String> {
     uuid::Uuid::try_parse(given).ok().map(|id| id.as_hyphenated().to_string())
 }
 
-async fn show(State(app): State<App>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
+async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
     let params = Params::parse(uri.query().unwrap_or_default());
     let request = params.text("request").ok().and_then(|given| request_id(&given));
     match session::find(&app, &headers).await {
@@ -58,13 +58,13 @@ async fn show(State(app): State<App>, headers: HeaderMap, OriginalUri(uri): Orig
     }
 }
 
-fn destination(app: &App, request: Option<&str>) -> String {
+fn destination(app: &Accounts, request: Option<&str>) -> String {
     let dashboard = app.addresses.dashboard.path();
     request.map_or(format!("{dashboard}/"), |id| format!("{dashboard}/oauth/authorize/{id}"))
 }
 
 fn page(
-    app: &App,
+    app: &Accounts,
     headers: &HeaderMap,
     status: StatusCode,
     request: Option<&str>,
@@ -94,7 +94,7 @@ fn page(
 }
 
 async fn submit(
-    State(app): State<App>,
+    State(app): State<Accounts>,
     Extension(Sender(sender)): Extension<Sender>,
     headers: HeaderMap,
     form: Form,
@@ -123,7 +123,7 @@ async fn submit(
 /// address and password belong together. A session that the browser had before
 /// ends: none survives a log-in.
 async fn log_in(
-    app: &App,
+    app: &Accounts,
     headers: &HeaderMap,
     sender: IpAddr,
     email: &str,
@@ -161,25 +161,25 @@ fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
 /// Counts an attempt before it is judged: in a browser that is known it counts
 /// there alone; a stranger's counts for the account and for where he comes from.
 async fn begin_attempts<'a>(
-    app: &'a App,
+    app: &'a Accounts,
     sender: IpAddr,
     account: &str,
     device: &Device,
 ) -> Result<(Asker, Vec<Attempt<'a>>), Error> {
-    let (limits, now) = (&app.limits, app.clock.steady());
+    let (limits, now) = (&app.attempts, app.clock.steady());
     if let Some(name) = device.name_for(account) {
-        let attempt = limits.login_account.begin(&name, now).await?;
+        let attempt = limits.by_account.begin(&name, now).await?;
         return Ok((Asker::Known(name), vec![attempt]));
     }
     let mut attempts = Vec::new();
-    if let Some(address) = limits.counted(sender) {
-        attempts.push(limits.login_address.begin(&address, now).await?);
+    if let Some(address) = counted(sender, !app.config.limit_loopback) {
+        attempts.push(limits.by_address.begin(&address, now).await?);
     }
-    attempts.push(limits.login_account.begin(&format!("account {account}"), now).await?);
+    attempts.push(limits.by_account.begin(&format!("account {account}"), now).await?);
     Ok((Asker::Stranger(neighbourhood(sender)), attempts))
 }
 
-async fn leave(State(app): State<App>, session: Session, form: Form) -> Response {
+async fn leave(State(app): State<Accounts>, session: Session, form: Form) -> Response {
     let left = async {
         session.check_form("logout", &form.text("token"))?;
         app.db.commit(session.end()).await?;
@@ -204,11 +204,12 @@ mod tests {
     use crate::accounts;
     use crate::clock::Clock;
     use crate::db::Db;
+    use crate::product::Product;
     use crate::testing::{EMAIL, NOW, Store, owner};
 
     async fn sessions(db: &Db, user_id: &str) -> usize {
         // Each that is there is deleted, and counted.
-        let swept = db.commit(crate::auth::store::delete_sessions_of(user_id)).await.expect("a look");
+        let swept = db.commit(crate::auth::delete_sessions_of(user_id)).await.expect("a look");
         swept[0].changed as usize
     }
 
@@ -224,7 +225,7 @@ mod tests {
                 let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
                 app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
                 let log_in =
-                    async |app: &App| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
+                    async |app: &Product| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
                 let change = app.db.commit(store::set_password(EMAIL, &new));
                 let (first, changed, second, elsewhere) =
                     tokio::join!(log_in(&app), change, log_in(&app), log_in(&other));
@@ -248,7 +249,7 @@ mod tests {
             app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
             for round in 0..40 {
                 let log_in =
-                    async |app: &App| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
+                    async |app: &Product| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
                 let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");

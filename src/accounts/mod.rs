@@ -3,28 +3,77 @@
 
 pub mod desk;
 pub mod device;
-mod home;
 pub mod login;
 mod password;
 pub mod setup;
 pub mod store;
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::extract::FromRef;
 use clap::ValueEnum;
 
+pub use desk::{Accepted, Desk, Duty, Look, Manage};
+pub use store::{Membership, any_user, may_grant, memberships, owners};
+
 use crate::app::App;
+use crate::auth::password::Hasher;
 use crate::clock::Clock;
-use crate::db::{Batch, Db, DbError};
-use crate::oauth;
+use crate::db::{Batch, Db, DbError, Sql};
+use crate::grants;
+use crate::limits::Attempts;
+
+pub const STATEMENTS: &[&[Sql]] = &[device::ALL, store::ALL];
 
 /// The pages of accounts.
-pub fn pages() -> Router<App> {
-    let home = Router::new().route("/", get(home::show));
-    home.merge(setup::router()).merge(login::router()).merge(desk::router()).merge(password::router())
+pub fn pages() -> Router<Accounts> {
+    setup::router().merge(login::router()).merge(desk::router()).merge(password::router())
+}
+
+/// What accounts need beside what all share. Clones share it.
+#[derive(Clone)]
+pub struct Accounts {
+    app: App,
+    hasher: Arc<Hasher>,
+    attempts: Arc<LoginAttempts>,
+}
+
+/// Attempts to log in that failed.
+struct LoginAttempts {
+    by_account: Attempts,
+    by_address: Attempts,
+}
+
+impl Deref for Accounts {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+impl FromRef<Accounts> for App {
+    fn from_ref(accounts: &Accounts) -> App {
+        accounts.app.clone()
+    }
+}
+
+impl Accounts {
+    pub fn new(app: App) -> Accounts {
+        let attempts = LoginAttempts { by_account: Attempts::new(10), by_address: Attempts::new(50) };
+        Accounts { app, hasher: Arc::default(), attempts: Arc::new(attempts) }
+    }
+
+    /// Forgets the attempts that count no more.
+    pub fn sweep_limits(&self) {
+        let now = self.clock.steady();
+        self.attempts.by_account.sweep(now);
+        self.attempts.by_address.sweep(now);
+    }
 }
 
 /// The workspace that a new instance gets when nobody named one.
@@ -177,7 +226,7 @@ pub fn new_user(
 /// of it.
 pub fn disable_user(user_id: &str, now: i64) -> Batch {
     let mut batch = store::disable_user(user_id, now);
-    batch.append(oauth::end_grants_of(user_id, oauth::grant::Reason::UserDisabled, now));
+    batch.append(grants::revoke_of(user_id, grants::Reason::UserDisabled, now));
     batch
 }
 

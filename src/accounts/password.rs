@@ -3,26 +3,26 @@
 
 use askama::Template;
 use axum::Router;
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
+use super::Accounts;
 use super::desk::{Desk, Look};
 use super::{Password, store};
-use crate::app::App;
 use crate::auth::{self, Asker, session};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::oauth;
-use crate::oauth::grant::Reason;
+use crate::grants::{self, Reason};
 use crate::web::form::Form;
 use crate::web::layout::{self, Field, Layout};
 use crate::web::shell::Shell;
 
 const PURPOSE: &str = "password";
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Accounts> {
     Router::new().route("/password", get(show).post(submit))
 }
 
@@ -58,9 +58,9 @@ async fn show(desk: Desk<Look>) -> Response {
     page(&desk, StatusCode::OK, Faults::default(), false)
 }
 
-async fn submit(desk: Desk<Look>, form: Form) -> Response {
+async fn submit(State(app): State<Accounts>, desk: Desk<Look>, form: Form) -> Response {
     desk.answer(async {
-        match change(&desk, &form).await? {
+        match change(&app, &desk, &form).await? {
             Ok(cookie) => {
                 let mut response = desk.see_other("/password?changed");
                 response.headers_mut().append(SET_COOKIE, cookie);
@@ -92,15 +92,15 @@ fn page(desk: &Desk<Look>, status: StatusCode, faults: Faults, revoke_apps: bool
 }
 
 /// The cookie of the session that goes on.
-async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
-    let (app, session) = (&desk.app, &desk.session);
+async fn change(app: &Accounts, desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
+    let session = &desk.session;
     session.check_form(PURPOSE, &form.text("token"))?;
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
 
     // Whoever finds a browser open must not be able to guess here; and whoever
     // guesses at the log-in must not keep the user from it.
     let user = format!("user {}", session.user_id);
-    let attempt = app.limits.login_account.begin(&user, app.clock.steady()).await?;
+    let attempt = app.attempts.by_account.begin(&user, app.clock.steady()).await?;
     let asker = Asker::Known(user);
     let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
     let right = app.hasher.verify(asker.clone(), form.text("current"), Some(kept.clone())).await?;
@@ -117,11 +117,11 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
     let (started, cookie) = session::start(app, &session.user_id);
     let mut batch = store::change_password(&session.user_id, &kept, &hash)
-        .fence(auth::store::session_stands(&session.hash))
-        .and(auth::store::delete_sessions_of(&session.user_id))
+        .fence(auth::session_stands(&session.hash))
+        .and(auth::delete_sessions_of(&session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, app.clock.now()));
+        batch.append(grants::revoke_of(&session.user_id, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

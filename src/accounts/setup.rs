@@ -8,9 +8,9 @@ use axum::routing::get;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
+use super::Accounts;
 use super::device::Device;
 use super::{AccountError, EmailAddress, Password, Role, store};
-use crate::app::App;
 use crate::auth::{Asker, session};
 use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
@@ -37,7 +37,7 @@ pub async fn new_link(db: &Db, clock: &Clock) -> anyhow::Result<Option<String>> 
     Ok(Some(token))
 }
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Accounts> {
     Router::new().route("/setup/{token}", get(show).post(submit))
 }
 
@@ -64,14 +64,14 @@ struct Form {
     error: Option<String>,
 }
 
-async fn show(State(app): State<App>, Path(token): Path<String>) -> Response {
+async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> Response {
     match open(&app, &token).await {
         Ok(()) => page(&app, &token, StatusCode::OK, Form::default()),
         Err(error) => layout::error_page(&app, &error),
     }
 }
 
-async fn submit(State(app): State<App>, Path(token): Path<String>, request: Request) -> Response {
+async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> Response {
     match try_submit(&app, &token, request).await {
         Ok(Ok(cookies)) => {
             let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
@@ -83,7 +83,7 @@ async fn submit(State(app): State<App>, Path(token): Path<String>, request: Requ
     }
 }
 
-async fn open(app: &App, token: &str) -> Result<(), Error> {
+async fn open(app: &Accounts, token: &str) -> Result<(), Error> {
     let known = store::setup_link_is_open(&app.db, &secret::hash(token)).await?;
     known.then_some(()).ok_or_else(used_up)
 }
@@ -95,7 +95,7 @@ fn used_up() -> Error {
     )
 }
 
-async fn try_submit(app: &App, token: &str, request: Request) -> Result<Result<[HeaderValue; 2], Form>, Error> {
+async fn try_submit(app: &Accounts, token: &str, request: Request) -> Result<Result<[HeaderValue; 2], Form>, Error> {
     open(app, token).await?;
     let (parts, body) = request.into_parts();
     let body = input::read(&parts.headers, body, 16 << 10).await?;
@@ -141,7 +141,7 @@ impl Owner {
         }
     }
 
-    async fn create(self, app: &App, token: &str) -> Result<Result<[HeaderValue; 2], Form>, Error> {
+    async fn create(self, app: &Accounts, token: &str) -> Result<Result<[HeaderValue; 2], Form>, Error> {
         let workspaces = store::workspaces(&app.db).await?;
         let now = app.clock.now();
         // A workspace that a command made before anybody came is taken over.
@@ -178,7 +178,7 @@ impl Owner {
     }
 }
 
-fn page(app: &App, token: &str, status: StatusCode, form: Form) -> Response {
+fn page(app: &Accounts, token: &str, status: StatusCode, form: Form) -> Response {
     let content = SetupPage {
         layout: Layout::dashboard(app),
         action: format!("{}/setup/{token}", app.addresses.dashboard.path()),

@@ -1,7 +1,8 @@
 //! Accounts in the store.
 
 use super::{Role, User, Workspace};
-use crate::auth::store::{delete_sessions_of, raise_access};
+use crate::auth::delete_sessions_of;
+use crate::credentials::raise_access;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 
 statements! {

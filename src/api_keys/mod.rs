@@ -12,4 +12,20 @@ pub mod pages;
 pub mod routes;
 pub mod store;
 
+use axum::Router;
+use utoipa_axum::router::OpenApiRouter;
+
 pub use store::tally;
+
+use crate::app::App;
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+
+pub fn routes() -> OpenApiRouter<App> {
+    routes::router()
+}
+
+pub fn pages() -> Router<App> {
+    pages::router()
+}

@@ -7,10 +7,10 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::store::{self, Stored};
-use crate::accounts::desk::{Desk, Duty, Look, Manage};
+use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
-use crate::auth::key::{KeyName, NewKey, Permission};
-use crate::auth::store::insert_key;
+use crate::credentials::insert_key;
+use crate::credentials::{KeyName, NewKey, Permission};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::web::form::Form;

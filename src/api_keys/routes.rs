@@ -11,10 +11,10 @@ use utoipa_axum::routes;
 
 use super::store::{self, Stored};
 use crate::app::App;
-use crate::auth::key::{KeyName, NewKey, Permission};
-use crate::auth::store::{grant_stands, insert_key};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
+use crate::credentials::{KeyName, NewKey, Permission};
+use crate::credentials::{grant_stands, insert_key};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};

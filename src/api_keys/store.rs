@@ -1,6 +1,6 @@
 //! The keys of a workspace in the store.
 
-use crate::auth::store::raise_access;
+use crate::credentials::raise_access;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 

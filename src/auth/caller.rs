@@ -3,16 +3,15 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::credential::{Known, Source};
 use crate::app::App;
+use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
-use crate::oauth::scope::Scope;
 use crate::seal::Seal;
 
 /// How often a caller is looked up again whose credential was given back to it a
@@ -50,15 +49,19 @@ pub struct Caller<N> {
     need: PhantomData<N>,
 }
 
-impl<N: Need> FromRequestParts<App> for Caller<N> {
+impl<N: Need, S: Send + Sync> FromRequestParts<S> for Caller<N>
+where
+    App: FromRef<S>,
+{
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller<N>, Error> {
-        let secret = bearer(&parts.headers, app)?.to_owned();
-        let known = app.credentials.find(app, &secret).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Caller<N>, Error> {
+        let app = App::from_ref(state);
+        let secret = bearer(&parts.headers, &app)?.to_owned();
+        let known = app.credentials.find(lookup(&app), &secret).await?;
         permit::<N>(&known)?;
         app.credentials.touch(&known, app.clock.now());
-        Ok(Caller { app: app.clone(), secret, known, need: PhantomData })
+        Ok(Caller { app, secret, known, need: PhantomData })
     }
 }
 
@@ -128,8 +131,12 @@ impl<N: Need> Caller<N> {
 
     /// Reads the credential from the store.
     async fn look_up_anew(&self) -> Result<(), Error> {
-        permit::<N>(&*self.app.credentials.load(&self.app, &self.secret).await?)
+        permit::<N>(&*self.app.credentials.load(lookup(&self.app), &self.secret).await?)
     }
+}
+
+fn lookup(app: &App) -> Lookup<'_> {
+    Lookup { db: &app.db, clock: &app.clock, base: app.addresses.base.as_str() }
 }
 
 fn permit<N: Need>(known: &Known) -> Result<(), Error> {
@@ -166,7 +173,7 @@ fn credential(header: &str) -> Option<&str> {
 /// and stands no longer.
 pub async fn confirm(app: &App, shown: &HeaderValue) -> Result<(), Error> {
     match shown.to_str().ok().and_then(credential) {
-        Some(secret) => app.credentials.confirm(app, secret).await,
+        Some(secret) => app.credentials.confirm(lookup(app), secret).await,
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub enum Asker {
     /// A user who is logged in, or a browser in which one was before.
     Known(String),
-    /// Anybody else, by what [counts as one caller](crate::web::address::neighbourhood).
+    /// Anybody else, by what [counts as one caller](crate::limits::neighbourhood).
     Stranger(IpAddr),
 }
 

@@ -4,12 +4,9 @@
 //! derived from the cookie, so they need no storage of their own and stay the
 //! same however often a page is loaded.
 
-use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::COOKIE;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use super::store;
@@ -18,7 +15,6 @@ use crate::clock::{HOUR, MINUTE};
 use crate::db::{Db, DbError, Stmt};
 use crate::error::Error;
 use crate::secret;
-use crate::web::layout;
 
 /// A session ends when it was not used for so long,
 const IDLE: i64 = 7 * 24 * HOUR;
@@ -117,19 +113,6 @@ pub async fn is_alive(app: &App, hash: &[u8; 32]) -> Result<bool, Error> {
 
 pub async fn sweep(db: &Db, now: i64) -> Result<(), DbError> {
     db.commit(store::sweep_sessions(now - ABSOLUTE, now - IDLE)).await.map(drop)
-}
-
-/// A page that needs somebody logged in sends everybody else to the log-in.
-impl FromRequestParts<App> for Session {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Session, Response> {
-        match find(app, &parts.headers).await {
-            Ok(Some(session)) => Ok(session),
-            Ok(None) => Err(Redirect::to(&format!("{}/login", app.addresses.dashboard.path())).into_response()),
-            Err(error) => Err(layout::error_page(app, &error)),
-        }
-    }
 }
 
 /// Refuses a form that another site's page sends. Browsers say where a request

@@ -8,6 +8,7 @@ use super::run::Run;
 use super::triggers::Trigger;
 use crate::clock::Clock;
 use crate::db::{Batch, Sql, Stmt, Value, statements};
+use crate::occurrences::{Cause, Entry};
 
 /// Runs for the contact of an occurrence that was just recorded; none where it
 /// was not. SQLite is told to fail without undoing: what failed is undone with
@@ -134,25 +135,6 @@ statements! {
         "UPDATE runs SET due_at = $3
          WHERE contact_id = $2 AND workspace_id = $1
            AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL) AND due_at IS NULL");
-}
-
-/// The occurrence that starts a run, recorded before it in the same commit.
-pub struct Cause<'a> {
-    pub workspace_id: &'a str,
-    pub occurrence_id: &'a str,
-    /// The contact's id or address.
-    pub whom: &'a str,
-    pub now: i64,
-    pub steady: i64,
-}
-
-/// What is known of runs that begin, before they are committed.
-#[derive(Default)]
-pub struct Entry {
-    /// Whether a run can go on at once.
-    pub at_once: bool,
-    /// Which statements tell of a loop, if they change anything.
-    pub alarms: SmallVec<[usize; 1]>,
 }
 
 /// Lets the contact in, where the automations take it, with the first timers set.

@@ -33,4 +33,29 @@ pub mod store;
 pub mod triggers;
 pub mod values;
 
+use axum::Router;
+use utoipa_axum::router::OpenApiRouter;
+
 pub use store::reseal;
+pub use triggers::Triggers;
+
+use crate::app::App;
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[
+    app_grants::ALL,
+    engine::pauses::ALL,
+    engine::store::ALL,
+    entry::ALL,
+    runs::store::ALL,
+    store::ALL,
+    triggers::ALL,
+];
+
+pub fn routes() -> OpenApiRouter<App> {
+    routes::router().merge(runs::routes::router())
+}
+
+pub fn pages() -> Router<App> {
+    pages::router().merge(runs::pages::router())
+}

@@ -13,7 +13,7 @@ use super::picture::{self, Picture};
 use super::runs::pages::{RunRow, run_rows};
 use super::step::Exit;
 use super::store::{self, Listed, NewAutomation, Stored};
-use crate::accounts::desk::{Desk, Duty, Look, Manage};
+use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
-use crate::auth::store::grant_stands;
+use crate::credentials::grant_stands;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::seal::Seal;
 use crate::web::pagination::Page;

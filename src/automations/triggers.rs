@@ -1,25 +1,21 @@
-//! Which automations an event starts, cached for each workspace. Whoever uses
-//! what is cached guards his commit with the revision it was read under.
-//!
-//! Where automations are changed faster than anybody can commit, a caller reads
-//! them for himself alone and commits without a guard. That is as if the event had
-//! happened when they were read, after he asked for it; only nobody who came to
-//! wait meanwhile may be missed.
+//! Which automations an event starts, read for a workspace.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use quick_cache::sync::Cache;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::automation::ReEntry;
 use super::fuse::Fuse;
 use super::graph::Graph;
-use super::store;
-use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use super::{entry, store};
+use crate::clock::Clock;
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::occurrences::{Automations, Cause, Entry, Loaded, Starts};
 
 statements! {
     REVISION = Sql::both("SELECT automations_revision FROM workspaces WHERE id = $1");
-    REVISION_IS = Sql::both("SELECT 1 FROM workspaces WHERE id = $1 AND automations_revision = $2");
 }
 
 /// An automation that listens.
@@ -33,91 +29,68 @@ pub struct Trigger {
     pub calls_out: bool,
 }
 
-/// The automations of a workspace that listen, by the event they listen to.
-pub struct Listeners {
-    workspace_id: String,
-    /// None where they are those of a moment that has passed.
-    revision: Option<i64>,
-    by_event: HashMap<String, Vec<Trigger>>,
-    /// The starts of the names that runs in flight may be woken by.
-    waking: HashSet<String>,
-    fuse: Arc<Fuse>,
-}
-
-/// How much of a name tells whether runs may be woken by it.
-const START: usize = 128;
-
-impl Listeners {
-    /// Those that an event starts.
-    pub fn to(&self, event_name: &str) -> &[Trigger] {
-        self.by_event.get(event_name).map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// Whether a run may wait for the event, or end on it. After a moment that has
-    /// passed, one may for any.
-    pub fn may_wake(&self, event_name: &str) -> bool {
-        if self.revision.is_none() {
-            return true;
-        }
-        let end = event_name.char_indices().nth(START).map_or(event_name.len(), |(at, _)| at);
-        self.waking.contains(&event_name[..end])
-    }
-
-    pub fn fuse(&self) -> &Fuse {
-        &self.fuse
-    }
-
-    /// Holds as long as no automation was changed since.
-    pub fn guard(&self) -> Option<Stmt> {
-        self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
-    }
-}
-
+/// The automations that occurrences start.
 pub struct Triggers {
-    known: Cache<String, Arc<Listeners>>,
     fuse: Arc<Fuse>,
 }
 
 impl Triggers {
     /// With a bound for the runs that one contact may start in a minute.
     pub fn new(contact_run_limit: u32) -> Triggers {
-        Triggers { known: Cache::new(1_000), fuse: Arc::new(Fuse::new(contact_run_limit)) }
-    }
-
-    pub async fn of(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
-        if let Some(known) = self.known.get(workspace_id) {
-            return Ok(known);
-        }
-        let listeners = Arc::new(load(db, workspace_id, self.fuse.clone()).await?);
-        self.known.insert(workspace_id.to_owned(), listeners.clone());
-        Ok(listeners)
-    }
-
-    /// As they are at this moment, for one commit without a guard.
-    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
-        Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id, self.fuse.clone()).await? }))
-    }
-
-    /// What is known turned out to be old.
-    pub fn forget(&self, workspace_id: &str) {
-        self.known.remove(workspace_id);
+        Triggers { fuse: Arc::new(Fuse::new(contact_run_limit)) }
     }
 }
 
-async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Listeners, DbError> {
+impl Automations for Triggers {
+    fn load<'a>(&'a self, db: &'a Db, workspace_id: &'a str) -> BoxFuture<'a, Result<Loaded, DbError>> {
+        load(db, workspace_id, self.fuse.clone()).boxed()
+    }
+}
+
+/// The automations of a workspace, by the event that starts them.
+struct ByEvent {
+    triggers: HashMap<String, Vec<Trigger>>,
+    fuse: Arc<Fuse>,
+}
+
+impl ByEvent {
+    fn started_by(&self, event_name: &str) -> &[Trigger] {
+        self.triggers.get(event_name).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+impl Starts for ByEvent {
+    fn count(&self, event_name: &str) -> usize {
+        self.started_by(event_name).len()
+    }
+
+    fn start(&self, event_name: &str, cause: &Cause<'_>, clock: &Clock, batch: &mut Batch) -> Entry {
+        entry::enter(cause, self.started_by(event_name), (clock, &self.fuse), batch)
+    }
+
+    fn wake(&self, cause: &Cause<'_>, event_name: &str) -> Stmt {
+        entry::wake(cause, event_name)
+    }
+
+    fn release(&self, workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
+        entry::release(workspace_id, contact_id, due_at)
+    }
+}
+
+async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Loaded, DbError> {
     // The revision first: what changes between the two reads makes the guard fail.
     let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
         Some(row) => row.int(0)?,
         None => 0,
     };
-    let mut by_event: HashMap<String, Vec<Trigger>> = HashMap::new();
+    let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
     for row in db.read(store::enabled(workspace_id)).await? {
         let trigger = read(&row)?;
-        by_event.entry(trigger.graph.event_name().to_owned()).or_default().push(trigger);
+        triggers.entry(trigger.graph.event_name().to_owned()).or_default().push(trigger);
     }
     let waking = db.read(store::listened(workspace_id)).await?;
     let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking, fuse })
+    Ok(Loaded { revision, waking, starts: Box::new(ByEvent { triggers, fuse }) })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {
@@ -131,24 +104,4 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
         calls_out: graph.calls_out(),
         graph,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::clock::Clock;
-    use crate::testing::{NOW, Store};
-
-    /// Somebody may come to wait between that moment and the commit.
-    #[tokio::test]
-    async fn without_a_guard_every_event_may_be_waited_for() {
-        for store in Store::each().await {
-            let app = store.open(&[], Clock::fixed(NOW)).await;
-            let cached = app.triggers.of(&app.db, "w").await.expect("listeners");
-            assert!(cached.guard().is_some() && !cached.may_wake("any"));
-            let passed = app.triggers.of_this_moment(&app.db, "w").await.expect("listeners");
-            assert!(passed.guard().is_none() && passed.may_wake("any"));
-            drop(app);
-            store.discard().await;
-        }
-    }
 }

@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::print_json;
-use crate::auth::Signing;
 use crate::clock::{Clock, rfc3339};
 use crate::config::Config;
+use crate::credentials::Signing;
 use crate::db::{self, Location};
 use crate::seal::Seal;
 use crate::{hold, serve};

@@ -5,9 +5,8 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
-use crate::auth::key::{KeyName, NewKey, Permission};
-use crate::auth::store;
 use crate::clock::rfc3339;
+use crate::credentials::{self as store, KeyName, NewKey, Permission};
 use crate::db::DbError;
 
 #[derive(Subcommand, Debug)]

@@ -19,7 +19,7 @@ use crate::accounts::{self, Workspace, store};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
-use crate::{app, db, log, serve};
+use crate::{db, log, product, serve};
 
 /// An e-mail platform you run yourself.
 #[derive(Parser, Debug)]
@@ -89,7 +89,7 @@ impl Cli {
             }
             Some(Command::Openapi) => {
                 let addresses = serve::addresses(&self.config, self.config.listen)?;
-                println!("{}", app::openapi(addresses.base.as_str()).to_pretty_json()?);
+                println!("{}", product::openapi(addresses.base.as_str()).to_pretty_json()?);
                 return Ok(());
             }
             // Doctors change nothing: they do not open the store as others do.

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::doctor::oauth::Doctor;
 use super::{Desk, print_json};
-use crate::auth::Signing;
 use crate::config::Config;
+use crate::credentials::Signing;
 use crate::seal::Seal;
 
 #[derive(Subcommand, Debug)]

@@ -15,16 +15,16 @@ use super::membership_routes::{joined, joining, leave, not_a_member};
 use super::path::{Named, SegmentId};
 use super::routes as contacts;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::segments;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
 }
 
@@ -53,7 +53,7 @@ pub struct OfAudience {
 )]
 async fn create(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     key: Idempotency,
     Id(id): Id,
     input: Input,
@@ -140,7 +140,7 @@ async fn read(
 )]
 async fn update(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     SegmentId(audience_id): SegmentId,
     named: Named,
     input: Input,
@@ -165,7 +165,7 @@ async fn update(
 )]
 async fn delete(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     SegmentId(audience_id): SegmentId,
     named: Named,
 ) -> Result<Json<Deleted>, Error> {

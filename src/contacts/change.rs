@@ -7,11 +7,10 @@ use super::path::{Named, not_found};
 use super::properties::{Declared, Properties};
 use super::shapes::Reference;
 use super::{arrival, properties_store, store};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::events::occurrences::{self, Happenings, Moment, system};
+use crate::occurrences::{Happenings, Moment, Occurrences, system};
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::idempotency::{Answer, IdempotentRequest};
@@ -75,7 +74,7 @@ impl Creation {
 /// Adds a contact to the workspace, as a request asks for it.
 pub async fn create(
     caller: &Caller<FullAccess>,
-    app: &App,
+    app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     email: &Email,
     (changes, ties): (&Changes, &Ties),
@@ -88,7 +87,7 @@ pub async fn create(
         happenings.batch.append(created(caller.workspace_id(), &contact, ties));
         happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
     };
-    let settled = occurrences::commit(caller, app, make).await?;
+    let settled = app.commit(caller, make).await?;
     match request.settle(settled, answer).await? {
         Ok(answer) => Ok(Creation::Made(answer)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
@@ -101,7 +100,7 @@ pub async fn create(
 /// change is applied to the contact as it then is.
 pub async fn update(
     caller: &Caller<FullAccess>,
-    app: &App,
+    app: &Occurrences,
     named: &Named,
     changes: &Changes,
 ) -> Result<Contact, Error> {
@@ -118,7 +117,7 @@ pub async fn update(
             let told = Contact { updated_at: Some(now), ..after.clone() };
             happenings.tell(system::CONTACT_UPDATED, &after.id, &told.json(), Moment::NOW);
         };
-        match occurrences::commit(caller, app, change).await? {
+        match app.commit(caller, change).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
@@ -130,14 +129,14 @@ pub async fn update(
 
 /// Deletes a contact. What is told of it is told first: nothing can happen to
 /// whom is not there.
-pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -> Result<(), Error> {
+pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
     let remove = |happenings: &mut Happenings<'_>| {
         happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
         happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
         happenings.part_with(&contact.id);
         happenings.batch.append(deleted(caller.workspace_id(), contact));
     };
-    match occurrences::commit(caller, app, remove).await? {
+    match app.commit(caller, remove).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_found()),
         Err(error) => Err(error.into()),

@@ -11,16 +11,16 @@ use super::contact::Contact;
 use super::path::{Named, SegmentId, not_found};
 use super::shapes::{Identifier, Item};
 use super::{routes as contacts, store};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::segments;
 use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
 }
 
@@ -98,7 +98,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 )]
 async fn add(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     named: Named,
     SegmentId(segment_id): SegmentId,
 ) -> Result<Json<Membership>, Error> {

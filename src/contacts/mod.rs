@@ -32,13 +32,22 @@ mod shapes;
 pub mod store;
 mod topic_routes;
 
+use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use contact::Contact;
 
 use crate::app::App;
+use crate::db::Sql;
+use crate::occurrences::Occurrences;
 
-pub fn router() -> OpenApiRouter<App> {
+pub const STATEMENTS: &[&[Sql]] = &[arrival::ALL, imports::store::ALL, properties_store::ALL, store::ALL];
+
+pub fn pages() -> Router<App> {
+    pages::router()
+}
+
+pub fn routes() -> OpenApiRouter<Occurrences> {
     routes::router()
         .merge(membership_routes::router())
         .merge(topic_routes::router())

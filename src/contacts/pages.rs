@@ -9,7 +9,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::store::{self, Listed};
-use crate::accounts::desk::{Desk, Look};
+use crate::accounts::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;

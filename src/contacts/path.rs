@@ -5,7 +5,6 @@ use http::request::Parts;
 
 use super::contact::{Contact, Key};
 use super::store;
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::web::input::uuid;
@@ -17,19 +16,19 @@ pub struct Named(Option<Key>);
 /// The `{segment_id}` or `{audience_id}` of a path that names a contact, too.
 pub struct SegmentId(pub String);
 
-impl FromRequestParts<App> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Named, Error> {
-        Ok(Named(param(parts, app, &["contact"]).await.and_then(|text| Key::read(&text))))
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Named, Error> {
+        Ok(Named(param(parts, state, &["contact"]).await.and_then(|text| Key::read(&text))))
     }
 }
 
-impl FromRequestParts<App> for SegmentId {
+impl<S: Send + Sync> FromRequestParts<S> for SegmentId {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<SegmentId, Error> {
-        let given = param(parts, app, &["segment_id", "audience_id"]).await;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<SegmentId, Error> {
+        let given = param(parts, state, &["segment_id", "audience_id"]).await;
         given.and_then(|text| uuid(&text)).map(SegmentId).ok_or_else(|| Error::InvalidParameter {
             message: "The id of the segment in the path must be a UUID.".into(),
         })
@@ -37,8 +36,8 @@ impl FromRequestParts<App> for SegmentId {
 }
 
 /// A parameter of the path, decoded; `None` where it is not text.
-async fn param(parts: &mut Parts, app: &App, names: &[&str]) -> Option<String> {
-    let params = RawPathParams::from_request_parts(parts, app).await.ok()?;
+async fn param<S: Send + Sync>(parts: &mut Parts, state: &S, names: &[&str]) -> Option<String> {
+    let params = RawPathParams::from_request_parts(parts, state).await.ok()?;
     params.iter().find(|(name, _)| names.contains(name)).map(|(_, value)| value.to_owned())
 }
 

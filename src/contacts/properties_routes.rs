@@ -12,17 +12,17 @@ use utoipa_axum::routes;
 use super::properties::{Declared, Kind, PropertyKey};
 use super::properties_store as store;
 use super::shapes::{Fallback, NewProperty};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::{Id, IdParam, Input};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
 }
 
@@ -109,7 +109,7 @@ pub struct Deleted {
 )]
 async fn create(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     idempotency: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {

@@ -14,10 +14,10 @@ use super::path::Named;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
 use super::store::Listed;
 use super::{change, store};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::idempotency::{Idempotency, KeyHeader};
@@ -26,7 +26,7 @@ use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
 }
 
@@ -62,7 +62,7 @@ pub struct Filter {
 )]
 async fn create(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     key: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {
@@ -171,7 +171,7 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Whole>, E
 )]
 async fn update(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     named: Named,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
@@ -191,7 +191,11 @@ async fn update(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, State(app): State<App>, named: Named) -> Result<Json<Deleted>, Error> {
+async fn delete(
+    caller: Caller<FullAccess>,
+    State(app): State<Occurrences>,
+    named: Named,
+) -> Result<Json<Deleted>, Error> {
     let contact = named.find(&caller).await?;
     change::delete(&caller, &app, &contact).await?;
     Ok(Json(Deleted::of(contact)))

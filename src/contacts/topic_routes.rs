@@ -1,7 +1,7 @@
 //! What contacts want to hear of.
 
 use axum::Json;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,12 +13,13 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::topics::{self, Choice, Chosen, TopicChoices};
 use crate::web::input::{self, Input, kind};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list, choose))
 }
 
@@ -77,10 +78,14 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
 /// first.
 struct Choices(Result<Value, Error>);
 
-impl FromRequest<App> for Choices {
+impl<S: Send + Sync> FromRequest<S> for Choices
+where
+    App: FromRef<S>,
+{
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &App) -> Result<Choices, Error> {
+    async fn from_request(request: Request, state: &S) -> Result<Choices, Error> {
+        let app = &App::from_ref(state);
         let given = match input::json(app, request, input::LIMIT).await? {
             Some(Value::Array(items)) => Ok(Value::Array(items)),
             Some(Value::Object(fields)) => Input(fields).required("topics").cloned(),

@@ -28,6 +28,8 @@ pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::backup::{Progress, backup, restore};
 pub use value::{Row, Value};
 
+pub const STATEMENTS: &[&[Sql]] = &[clock::ALL, inspect::ALL, migrate::ALL];
+
 /// How long a caller waits for a commit or a read before it is told that the
 /// store is unavailable. After that its write no longer begins; only a commit
 /// that was under way by then may still happen.

@@ -18,5 +18,63 @@ pub mod payload;
 pub mod routes;
 pub mod store;
 
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::FromRef;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
 pub use in_force::Definitions;
 pub use store::tally;
+
+use crate::app::App;
+use crate::db::Sql;
+use crate::occurrences::Occurrences;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::store::ALL];
+
+/// What events need beside what all share. Clones share it.
+#[derive(Clone)]
+pub struct Events {
+    occurrences: Occurrences,
+    definitions: Arc<Definitions>,
+}
+
+impl Events {
+    pub fn new(occurrences: Occurrences) -> Events {
+        Events { occurrences, definitions: Arc::default() }
+    }
+
+    pub fn occurrences(&self) -> &Occurrences {
+        &self.occurrences
+    }
+}
+
+impl Deref for Events {
+    type Target = Occurrences;
+
+    fn deref(&self) -> &Occurrences {
+        &self.occurrences
+    }
+}
+
+impl FromRef<Events> for App {
+    fn from_ref(events: &Events) -> App {
+        App::from_ref(&events.occurrences)
+    }
+}
+
+/// One route takes every path below `/events/`, so this one is described here.
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(occurrences::routes::list))]
+struct Described;
+
+pub fn routes() -> OpenApiRouter<Events> {
+    OpenApiRouter::with_openapi(Described::openapi()).merge(routes::router()).merge(occurrences::routes::router())
+}
+
+pub fn pages() -> Router<App> {
+    pages::router()
+}

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::store::{self, Stored};
-use crate::accounts::desk::{Desk, Look};
+use crate::accounts::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;

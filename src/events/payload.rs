@@ -13,9 +13,6 @@ use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::web::input::{kind, shown};
 
-/// The largest payload, as JSON.
-pub const LIMIT: usize = 256 << 10;
-
 /// The type of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {

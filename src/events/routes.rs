@@ -17,17 +17,18 @@ use utoipa_axum::routes;
 use super::event::{EventName, LONGEST_KEY, MOST_KEYS, Schema, TYPES};
 use super::occurrences;
 use super::store::{self, Stored};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::events::Events;
+use crate::occurrences::system;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
 use crate::web::input::Input;
 use crate::web::pagination::{List, Page, PageParams, RECENT};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Events> {
     let named = || get(read).patch(update).delete(delete);
     OpenApiRouter::new()
         .routes(routes!(create, list))
@@ -172,7 +173,7 @@ impl Item {
 )]
 async fn create(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Events>,
     key: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {
@@ -250,7 +251,7 @@ async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) ->
         Err(missing) => {
             let name = name_in(path).ok_or(missing)?;
             let happened = caller.read(|| occurrences::store::any(caller.workspace_id(), &name)).await?;
-            if happened.is_empty() && !occurrences::system::ALL.contains(&name.as_str()) {
+            if happened.is_empty() && !system::ALL.contains(&name.as_str()) {
                 return Err(Error::not_found(NOT_FOUND));
             }
             name
@@ -282,7 +283,7 @@ fn name_in(path: &str) -> Option<String> {
 )]
 async fn update(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Events>,
     uri: Uri,
     input: Input,
 ) -> Result<Json<Reference>, Error> {

@@ -4,21 +4,30 @@
 
 pub mod pages;
 mod postman;
-pub mod relay;
+mod relay;
 pub mod store;
 pub mod worker;
 #[cfg(test)]
 mod worker_tests;
 
-use crate::app::App;
-use crate::db::{DbError, Stmt};
+use axum::Router;
 
 pub use store::tally;
+
+use crate::accounts;
+use crate::app::App;
+use crate::db::{DbError, Sql, Stmt};
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+
+pub fn pages() -> Router<App> {
+    pages::router()
+}
 
 /// Statements that tell the owners of a workspace something, to be committed
 /// with what they are told about.
 pub async fn tell_owners(app: &App, workspace_id: &str, subject: &str, body: &str) -> Result<Vec<Stmt>, DbError> {
-    let owners = crate::accounts::store::owners(&app.db, workspace_id).await?;
+    let owners = accounts::owners(&app.db, workspace_id).await?;
     let captured = app.config.smtp_url.is_none();
     let message = |recipient: &String| {
         let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());

@@ -6,10 +6,10 @@ use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
 use lettre::{Address, AsyncTransport};
 
-use super::relay::{Relay, Transport};
+use super::relay::{self, Transport};
 use super::store::Claimed;
 use crate::clock::{HOUR, MINUTE, SECOND};
-use crate::config::PublicUrl;
+use crate::config::{PublicUrl, Relay};
 
 /// How long a message may take; then it is tried again later.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ impl Postman {
             Some(from) => from.clone(),
             None => Mailbox::new(Some("Posthorn".into()), Address::new("posthorn", &domain)?),
         };
-        Ok(Postman { transport: relay.transport(&domain)?, from, domain })
+        Ok(Postman { transport: relay::transport(relay, &domain)?, from, domain })
     }
 
     pub async fn deliver(&self, message: &Claimed) -> Outcome {

@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::postman::{Outcome, Postman};
 use super::store::{self, Claimed};
 use super::worker::{claim, round, settle};
-use crate::app::App;
 use crate::clock::{Clock, HOUR, SECOND};
 use crate::db::{DbError, Sql};
 use crate::hold;
+use crate::product::Product;
 use crate::testing::{NOW, Store};
 
 /// A relay that keeps what it gets. `say` may answer a command otherwise.
@@ -73,7 +73,7 @@ async fn converse(stream: TcpStream, say: Arc<Say>, kept: Arc<Mutex<Vec<String>>
     }
 }
 
-async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (App, Postman) {
+async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (Product, Postman) {
     let settings = [format!("--smtp-url={}", sink.url), "--base-url=https://mail.example".into()];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let app = store.open(&settings, clock.clone()).await;
@@ -82,7 +82,7 @@ async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (App, Postman) {
     (app, postman)
 }
 
-async fn queue(app: &App, recipient: &str) -> String {
+async fn queue(app: &Product, recipient: &str) -> String {
     let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
     let (subject, body, workspace_id) = ("Hello", "A line\n", "w");
     let new = store::New { id: &id, workspace_id, recipient, subject, body, captured: false, now, due_at };
@@ -91,7 +91,7 @@ async fn queue(app: &App, recipient: &str) -> String {
 }
 
 /// Status, attempt, whether it is due some time, and the error.
-async fn state(app: &App, id: &str) -> (String, i64, Option<i64>, Option<String>) {
+async fn state(app: &Product, id: &str) -> (String, i64, Option<i64>, Option<String>) {
     const STATE: Sql = Sql::both("SELECT status, attempt, due_at, error FROM messages WHERE id = $1");
     let rows = app.db.read(STATE.with([id.into()])).await.expect("a message");
     let row = rows.first().expect("a message");

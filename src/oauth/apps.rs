@@ -5,19 +5,19 @@ use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::app_automations::{self, AppAutomation};
-use super::grant::{self, DELETED_CLIENT, Listed, Reason};
+use super::grant::{self, DELETED_CLIENT, Listed};
 use super::pages::{AppsPage, GrantRow, RevokePage};
-use crate::accounts::desk::{Desk, Look, Manage};
-use crate::app::App;
+use crate::accounts::{Desk, Look, Manage};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::grants::{self, AppAutomation, Reason};
+use crate::oauth::OAuth;
 use crate::web::form::Form;
 use crate::web::input::Id;
 use crate::web::layout::{self, Stamp};
 use crate::web::pagination::Leaf;
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<OAuth> {
     Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
 }
 
@@ -48,7 +48,7 @@ fn row(desk: &Desk<Look>, grant: Listed) -> GrantRow {
     let (active, status) = match (revoked, &grant.client_name) {
         (true, _) => (false, "Revoked"),
         // Its tokens are refused, though nobody took this back.
-        (false, None) => (false, "App deleted"),
+        (false, None) => (false, "OAuth deleted"),
         (false, Some(_)) => (true, "Active"),
     };
     GrantRow {
@@ -98,7 +98,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
         if grant.revoked_at.is_some() {
             return Err(gone());
         }
-        let automations = desk.read(app_automations::of_grant(desk.workspace_id(), &id)).await?;
+        let automations = desk.read(grants::automations_of(desk.workspace_id(), &id)).await?;
         let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
         let content = RevokePage {
             layout: desk.layout(),
@@ -122,7 +122,7 @@ async fn revoke(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Respon
         let Id(id) = id.map_err(|_| gone())?;
         let accepted = desk.accept(&purpose(&id), &form)?;
         let (keep, now) = (form.all("keep"), desk.app.clock.now());
-        let batch = grant::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, &keep, now);
+        let batch = grants::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, &keep, now);
         match accepted.commit(batch).await? {
             Ok(_) => Ok(desk.see_other("/apps?revoked")),
             Err(DbError::Unexpected { .. }) => Err(gone()),

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::client::{Client, Grant};
 use super::redirect_uri;
 use super::refusal::{ErrorCode, Refusal};
-use super::scope::ScopeSet;
+use crate::credentials::ScopeSet;
 use crate::web::query::{Flaw, Params, echo};
 
 const MAX_STATE_CHARS: usize = 1024;
@@ -212,7 +212,7 @@ fn requested_scopes(params: &Params<'_>, client: &Client) -> Result<ScopeSet, Re
             .text()
             .ok()
             .and_then(|text| ScopeSet::parse(&text).ok())
-            .ok_or_else(|| invalid_scope(super::scope::UnsupportedScope.to_string()))?,
+            .ok_or_else(|| invalid_scope(crate::credentials::UnsupportedScope.to_string()))?,
     };
     if scopes.is_empty() {
         return Err(invalid_scope("No scope was requested"));

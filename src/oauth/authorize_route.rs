@@ -18,9 +18,9 @@ use super::client_document::{self, Failure};
 use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use super::store;
-use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::oauth::OAuth;
 use crate::web::gate::Sender;
 use crate::web::query::Params;
 
@@ -58,7 +58,7 @@ const ATTEMPTS: usize = 4;
     security(()),
 )]
 pub async fn authorize(
-    State(app): State<App>,
+    State(app): State<OAuth>,
     Extension(Sender(sender)): Extension<Sender>,
     OriginalUri(uri): OriginalUri,
     Prefetch(is_prefetch): Prefetch,
@@ -111,7 +111,7 @@ impl<S: Sync> FromRequestParts<S> for Prefetch {
 
 /// The client whose id is the address of its metadata document, where those are
 /// accepted. `None`: the store knows it, or nobody does.
-async fn described(app: &App, id: &str) -> Result<Option<Arc<Known>>, Response> {
+async fn described(app: &OAuth, id: &str) -> Result<Option<Arc<Known>>, Response> {
     if !client_document::is_document(id) {
         return Ok(None);
     }
@@ -125,7 +125,7 @@ async fn described(app: &App, id: &str) -> Result<Option<Arc<Known>>, Response> 
 }
 
 /// The answer under what is known of the client; `None` when that is out of date.
-async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
+async fn judge(app: &OAuth, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
     let callback = match Callback::prove(claim, &known.client) {
         Ok(callback) => callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str())),
         Err(refusal) => return up_to_date(app, known, answer::refused(StatusCode::BAD_REQUEST, &refusal)).await,
@@ -152,7 +152,7 @@ async fn judge(app: &App, params: &Params<'_>, claim: Claim, known: &Arc<Known>)
 
 /// A refusal stores nothing, so no guard sees whether the client is still the
 /// one that was cached; a client that is gone must not be redirected to.
-async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Response> {
+async fn up_to_date(app: &OAuth, known: &Known, refused: Response) -> Option<Response> {
     match app.db.holds(&known.guard()).await {
         Ok(still) => still.then_some(refused),
         Err(error) => Some(answer::failed(error.into())),
@@ -161,7 +161,7 @@ async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Respo
 
 /// Stores a request and tells its id; `None` when the client was changed since it
 /// was read.
-async fn store_request(app: &App, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
+async fn store_request(app: &OAuth, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
     let id = app.clock.unguessable_id();
     let batch = Batch::from(store::insert_request(&id, request, app.clock.steady())).when(known.guard());
     match app.db.commit(batch).await {

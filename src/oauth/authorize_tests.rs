@@ -5,7 +5,7 @@ use super::client::{Client, GrantSet};
 use super::fuzzing::{CLIENT_ID, Outcome, authorize, sample_client};
 use super::refusal::ErrorCode::{InvalidClient, InvalidRequest, InvalidScope, UnauthorizedClient};
 use super::refusal::{ErrorCode, Refusal};
-use super::scope::{Scope, ScopeSet};
+use crate::credentials::{Scope, ScopeSet};
 use crate::web::query::Params;
 
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::destination::Destination;
 use super::redirect_uri;
-use super::scope::ScopeSet;
+use crate::credentials::ScopeSet;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {

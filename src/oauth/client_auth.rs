@@ -13,11 +13,11 @@ use std::sync::Arc;
 use super::client::AuthMethod;
 use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
-use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::limits::{Attempt, counted};
+use crate::oauth::OAuth;
 use crate::secret;
-use crate::web::attempts::Attempt;
 use crate::web::input;
 use crate::web::query::{Params, decode};
 use crate::web::refusals::refusal;
@@ -157,12 +157,12 @@ pub struct Visit<'a> {
 
 impl<'a> Visit<'a> {
     pub async fn begin(
-        app: &'a App,
+        app: &'a OAuth,
         sender: IpAddr,
         headers: &HeaderMap,
         fields: &Fields,
     ) -> Result<Visit<'a>, Denied> {
-        let attempt = match app.limits.counted(sender) {
+        let attempt = match counted(sender, !app.config.limit_loopback) {
             Some(address) => Some(app.limits.token_address.begin(&address, app.clock.steady()).await?),
             None => None,
         };
@@ -170,13 +170,13 @@ impl<'a> Visit<'a> {
     }
 
     /// The client, proved to be the one.
-    pub async fn client(&self, app: &App) -> Result<Arc<Known>, Denied> {
+    pub async fn client(&self, app: &OAuth) -> Result<Arc<Known>, Denied> {
         self.shown.prove(app).await
     }
 
     /// Whether a refusal may come from an old view of the client, which is now
     /// forgotten. If not, the refusal stands, and a failed proof is counted.
-    pub async fn looked_too_early(&mut self, app: &App, denied: &Denied) -> Result<bool, Denied> {
+    pub async fn looked_too_early(&mut self, app: &OAuth, denied: &Denied) -> Result<bool, Denied> {
         if self.views < MOST_VIEWS && app.clients.forget_if_old(&app.db, &self.shown.id).await? {
             self.views += 1;
             return Ok(true);
@@ -189,7 +189,7 @@ impl<'a> Visit<'a> {
 }
 
 /// Refuses to go on with a client that may have changed since it was read.
-pub async fn insist(app: &App, client: &Known) -> Result<(), Denied> {
+pub async fn insist(app: &OAuth, client: &Known) -> Result<(), Denied> {
     let current = app.db.holds(&client.guard()).await?;
     if current { Ok(()) } else { Err(DbError::Stale.into()) }
 }
@@ -224,7 +224,7 @@ impl Shown {
         Ok(Shown { id, secret, with_basic })
     }
 
-    async fn prove(&self, app: &App) -> Result<Arc<Known>, Denied> {
+    async fn prove(&self, app: &OAuth) -> Result<Arc<Known>, Denied> {
         let unproved = || Denied::Unproved { with_basic: self.with_basic };
         let known = app.clients.find(&app.db, &self.id).await?.ok_or_else(unproved)?;
         if known.client.disabled || !is_proved(&known, self.with_basic, self.secret.as_deref()) {

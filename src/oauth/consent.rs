@@ -15,20 +15,20 @@ use super::pages::{
     ClientFacts, ConsentPage, ProblemPage, RedirectFacts, ReturnPage, ScopeWords, Visitor, WorkspaceChoice,
 };
 use super::refusal::Refusal;
-use super::scope::{Scope, ScopeSet};
 use super::{answer, store};
-use crate::accounts::store::{Membership, may_grant, memberships};
-use crate::app::App;
+use crate::accounts::{Membership, may_grant, memberships};
 use crate::auth::session::{self, Session};
 use crate::clock::SECOND;
+use crate::credentials::{Scope, ScopeSet};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::oauth::OAuth;
 use crate::secret;
 use crate::web::form::Form;
 use crate::web::gate::Sender;
 use crate::web::layout::{self, Layout, Link, Stamp};
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<OAuth> {
     Router::new().route("/oauth/authorize/{id}", get(show).post(decide))
 }
 
@@ -65,7 +65,7 @@ impl From<Error> for Closed {
 }
 
 async fn show(
-    State(app): State<App>,
+    State(app): State<OAuth>,
     Extension(Sender(sender)): Extension<Sender>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -88,7 +88,7 @@ async fn show(
 }
 
 /// Finds a request and, for somebody logged in, binds it to his session.
-async fn find(app: &App, id: &str, visitor: Option<&Session>) -> Result<Open, Closed> {
+async fn find(app: &OAuth, id: &str, visitor: Option<&Session>) -> Result<Open, Closed> {
     // An id that is not one of ours cannot be in the store.
     let id = uuid::Uuid::try_parse(id).map_err(|_| Closed::Unknown)?.as_hyphenated().to_string();
     let mut stored = store::find_request(&app.db, &id).await?.ok_or(Closed::Unknown)?;
@@ -116,7 +116,7 @@ async fn find(app: &App, id: &str, visitor: Option<&Session>) -> Result<Open, Cl
 
 /// Refuses a request that belongs to another session, unless that was the same
 /// person's and has ended.
-async fn claim(app: &App, id: &str, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
+async fn claim(app: &OAuth, id: &str, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
     if secret::equal(&bound.session_hash, &session.hash) && bound.user_id == session.user_id {
         return Ok(());
     }
@@ -131,7 +131,7 @@ async fn claim(app: &App, id: &str, session: &Session, bound: &store::Bound) -> 
     app.db.commit(rebind).await.map(drop).map_err(Closed::from)
 }
 
-async fn signed_in(app: &App, open: &Open, session: &Session) -> Result<Visitor, Closed> {
+async fn signed_in(app: &OAuth, open: &Open, session: &Session) -> Result<Visitor, Closed> {
     let dashboard = app.addresses.dashboard.path();
     let choices = grantable(app, session).await?;
     let workspaces = choices.into_iter().enumerate().map(|(index, one)| WorkspaceChoice {
@@ -155,12 +155,12 @@ fn purpose(open: &Open, session: &Session) -> String {
     format!("decide {} {}", open.id, session.user_id)
 }
 
-async fn grantable(app: &App, session: &Session) -> Result<Vec<Membership>, DbError> {
+async fn grantable(app: &OAuth, session: &Session) -> Result<Vec<Membership>, DbError> {
     let all = memberships(&app.db, &session.user_id).await?;
     Ok(all.into_iter().filter(|one| one.role.may_grant()).collect())
 }
 
-fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
+fn page(app: &OAuth, open: &Open, visitor: Visitor) -> Response {
     let destination = Destination::of(&open.request.redirect_uri);
     let left = open.expires_at - app.clock.steady();
     let page = ConsentPage {
@@ -181,7 +181,7 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
     layout::page_leading_away(StatusCode::OK, &page)
 }
 
-async fn decide(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
+async fn decide(State(app): State<OAuth>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
     let decided = async {
         let Some(session) = session::find(&app, &headers).await? else {
             let request = uuid::Uuid::try_parse(&id).map_err(|_| Closed::Unknown)?;
@@ -209,7 +209,7 @@ impl Outcome {
 
 /// Sends the browser to the app. One that hands an app's own scheme over to the
 /// app is left with an empty page, so it gets one that can be read, with a link.
-fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
+fn lead_back(app: &OAuth, open: &Open, outcome: Outcome) -> Response {
     let destination = Destination::of(&open.request.redirect_uri);
     if destination.kind != DestinationKind::CustomScheme {
         return answer::see_other(&outcome.location);
@@ -230,7 +230,7 @@ fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
 
 /// Where the browser goes after the decision. What the form says of client,
 /// redirect and scopes beyond those asked for is not looked at.
-async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
+async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
     let decision = grant::decide(&open.id, &session.hash, app.clock.steady());
@@ -276,7 +276,7 @@ fn not_allowed() -> Error {
 
 /// What is approved: the scopes left ticked, in the workspace chosen. `None`
 /// when nothing was left, which is a denial.
-async fn chosen(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Option<Code>, Closed> {
+async fn chosen(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Result<Option<Code>, Closed> {
     let ticked: ScopeSet = form.all("scope").iter().filter_map(|text| Scope::parse(text)).collect();
     let Some(scopes) = open.request.narrowed(ticked) else { return Ok(None) };
     let mut choices = grantable(app, session).await?;
@@ -297,7 +297,7 @@ async fn chosen(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
     }))
 }
 
-fn explain(app: &App, closed: Closed) -> Response {
+fn explain(app: &OAuth, closed: Closed) -> Response {
     let again = "Go back to the app and start again there.";
     let (status, postmark, title, sentence, next) = match closed {
         Closed::Failed(error) => return layout::error_page(app, &error),

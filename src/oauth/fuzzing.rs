@@ -7,7 +7,7 @@ use super::authorize::{Callback, Claim, PendingRequest};
 use super::client::{AuthMethod, Client, GrantSet};
 use super::redirect_uri::{RedirectUri, append, matches};
 use super::refusal::{ErrorCode, Refusal};
-use super::scope::{Scope, ScopeSet};
+use crate::credentials::{Scope, ScopeSet};
 use crate::web::query::{Params, echo};
 
 pub const CLIENT_ID: &str = "0198c5a0-0000-7000-8000-000000000001";

@@ -1,12 +1,11 @@
 //! Grants: what a person allowed a client to do in a workspace; and the codes
 //! and refresh tokens that lead to one, as the store keeps them.
 
-use super::app_automations;
 use super::destination::Destination;
 use super::refresh::Token;
-use super::scope::ScopeSet;
-use crate::auth::store::{raise_access, session_stands};
+use crate::auth::session_stands;
 use crate::clock::{HOUR, SECOND};
+use crate::credentials::{ScopeSet, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::secret;
 use crate::web::pagination::Page;
@@ -60,14 +59,6 @@ statements! {
            AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = oauth_grants.user_id
                            AND m.workspace_id = oauth_grants.workspace_id)
          RETURNING user_id, scopes");
-    REVOKE = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL")
-        .raising();
-    REVOKE_IN = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $3, revoked_reason = $4
-         WHERE id = $1 AND workspace_id = $2 AND revoked_at IS NULL")
-        .raising();
-    DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1").raising();
     REVOKE_TOKEN = Sql::both(
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .raising();
@@ -91,43 +82,9 @@ statements! {
         "SELECT COUNT(*), MAX(last_used_at) FROM
              (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
               ORDER BY id DESC LIMIT 1001) AS newest");
-    REVOKE_OF = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL")
-        .raising();
-    DELETE_KEYS_OF_USER = Sql::both(
-        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)")
-        .raising();
-    BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
     SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
     SWEEP_REVOKED = Sql::both("DELETE FROM revoked_tokens WHERE expires_at < $1");
-}
-
-/// Why a grant ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    CodeReuse,
-    RefreshReuse,
-    Client,
-    Api,
-    Dashboard,
-    UserDisabled,
-}
-
-impl Reason {
-    pub const ALL: [Reason; 6] =
-        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard, Reason::UserDisabled];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::CodeReuse => "authorization_code_reuse",
-            Reason::RefreshReuse => "refresh_token_reuse",
-            Reason::Client => "revoked_by_client",
-            Reason::Api => "revoked_from_api",
-            Reason::Dashboard => "revoked_from_dashboard",
-            Reason::UserDisabled => "user_disabled",
-        }
-    }
 }
 
 /// What a code is bound to.
@@ -330,42 +287,6 @@ impl Rotated {
     pub fn read(row: &Row) -> Result<Rotated, DbError> {
         Ok(Rotated { user_id: row.text(0)?, scopes: scopes(row, 1)? })
     }
-}
-
-/// Ends a grant everywhere at once, the keys that were made through it, and what its
-/// app published that calls the outside. An ended one stays as it is: the batch then
-/// finds nothing to change.
-pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
-    let mut batch = Batch::new()
-        .and(REVOKE.with([grant_id.into(), now.into(), reason.as_str().into()]).expect(1))
-        .and(DELETE_KEYS_OF.with([grant_id.into()]))
-        .and(raise_access());
-    batch.append(app_automations::stop_of_grant(grant_id, now));
-    batch
-}
-
-/// As [`revoke`], if the grant belongs to the workspace. The automations to keep
-/// become the workspace's own.
-pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, keep: &[String], now: i64) -> Batch {
-    let mut batch = Batch::new()
-        .and(REVOKE_IN.with([grant_id.into(), workspace_id.into(), now.into(), reason.as_str().into()]).expect(1))
-        .and(DELETE_KEYS_OF.with([grant_id.into()]))
-        .and(raise_access());
-    keep.iter().for_each(|automation_id| batch.push(app_automations::keep(grant_id, automation_id)));
-    batch.append(app_automations::stop_of_grant(grant_id, now));
-    batch
-}
-
-/// Ends every grant that a user has given, and burns the codes that would
-/// become more.
-pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
-    let mut batch = Batch::new()
-        .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
-        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
-        .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
-        .and(raise_access());
-    batch.append(app_automations::stop_of_user(user_id, now));
-    batch
 }
 
 /// Ends one access token. One that has ended stays as it is: the batch then finds

@@ -12,14 +12,14 @@ use utoipa_axum::routes;
 
 use super::answer;
 use super::client::{AuthMethod, Grant};
-use super::scope::{Scope, ScopeSet};
-use crate::app::App;
 use crate::config::Registration;
+use crate::credentials::{Scope, ScopeSet};
 use crate::error::{Envelope, Error};
+use crate::oauth::OAuth;
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<OAuth> {
     OpenApiRouter::new()
         .routes(routes!(authorization_server))
         .routes(routes!(protected_resource))
@@ -29,7 +29,7 @@ pub fn router() -> OpenApiRouter<App> {
 
 /// Where the base URL has a path, RFC 8414 and RFC 9728 look for the documents
 /// at the root, with that path behind them.
-pub fn outside(base_path: &str) -> Router<App> {
+pub fn outside(base_path: &str) -> Router<OAuth> {
     if base_path.is_empty() {
         return Router::new();
     }
@@ -47,7 +47,7 @@ pub fn outside(base_path: &str) -> Router<App> {
     responses((status = 200, description = "Authorization server metadata (RFC 8414).", body = AuthorizationServer)),
     security(()),
 )]
-async fn authorization_server(State(app): State<App>) -> Response {
+async fn authorization_server(State(app): State<OAuth>) -> Response {
     let issuer = app.addresses.base.as_str();
     let methods: Vec<&str> = AuthMethod::ALL.iter().map(|method| method.as_str()).collect();
     let mut document = json!({
@@ -83,7 +83,7 @@ async fn authorization_server(State(app): State<App>) -> Response {
     responses((status = 200, description = "Protected resource metadata (RFC 9728).", body = ProtectedResource)),
     security(()),
 )]
-async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Response {
+async fn protected_resource(State(app): State<OAuth>, OriginalUri(uri): OriginalUri) -> Response {
     let base = &app.addresses.base;
     // Asked about a path below the API, the document speaks of that path.
     let asked = uri.path().split_once(RESOURCE).map_or("", |(_, path)| path);
@@ -111,7 +111,7 @@ async fn protected_resource(State(app): State<App>, OriginalUri(uri): OriginalUr
     ),
     security(()),
 )]
-async fn jwks(State(app): State<App>) -> Result<Response, Error> {
+async fn jwks(State(app): State<OAuth>) -> Result<Response, Error> {
     Ok(published(app.credentials.signing.published(&app.db, &app.clock).await?))
 }
 

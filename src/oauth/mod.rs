@@ -15,7 +15,6 @@
 //! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
-pub mod app_automations;
 mod apps;
 pub mod authorize;
 mod authorize_route;
@@ -35,7 +34,6 @@ pub mod refusal;
 pub mod register;
 pub mod registration;
 pub mod revoke;
-pub mod scope;
 pub mod store;
 pub mod token;
 
@@ -50,18 +48,83 @@ mod redirect_uri_vectors;
 #[cfg(test)]
 mod registration_tests;
 
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
+use axum::extract::FromRef;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::clock::{Clock, HOUR, MINUTE};
-use crate::db::{Batch, Db, DbError};
+use crate::credentials::raise_access;
+use crate::db::{Db, DbError, Sql};
+use crate::limits::{Attempts, RateLimit};
 
 pub use answer::OAuthError;
 pub use client_document::Documents;
 pub use clients::Clients;
 pub use grant::tally;
+pub use metadata::outside as metadata_outside;
+
+pub const STATEMENTS: &[&[Sql]] = &[grant::ALL, store::ALL];
+
+/// What OAuth needs beside what all share. Clones share it.
+#[derive(Clone)]
+pub struct OAuth {
+    app: App,
+    pub clients: Arc<Clients>,
+    pub documents: Arc<Documents>,
+    limits: Arc<Limits>,
+}
+
+/// The rate limits, one for each door that strangers knock at.
+struct Limits {
+    authorize: RateLimit,
+    register: RateLimit,
+    token_address: Attempts,
+}
+
+impl Deref for OAuth {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+impl FromRef<OAuth> for App {
+    fn from_ref(oauth: &OAuth) -> App {
+        oauth.app.clone()
+    }
+}
+
+impl OAuth {
+    pub fn new(app: App) -> OAuth {
+        let exempt = !app.config.limit_loopback;
+        let limits = Limits {
+            authorize: RateLimit::new(app.config.authorize_rate, Duration::from_secs(60), exempt),
+            register: RateLimit::new(app.config.register_rate, Duration::from_secs(3600), exempt),
+            token_address: Attempts::new(300),
+        };
+        OAuth { app, clients: Arc::default(), documents: Arc::default(), limits: Arc::new(limits) }
+    }
+
+    /// The same, with clients' documents from somewhere else than the internet.
+    #[cfg(test)]
+    pub(crate) fn reading(self, documents: Documents) -> OAuth {
+        OAuth { documents: Arc::new(documents), ..self }
+    }
+
+    /// Forgets who knocked so long ago that it counts no more.
+    pub fn sweep_limits(&self) {
+        self.limits.authorize.sweep();
+        self.limits.register.sweep();
+        self.limits.token_address.sweep(self.clock.steady());
+    }
+}
 
 /// How long a person has to decide.
 pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
@@ -70,7 +133,7 @@ pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
 /// this long.
 const IDLE_CLIENT: i64 = 7 * 24 * HOUR;
 
-pub fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> OpenApiRouter<OAuth> {
     OpenApiRouter::new()
         .routes(
             routes!(authorize_route::authorize)
@@ -83,22 +146,17 @@ pub fn routes() -> OpenApiRouter<App> {
 }
 
 /// The grants of a workspace, for whoever shows a credential.
-pub fn grant_routes() -> OpenApiRouter<App> {
+pub fn grant_routes() -> OpenApiRouter<OAuth> {
     OpenApiRouter::new().routes(routes!(revoke::list)).routes(routes!(revoke::delete))
 }
 
 /// The pages of consent and of what came of it.
-pub fn pages() -> Router<App> {
+pub fn pages() -> Router<OAuth> {
     consent::router().merge(apps::router())
 }
 
-/// Ends whatever a user has let apps do, in every workspace.
-pub fn end_grants_of(user_id: &str, reason: grant::Reason, now: i64) -> Batch {
-    grant::revoke_of(user_id, reason, now)
-}
-
 /// Lets pages of other origins use a route: a browser asks first.
-fn preflighted(route: UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
+fn preflighted(route: UtoipaMethodRouter<OAuth>) -> UtoipaMethodRouter<OAuth> {
     route.map(|route| route.options(answer::preflight))
 }
 
@@ -120,7 +178,7 @@ pub async fn sweep_clients(db: &Db, clock: &Clock) -> Result<(), DbError> {
     let now = clock.now();
     let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
     if clients.first().is_some_and(|effect| effect.changed > 0) {
-        db.commit(crate::auth::store::raise_access()).await?;
+        db.commit(raise_access()).await?;
     }
     Ok(())
 }

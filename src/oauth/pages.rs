@@ -2,9 +2,9 @@
 
 use askama::Template;
 
-use super::app_automations::AppAutomation;
 use super::destination::DestinationKind;
-use super::scope::Scope;
+use crate::credentials::Scope;
+use crate::grants::AppAutomation;
 use crate::web::layout::{Layout, Link, Stamp};
 use crate::web::shell::Shell;
 

@@ -28,7 +28,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("https://192.0.2.1/cb", "IPv4"),
     ("https://[2001:db8::1]:8443/cb", "IPv6"),
     ("https://localhost/cb", "https loopback"),
-    ("HTTPS://App.Example/cb", "capitals, stored as sent"),
+    ("HTTPS://OAuth.Example/cb", "capitals, stored as sent"),
     ("https://a.example/x/../cb", "dot segments, stored as sent"),
     ("http://127.0.0.1/oauth/callback", "loopback address"),
     ("http://127.0.0.1:33418", "no path, port"),

@@ -130,9 +130,9 @@ fn masked(predecessor: &str, bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::grant::Previous;
-    use super::super::scope::ScopeSet;
     use super::{Engine, Family, LIFETIME, Token, URL_SAFE_NO_PAD, Verdict, masked, seal, secret, unseal};
     use crate::clock::SECOND;
+    use crate::credentials::ScopeSet;
 
     const NEWEST: [u8; 32] = [1; 32];
     const BEFORE: [u8; 32] = [2; 32];

@@ -11,9 +11,9 @@ use super::answer::{self, OAuthError};
 use super::refusal::{ErrorCode, Refusal};
 use super::registration::{self, Origin, Registration};
 use super::store;
-use crate::app::App;
 use crate::config::Registration as Mode;
 use crate::error::Error;
+use crate::oauth::OAuth;
 use crate::secret;
 use crate::web::gate::Sender;
 use crate::web::input;
@@ -48,7 +48,7 @@ const TOKEN_WANTED: &str = "Registration needs the operator's token as a bearer 
     security(()),
 )]
 pub async fn register(
-    State(app): State<App>,
+    State(app): State<OAuth>,
     Extension(Sender(sender)): Extension<Sender>,
     request: Request,
 ) -> Response {
@@ -63,7 +63,7 @@ pub async fn register(
     answer::readable_by_pages(registered.await.unwrap_or_else(|refused| refused))
 }
 
-fn admit(app: &App, headers: &HeaderMap) -> Result<(), Box<Response>> {
+fn admit(app: &OAuth, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let gate = match (app.config.registration, &app.config.registration_token) {
         (Mode::Open, _) => return Ok(()),
         (Mode::Token, Some(token)) => token,
@@ -91,7 +91,7 @@ async fn metadata(request: Request) -> Result<Value, Response> {
         .map_err(|_| bad(ErrorCode::InvalidRequest, "The body must be a JSON object of client metadata"))
 }
 
-async fn store_client(app: &App, registration: Registration) -> Result<Response, Error> {
+async fn store_client(app: &OAuth, registration: Registration) -> Result<Response, Error> {
     let client = registration.into_client(app.clock.ordered_id(), app.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);

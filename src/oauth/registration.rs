@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::client::{AuthMethod, Client, Grant, GrantSet};
 use super::redirect_uri::RedirectUri;
 use super::refusal::{ErrorCode, Refusal};
-use super::scope::ScopeSet;
+use crate::credentials::ScopeSet;
 
 const MAX_REDIRECT_URIS: usize = 10;
 const MAX_NAME_CHARS: usize = 200;

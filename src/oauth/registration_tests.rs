@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::client::{AuthMethod, GrantSet};
 use super::refusal::ErrorCode;
 use super::registration::{Origin, Registration, response};
-use super::scope::ScopeSet;
+use crate::credentials::ScopeSet;
 
 /// The minimal metadata with some fields replaced or added.
 fn with(fields: Value) -> Value {
-    let mut metadata = json!({"client_name": "App", "redirect_uris": ["https://app.example/cb"]});
+    let mut metadata = json!({"client_name": "OAuth", "redirect_uris": ["https://app.example/cb"]});
     if let (Some(all), Value::Object(fields)) = (metadata.as_object_mut(), fields) {
         all.extend(fields);
     }
@@ -38,7 +38,7 @@ fn cases_354_355_360_the_minimum_is_a_public_client_with_every_scope_and_grant()
         json!({
             "client_id": "id-1",
             "client_id_issued_at": 1_700_000_000,
-            "client_name": "App",
+            "client_name": "OAuth",
             "redirect_uris": ["https://app.example/cb"],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
@@ -178,7 +178,7 @@ fn cases_361_371_379_nulls_unknown_fields_and_an_empty_scope_are_no_error() {
 
 #[test]
 fn cases_216_and_373_names_of_200_characters_in_any_script_are_kept() {
-    for name in ["\u{1f4ef}".repeat(200), "<b>&\u{202e}x".to_owned(), " App ".to_owned()] {
+    for name in ["\u{1f4ef}".repeat(200), "<b>&\u{202e}x".to_owned(), " OAuth ".to_owned()] {
         let registration = register(json!({ "client_name": name })).expect("a visible name");
         assert_eq!(registration.name, name);
     }
@@ -196,12 +196,12 @@ fn a_body_that_is_no_object_is_refused() {
 fn decisions_2_a_misspelt_required_field_is_pointed_out_without_quoting_it() {
     let uris = json!(["https://app.example/cb"]);
     for misspelt in ["clientName", "client-name", "name", "cliemt_name", "Client_Name"] {
-        let text = description(&json!({ misspelt: "App", "redirect_uris": uris }));
+        let text = description(&json!({ misspelt: "OAuth", "redirect_uris": uris }));
         assert!(text.starts_with("client_name is missing"), "{text}");
         assert!(text.contains("check its spelling"), "{misspelt}: {text}");
     }
     for misspelt in ["redirect_uri", "redirectUris", "redirect_urls", "redirectUrl"] {
-        let text = description(&json!({ misspelt: uris, "client_name": "App" }));
+        let text = description(&json!({ misspelt: uris, "client_name": "OAuth" }));
         assert!(text.starts_with("redirect_uris is missing"), "{text}");
         assert!(text.contains("check its spelling"), "{misspelt}: {text}");
     }

@@ -11,12 +11,13 @@ use utoipa::ToSchema;
 use super::answer::{self, OAuthError};
 use super::client_auth::{self, Denied, Fields, Visit};
 use super::clients::Known;
-use super::grant::{self, DELETED_CLIENT, Listed, Reason};
-use crate::app::App;
+use super::grant::{self, DELETED_CLIENT, Listed};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{SECOND, rfc3339};
 use crate::db::{Batch, DbError};
 use crate::error::{Envelope, Error};
+use crate::grants::{self, Reason};
+use crate::oauth::OAuth;
 use crate::web::gate::Sender;
 use crate::web::input::Id;
 use crate::web::pagination::{List, Page, PageParams};
@@ -54,7 +55,7 @@ pub struct RevokeRequest {
     security(()),
 )]
 pub async fn revoke(
-    State(app): State<App>,
+    State(app): State<OAuth>,
     Extension(Sender(sender)): Extension<Sender>,
     request: Request,
 ) -> Response {
@@ -81,7 +82,7 @@ pub async fn revoke(
 }
 
 /// Ends whatever the token is, whatever the client thinks it is.
-async fn end(app: &App, client: &Known, token: &str) -> Result<(), Denied> {
+async fn end(app: &OAuth, client: &Known, token: &str) -> Result<(), Denied> {
     client_auth::insist(app, client).await?;
     let Some(batch) = ending(app, client, token).await? else { return Ok(()) };
     match app.db.commit(batch).await {
@@ -93,11 +94,11 @@ async fn end(app: &App, client: &Known, token: &str) -> Result<(), Denied> {
 
 /// What ends the token; nothing where it is not the client's, or has ended. So
 /// who gives one back over and over writes once.
-async fn ending(app: &App, client: &Known, token: &str) -> Result<Option<Batch>, Denied> {
+async fn ending(app: &OAuth, client: &Known, token: &str) -> Result<Option<Batch>, Denied> {
     let now = app.clock.now();
     if let Some(family) = grant::find_family(&app.db, token).await? {
         let alive = family.client_id == client.client.id && !family.revoked;
-        return Ok(alive.then(|| grant::revoke(&family.grant_id, Reason::Client, now)));
+        return Ok(alive.then(|| grants::revoke(&family.grant_id, Reason::Client, now)));
     }
     let claims = match app.credentials.signing.verify(&app.db, &app.clock, token).await {
         Ok(claims) => claims,
@@ -202,9 +203,9 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-pub async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Revoked>, Error> {
+pub async fn delete(caller: Caller<FullAccess>, State(app): State<OAuth>, Id(id): Id) -> Result<Json<Revoked>, Error> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    match caller.try_commit(|| grant::revoke_in(caller.workspace_id(), &id, reason, &[], now)).await? {
+    match caller.try_commit(|| grants::revoke_in(caller.workspace_id(), &id, reason, &[], now)).await? {
         Ok(_) => {}
         Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),
         Err(error) => return Err(error.into()),

@@ -1,13 +1,13 @@
 //! Clients and authorization requests in the store.
 
+use super::REQUEST_LIFETIME;
 use super::authorize::PendingRequest;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::clients::Known;
-use super::scope::ScopeSet;
-use super::{REQUEST_LIFETIME, app_automations};
-use crate::auth;
 use crate::clock::{HOUR, first_id_at};
+use crate::credentials::{ScopeSet, access, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::grants::stop_of_client;
 
 /// How many expired requests one commit deletes.
 pub const SWEEP: i64 = 1000;
@@ -79,7 +79,7 @@ pub(super) async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbEr
         let (client, disabled_at) = (read_client(row)?, row.maybe(10, Row::int)?.unwrap_or(0));
         let verified_host = client.verified_host.as_deref().unwrap_or_default();
         let stands = CLIENT_STANDS.with([id.into(), disabled_at.into(), verified_host.into()]);
-        let basis = auth::store::access(stands, row.int(11)?);
+        let basis = access(stands, row.int(11)?);
         Ok(Known { client, secret_hash: row.maybe(12, Row::bytes)?, basis })
     };
     rows.first().map(read).transpose()
@@ -161,15 +161,14 @@ pub(super) fn sweep_documents(now: i64) -> Stmt {
 /// Notes that an operator vouches for a client when it sends people to this
 /// host, or no longer does.
 pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
-    Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(auth::store::raise_access())
+    Batch::new().and(VERIFY_CLIENT.with([id.into(), host.into()]).expect(1)).and(raise_access())
 }
 
 /// Shuts a client out since a time, or lets it in again; at once, everywhere.
 pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
-    let mut batch =
-        Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(auth::store::raise_access());
+    let mut batch = Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(raise_access());
     if let Some(now) = since {
-        batch.append(app_automations::stop_of_client(id, now));
+        batch.append(stop_of_client(id, now));
     }
     batch
 }
@@ -180,8 +179,8 @@ pub(super) fn sweep_clients(registered_before: i64) -> Stmt {
 
 /// Deletes a client everywhere at once.
 pub fn delete_client(id: &str, now: i64) -> Batch {
-    let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(auth::store::raise_access());
-    batch.append(app_automations::stop_of_client(id, now));
+    let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(raise_access());
+    batch.append(stop_of_client(id, now));
     batch
 }
 

@@ -13,15 +13,16 @@ use super::answer::{self, OAuthError};
 use super::client::Grant;
 use super::client_auth::{self, Denied, Fields, Visit};
 use super::clients::Known;
-use super::grant::{self, Code, Family, NewGrant, Reason, Rotated, Rotation};
+use super::grant::{self, Code, Family, NewGrant, Rotated, Rotation};
 use super::refresh::{self, Token, Verdict};
 use super::refusal::{ErrorCode, Refusal};
-use super::scope::ScopeSet;
-use crate::app::App;
-use crate::auth::{Claims, TOKEN_LIFETIME};
 use crate::clock::SECOND;
+use crate::credentials::ScopeSet;
+use crate::credentials::{Claims, TOKEN_LIFETIME};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::grants::{self, Reason};
+use crate::oauth::OAuth;
 use crate::secret;
 use crate::web::gate::Sender;
 use crate::{accounts, mail};
@@ -94,7 +95,11 @@ pub struct TokenRequest {
     ),
     security(()),
 )]
-pub async fn token(State(app): State<App>, Extension(Sender(sender)): Extension<Sender>, request: Request) -> Response {
+pub async fn token(
+    State(app): State<OAuth>,
+    Extension(Sender(sender)): Extension<Sender>,
+    request: Request,
+) -> Response {
     let granted = async {
         let (headers, fields) = Fields::read(request).await?;
         let asked = Asked::read(&fields)?;
@@ -147,7 +152,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    async fn grant(&self, app: &App, client: &Known) -> Result<Tokens, Denied> {
+    async fn grant(&self, app: &OAuth, client: &Known) -> Result<Tokens, Denied> {
         let needed = match self {
             Asked::Code { .. } => Grant::AuthorizationCode,
             Asked::Refresh { .. } => Grant::RefreshToken,
@@ -170,7 +175,7 @@ fn invalid_grant() -> Denied {
     Refusal::new(ErrorCode::InvalidGrant, text).into()
 }
 
-async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verifier: &str) -> Result<Tokens, Denied> {
+async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, verifier: &str) -> Result<Tokens, Denied> {
     let hash = secret::hash(code);
     let stored = grant::find_code(&app.db, &hash).await?.ok_or_else(invalid_grant)?;
     if stored.code.client_id != client.client.id || stored.code.redirect_uri != redirect_uri {
@@ -199,7 +204,7 @@ async fn redeem(app: &App, client: &Known, code: &str, redirect_uri: &str, verif
 }
 
 /// Begins the grant that a code stands for.
-async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> Result<Tokens, Denied> {
+async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -> Result<Tokens, Denied> {
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let first = client.client.grants.contains(Grant::RefreshToken).then(|| Token::first(&id)).flatten();
     let refresh = first.as_ref().map(|token| (token, now + refresh::LIFETIME));
@@ -215,7 +220,7 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
     // Whoever approved must still be allowed to. No fence: who is shut out in this
     // moment has his codes used up, and then the grants that came of them ended;
     // and without the right, no token of a grant is honoured.
-    let batch = batch.when(accounts::store::may_grant(&code.workspace_id, &code.user_id));
+    let batch = batch.when(accounts::may_grant(&code.workspace_id, &code.user_id));
     match app.db.commit(batch.when(client.guard())).await {
         Ok(_) => {}
         Err(DbError::Stale) => return Err(invalid_grant()),
@@ -232,7 +237,7 @@ async fn begin(app: &App, client: &Known, code_hash: &[u8; 32], code: &Code) -> 
 
 /// A code was used a second time by its own client: what came of the first use
 /// is taken back.
-async fn used_twice(app: &App, grant_id: Option<&str>, workspace_id: &str) -> Result<Denied, Denied> {
+async fn used_twice(app: &OAuth, grant_id: Option<&str>, workspace_id: &str) -> Result<Denied, Denied> {
     if let Some(grant_id) = grant_id {
         end(app, grant_id, workspace_id, Reason::CodeReuse).await?;
     }
@@ -241,7 +246,7 @@ async fn used_twice(app: &App, grant_id: Option<&str>, workspace_id: &str) -> Re
 
 /// Ends a grant because what should be used once was used twice, and tells the
 /// owners.
-async fn end(app: &App, grant_id: &str, workspace_id: &str, reason: Reason) -> Result<(), Denied> {
+async fn end(app: &OAuth, grant_id: &str, workspace_id: &str, reason: Reason) -> Result<(), Denied> {
     let text = format!(
         "Something that an app may use once was used twice ({}), so a copy may be in wrong hands. Its access was \
          ended.\n\nIf you still want the app, connect it again. All apps are listed at:\n{}/apps\n",
@@ -249,7 +254,7 @@ async fn end(app: &App, grant_id: &str, workspace_id: &str, reason: Reason) -> R
         app.addresses.dashboard.as_str()
     );
     let notice = mail::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
-    let mut batch = grant::revoke(grant_id, reason, app.clock.now());
+    let mut batch = grants::revoke(grant_id, reason, app.clock.now());
     notice.into_iter().for_each(|stmt| batch.push(stmt));
     match app.db.commit(batch).await {
         // Ended before: nothing to end, nobody to tell.
@@ -258,7 +263,7 @@ async fn end(app: &App, grant_id: &str, workspace_id: &str, reason: Reason) -> R
     }
 }
 
-async fn refresh(app: &App, client: &Known, shown: &str, scope: Option<&str>) -> Result<Tokens, Denied> {
+async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) -> Result<Tokens, Denied> {
     // Most tokens are the newest of their family, and of most nothing special is
     // asked: those are rotated without a look before.
     if let (Some(token), None) = (Token::parse(shown), scope)
@@ -301,7 +306,7 @@ async fn refresh(app: &App, client: &Known, shown: &str, scope: Option<&str>) ->
 
 /// When a family must have begun after, not to have reached the age that the
 /// settings allow.
-fn begun_after(app: &App, now: i64) -> i64 {
+fn begun_after(app: &OAuth, now: i64) -> i64 {
     match app.config.refresh_max_days {
         0 => i64::MIN,
         days => now - i64::from(days) * 24 * 3600 * SECOND,
@@ -324,7 +329,7 @@ fn narrowed(granted: ScopeSet, client: &Known, asked: Option<&str>) -> Result<Sc
 }
 
 /// Gives the successor that a token was rotated into a moment ago once more.
-async fn repeat(app: &App, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
+async fn repeat(app: &OAuth, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
     client_auth::insist(app, client).await?;
     let sealed = family.previous.as_ref().map(|previous| previous.sealed.as_slice()).unwrap_or_default();
     let next = refresh::unseal(shown, &family.grant_id, sealed).ok_or(Error::Internal)?;
@@ -336,7 +341,7 @@ async fn repeat(app: &App, client: &Known, shown: &str, family: &Family, scopes:
 /// or else for all that was granted. `None`: it is not the newest, or the
 /// family lives no more.
 async fn rotate(
-    app: &App,
+    app: &OAuth,
     client: &Known,
     shown: &str,
     grant_id: &str,
@@ -378,7 +383,7 @@ struct Subject<'a> {
 }
 
 async fn tokens(
-    app: &App,
+    app: &OAuth,
     subject: &Subject<'_>,
     scopes: ScopeSet,
     refresh_token: Option<String>,

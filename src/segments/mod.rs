@@ -16,5 +16,16 @@ pub mod routes;
 pub mod segment;
 pub mod store;
 
+use utoipa_axum::router::OpenApiRouter;
+
 pub use routes::{Item, must_exist, not_found};
 pub use segment::{MOST_NAMED, id, ids};
+
+use crate::app::App;
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+
+pub fn routes() -> OpenApiRouter<App> {
+    routes::router().merge(audiences::router())
+}

@@ -16,6 +16,17 @@ mod shapes;
 pub mod store;
 pub mod topic;
 
+use utoipa_axum::router::OpenApiRouter;
+
 pub use routes::{must_exist, not_found};
 pub use shapes::{Chosen, TopicChoice, TopicChoices};
 pub use topic::{Choice, choices};
+
+use crate::app::App;
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+
+pub fn routes() -> OpenApiRouter<App> {
+    routes::router()
+}

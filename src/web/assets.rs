@@ -10,7 +10,6 @@ use axum::routing::get;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use sha2::{Digest, Sha256};
 
-use crate::app::App;
 use crate::error::Error;
 
 struct Asset {
@@ -47,7 +46,7 @@ pub fn below(path: &str) -> Addresses {
     Addresses { css: address(&CSS), script: address(&SCRIPT), icon: address(&ICON) }
 }
 
-pub fn router() -> Router<App> {
+pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/assets/{name}", get(serve))
 }
 

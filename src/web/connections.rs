@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::address::neighbourhood;
 use super::spool::IN_MEMORY;
 use crate::config::{Config, Network};
+use crate::limits::neighbourhood;
 
 /// What every connection holds: its task, and buffers to read and write.
 const BASE_COST: usize = 14 << 10;

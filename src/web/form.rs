@@ -1,6 +1,6 @@
 //! Forms that people send from our own pages.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -15,10 +15,14 @@ const LIMIT: usize = 64 << 10;
 /// A form of ours: read whole, and not sent by another site's page.
 pub struct Form(Bytes);
 
-impl FromRequest<App> for Form {
+impl<S: Send + Sync> FromRequest<S> for Form
+where
+    App: FromRef<S>,
+{
     type Rejection = Response;
 
-    async fn from_request(request: Request, app: &App) -> Result<Form, Response> {
+    async fn from_request(request: Request, state: &S) -> Result<Form, Response> {
+        let app = &App::from_ref(state);
         let (parts, body) = request.into_parts();
         let read = async {
             session::refuse_foreign(app, &parts.headers)?;

@@ -23,11 +23,11 @@ use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
 use super::stream::REQUEST_LINE;
-use super::{admission, layout, system};
+use super::{layout, system};
 use crate::app::{Addresses, App};
-use crate::auth;
 use crate::config::PublicUrl;
 use crate::error::Error;
+use crate::{auth, limits};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -49,8 +49,7 @@ pub struct Gate {
 pub struct Sender(pub IpAddr);
 
 impl Gate {
-    pub fn new(app: App) -> Gate {
-        let site = app.site();
+    pub fn new(app: App, site: Site) -> Gate {
         Gate { app, site }
     }
 
@@ -92,7 +91,7 @@ impl Gate {
             return refuse(not_found().await);
         }
         let router = self.router(&request).clone();
-        match AssertUnwindSafe(admission::serving(router.oneshot(request))).catch_unwind().await {
+        match AssertUnwindSafe(limits::serving(router.oneshot(request))).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
             Err(_) => {

@@ -71,10 +71,10 @@ struct Key {
     scope: String,
 }
 
-impl FromRequestParts<App> for Idempotency {
+impl<S: Sync> FromRequestParts<S> for Idempotency {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Idempotency, Error> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Idempotency, Error> {
         let mut given = parts.headers.get_all(HEADER).iter();
         let text = match (given.next(), given.next()) {
             (None, _) => return Ok(Idempotency(None)),

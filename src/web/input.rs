@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Request};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::HeaderMap;
@@ -25,6 +25,9 @@ pub const LIMIT: usize = 1 << 20;
 /// Bodies that hold many things are larger.
 pub const LIMIT_OF_MANY: usize = 8 << 20;
 
+/// How large the payload of an event may be, written without spaces.
+pub const PAYLOAD_LIMIT: usize = 256 << 10;
+
 /// What is built of so short a text is small, whatever its shape.
 const TINY: usize = 4 << 10;
 
@@ -38,10 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// posts and empty bodies labelled JSON.
 pub struct Input(pub Map<String, Value>);
 
-impl FromRequest<App> for Input {
+impl<S: Send + Sync> FromRequest<S> for Input
+where
+    App: FromRef<S>,
+{
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &App) -> Result<Input, Error> {
+    async fn from_request(request: Request, state: &S) -> Result<Input, Error> {
+        let app = &App::from_ref(state);
         match json(app, request, LIMIT).await? {
             None => Ok(Input(Map::new())),
             Some(Value::Object(fields)) => Ok(Input(fields)),
@@ -63,10 +70,14 @@ impl Many {
     pub const MOST: usize = 1000;
 }
 
-impl FromRequest<App> for Many {
+impl<S: Send + Sync> FromRequest<S> for Many
+where
+    App: FromRef<S>,
+{
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &App) -> Result<Many, Error> {
+    async fn from_request(request: Request, state: &S) -> Result<Many, Error> {
+        let app = &App::from_ref(state);
         let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else {
             return Ok(Many { elements: Vec::new(), count: 0 });
         };
@@ -131,12 +142,12 @@ pub struct IdParam {
 /// The id in a path.
 pub struct Id(pub String);
 
-impl FromRequestParts<App> for Id {
+impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Id, Error> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id, Error> {
         let wrong = || Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
-        let Path(given) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| wrong())?;
+        let Path(given) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| wrong())?;
         uuid(&given).map(Id).ok_or_else(wrong)
     }
 }

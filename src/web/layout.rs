@@ -185,24 +185,6 @@ pub fn error_page(app: &App, error: &Error) -> Response {
     response
 }
 
-#[derive(Template)]
-#[template(path = "web/welcome.html")]
-pub struct WelcomePage {
-    pub layout: Layout,
-    pub base_url: String,
-    pub version: String,
-    pub docs_url: String,
-    pub awaiting_setup: bool,
-    pub example: String,
-    pub doors: Vec<Door>,
-}
-
-pub struct Door {
-    pub href: String,
-    pub label: String,
-    pub text: String,
-}
-
 /// A command that calls the API of this server.
 pub fn first_call(app: &App) -> String {
     let base = app.addresses.base.as_str();
@@ -211,32 +193,6 @@ pub fn first_call(app: &App) -> String {
          -H \"Content-Type: application/json\" \\\n  \
          -d '{{\"name\":\"order.placed\",\"schema\":{{\"total\":\"number\"}}}}'"
     )
-}
-
-/// The page at the root of the API.
-pub async fn welcome(app: &App) -> Result<Response, Error> {
-    let base = app.addresses.base.as_str();
-    let door = |path: &str, label: &str, text: &str| Door {
-        href: format!("{base}{path}"),
-        label: label.into(),
-        text: text.into(),
-    };
-    let content = WelcomePage {
-        layout: Layout::beside_api(app),
-        base_url: base.into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        docs_url: format!("{base}/docs"),
-        awaiting_setup: !crate::accounts::store::any_user(&app.db).await?,
-        example: first_call(app),
-        doors: vec![
-            door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
-            door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),
-            door("/healthz", "Health", "Whether the process lives"),
-            door("/readyz", "Readiness", "Whether the store takes writes"),
-            door("/metrics", "Metrics", "For Prometheus"),
-        ],
-    };
-    Ok(page(StatusCode::OK, &content))
 }
 
 #[cfg(test)]

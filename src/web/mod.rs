@@ -1,12 +1,8 @@
 //! What all features share on the way in and out: the gate before every
-//! request, bodies, queries, pages of lists, rate limits, assets and docs.
+//! request, bodies, queries, pages of lists, assets and the reference.
 
-pub mod address;
-pub mod admission;
 pub mod assets;
-pub mod attempts;
 pub mod connections;
-pub mod docs;
 pub mod fetch;
 pub mod form;
 pub mod fuzzing;
@@ -14,7 +10,6 @@ pub mod gate;
 pub mod idempotency;
 pub mod input;
 pub mod layout;
-pub mod limit;
 pub mod listener;
 mod many;
 pub mod multipart;
@@ -27,3 +22,10 @@ pub mod shell;
 pub mod spool;
 mod stream;
 pub mod system;
+mod visitor;
+
+pub use system::System;
+
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[idempotency::ALL, system::ALL];

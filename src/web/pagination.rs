@@ -6,7 +6,6 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::query::{Flaw, Params, Sent};
-use crate::app::App;
 use crate::db::{ReadLimit, Sql, Stmt, Value};
 use crate::error::Error;
 
@@ -94,18 +93,18 @@ pub struct Leaf<T> {
 /// many items where no `limit` is given.
 pub struct Newest<const COUNT: usize = RECENT>(pub Page);
 
-impl FromRequestParts<App> for Page {
+impl<S: Sync> FromRequestParts<S> for Page {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Page, Error> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Page, Error> {
         Page::parse(parts.uri.query().unwrap_or_default(), ALL)
     }
 }
 
-impl<const COUNT: usize> FromRequestParts<App> for Newest<COUNT> {
+impl<S: Sync, const COUNT: usize> FromRequestParts<S> for Newest<COUNT> {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Newest<COUNT>, Error> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Newest<COUNT>, Error> {
         Page::parse(parts.uri.query().unwrap_or_default(), COUNT).map(Newest)
     }
 }

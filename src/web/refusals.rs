@@ -126,7 +126,7 @@ impl IntoResponses for OfSend {
             ),
             ("There is no such contact or occurrence.", vec![Error::not_found(contact)]),
             ("The key was used with another body.", vec![Error::IdempotencyConflict]),
-            ("The body or the payload is too large.", vec![Error::TooLarge { limit: crate::events::payload::LIMIT }]),
+            ("The body or the payload is too large.", vec![Error::TooLarge { limit: super::input::PAYLOAD_LIMIT }]),
             (
                 "A field is missing or breaks a rule; the message names it.",
                 vec![

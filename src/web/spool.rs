@@ -6,8 +6,6 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -18,13 +16,11 @@ use hyper::body::Body as _;
 
 use crate::app::App;
 use crate::error::Error;
+use crate::limits::Room;
 
 /// How much of a body is held in memory. The rest is on disk, however many
 /// bodies arrive and however long they take.
 pub const IN_MEMORY: usize = 128 << 10;
-
-/// How much of all bodies together may be on disk.
-const ON_DISK: usize = 2 << 30;
 
 /// A body.
 pub enum Spool {
@@ -35,40 +31,6 @@ pub enum Spool {
         /// Given back with the file.
         _room: Room,
     },
-}
-
-/// What bodies take on disk at this moment. Clones share it.
-#[derive(Clone, Default)]
-pub struct DiskUse(Arc<AtomicUsize>);
-
-/// Room on disk, given back when it is dropped.
-pub struct Room {
-    used: DiskUse,
-    bytes: usize,
-}
-
-impl Room {
-    fn none(used: &DiskUse) -> Room {
-        Room { used: used.clone(), bytes: 0 }
-    }
-
-    /// Takes more of it, if there is any left.
-    fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        self.bytes += bytes;
-        match self.used.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= ON_DISK {
-            true => Ok(()),
-            false => {
-                tracing::warn!("bodies that are being received take all the room on disk that they may");
-                Err(Error::Unavailable)
-            }
-        }
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Spool {

@@ -1,9 +1,10 @@
 //! For those who run it: is it alive, is it ready, what does it do; and for
-//! those who program against it: the API's description and the page at the root.
+//! those who program against it: the API's description.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -16,7 +17,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{assets, layout, reference};
+use super::{assets, reference};
 use crate::app::App;
 use crate::clock::rfc3339;
 use crate::db::{Db, DbError, Sql, statements};
@@ -43,7 +44,7 @@ pub fn is_for_operators(path: &str, base: &str) -> bool {
 /// probe is under way at a time, and all who asked before it began share what it
 /// finds.
 #[derive(Default)]
-pub struct Probes(Mutex<Option<(Instant, Result<(), DbError>)>>);
+struct Probes(Mutex<Option<(Instant, Result<(), DbError>)>>);
 
 impl Probes {
     async fn probe(&self, db: &Db) -> Result<(), DbError> {
@@ -61,24 +62,39 @@ impl Probes {
     }
 }
 
+/// What these routes need. Clones share it.
+#[derive(Clone)]
+pub struct System {
+    app: App,
+    probes: Arc<Probes>,
+}
+
+impl System {
+    pub fn new(app: App) -> System {
+        System { app, probes: Arc::default() }
+    }
+}
+
+impl FromRef<System> for App {
+    fn from_ref(system: &System) -> App {
+        system.app.clone()
+    }
+}
+
 /// The routes that are part of the API's description.
-pub fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> OpenApiRouter<System> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
-/// The routes that show the description, and the pages and assets beside it.
+/// The routes that show the description, and the assets of its page.
 /// The description does not change while the server runs, so both of its shapes
 /// are made once.
-pub fn described(app: &App, description: &OpenApi) -> Router<App> {
+pub fn described(app: &App, description: &OpenApi) -> Router {
     let json = Bytes::from(description.to_json().unwrap_or_default());
     let page = reference::Page::new(app, description);
     let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], json) };
     let reference = move || async move { page.answer() };
-    Router::new()
-        .route("/openapi.json", get(openapi))
-        .route("/docs", get(reference))
-        .route("/", get(welcome))
-        .merge(assets::router())
+    Router::new().route("/openapi.json", get(openapi)).route("/docs", get(reference)).merge(assets::router())
 }
 
 /// Ask whether the process lives
@@ -106,8 +122,8 @@ async fn healthz() -> Response {
     ),
     security(()),
 )]
-async fn readyz(State(app): State<App>) -> Result<Response, Error> {
-    app.readiness.probe(&app.db).await?;
+async fn readyz(State(System { app, probes }): State<System>) -> Result<Response, Error> {
+    probes.probe(&app.db).await?;
     let held_since = Hold::find(&app.db).await?.map(|held| rfc3339(held.since));
     let body = Readiness { status: "ok", store: app.db.engine_name(), held_since };
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
@@ -145,8 +161,4 @@ pub struct Readiness {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime, nullable = false)]
     held_since: Option<String>,
-}
-
-async fn welcome(State(app): State<App>) -> Response {
-    layout::welcome(&app).await.unwrap_or_else(IntoResponse::into_response)
 }

@@ -112,7 +112,7 @@ on_both! {
         let missing = app.post("/automations/validate").key(&key).send().await;
         assert!(missing.refused(422, "missing_required_field").contains("`steps`"));
         assert_eq!(app.count("automations").await, 0);
-        let other = app.key(posthorn::auth::key::Permission::FullAccess).await;
+        let other = app.key(posthorn::credentials::Permission::FullAccess).await;
         app.post("/automations/validate").key(&other.secret).send().await;
         app.delete_key(&other.id).await;
         app.post("/automations/validate").key(&other.secret).send().await.refused(403, "invalid_api_key");

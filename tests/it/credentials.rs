@@ -1,8 +1,8 @@
 //! Who may call the API: spec 5, decisions §2.
 
-use posthorn::auth::key::Permission;
-use posthorn::auth::{self, Claims};
 use posthorn::clock::SECOND;
+use posthorn::credentials::Permission;
+use posthorn::credentials::{self, Claims};
 use serde_json::json;
 
 use crate::flow::{app_named, text};
@@ -26,7 +26,7 @@ async fn everywhere(app: &TestApp, key: &str, id: &str) -> Vec<Answer> {
 
 /// Method and path of every route that asks for a credential.
 fn routes_of_callers() -> Vec<(String, String)> {
-    let description = serde_json::to_value(posthorn::app::openapi(BASE)).expect("a description");
+    let description = serde_json::to_value(posthorn::product::openapi(BASE)).expect("a description");
     let mut routes = Vec::new();
     for (path, methods) in description["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
@@ -239,7 +239,7 @@ on_both! {
             app.post("/events").key(&full).body("application/json", "{").send().await.refused(400, "validation_error");
             app.post("/events").key(&full).json(json!({})).send().await.refused(422, "missing_required_field");
             app.get("/events").key(&sending.secret).send().await.refused(401, "restricted_api_key");
-            other.app.db.commit(auth::store::delete_key(&gone.id)).await.ok();
+            other.app.db.commit(credentials::delete_key(&gone.id)).await.ok();
         }
     }
 

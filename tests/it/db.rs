@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthorn::auth::key::Permission;
-use posthorn::auth::store::{access, raise_access};
+use posthorn::credentials::Permission;
+use posthorn::credentials::{access, raise_access};
 use posthorn::db::{Batch, Db, DbError, Guard, Location, Options, Stmt};
 use posthorn::events::event::EventName;
 use posthorn::events::store as events;
@@ -126,7 +126,7 @@ on_both! {
         }
         let post = |key: &str| app.post("/events").key(key).json(json!({"name": "late"})).send();
         let (_, kept, refused, again) = tokio::join!(
-            db.commit(posthorn::auth::store::delete_key(&gone.id)),
+            db.commit(posthorn::credentials::delete_key(&gone.id)),
             post(&key.secret),
             post(&gone.secret),
             post(&key.secret),
@@ -162,7 +162,7 @@ on_both! {
     }
 
     async fn architecture_2_every_statement_is_understood(app: TestApp) {
-        for sql in posthorn::app::statements() {
+        for sql in posthorn::product::statements() {
             app.app.db.check(sql).await.unwrap_or_else(|error| panic!("{sql:?}: {error}"));
         }
     }
@@ -204,7 +204,7 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
         );
         written += made(&text);
     }
-    assert_eq!(written, posthorn::app::statements().count(), "app::statements() leaves some out");
+    assert_eq!(written, posthorn::product::statements().count(), "app::statements() leaves some out");
 }
 
 /// Within a group guards are asked once, unless somebody says that they may have
@@ -222,7 +222,7 @@ fn issue_10_every_statement_that_takes_away_what_guards_look_for_says_so() {
         ("workspaces", "automations_revision"),
     ];
     let mut found = 0;
-    for sql in posthorn::app::statements() {
+    for sql in posthorn::product::statements() {
         let text = sql.text();
         let (head, _) = text.split_once(" WHERE ").unwrap_or((text, ""));
         let head = head.split_once("\n         WHERE ").map_or(head, |(head, _)| head);
@@ -275,7 +275,7 @@ async fn reliability_1_and_3_hold_while_the_log_is_flushed_wherever_it_is() {
 async fn sqlite_finds_events_and_requests_through_an_index() {
     let store = Store::sqlite();
     drop(Db::open(&store.options()).await.expect("a store"));
-    for sql in posthorn::app::statements() {
+    for sql in posthorn::product::statements() {
         let text = sql.text();
         if text.starts_with("DELETE FROM oauth_clients WHERE origin") {
             continue; // A chore, which looks at every client now and then.

@@ -69,7 +69,7 @@ on_both! {
         let request = page.rsplit('/').next().expect("an id");
         let db = &app.app.db;
         let (ended, decided) = tokio::join!(
-            db.commit(posthorn::auth::store::delete_sessions_of(&owner.id)),
+            db.commit(posthorn::auth::delete_sessions_of(&owner.id)),
             db.commit(posthorn::oauth::grant::decide(request, &secret::hash(cookie), app.clock.now())),
         );
         ended.expect("ended");

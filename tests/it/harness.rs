@@ -9,14 +9,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use posthorn::app::App;
-use posthorn::auth::key::{NewKey, Permission};
 use posthorn::clock::Clock;
 use posthorn::config::Config;
+use posthorn::credentials::{NewKey, Permission};
 use posthorn::db::Db;
 use posthorn::oauth::registration::{Origin, Registration};
+use posthorn::product::Product;
 use posthorn::seal::Seal;
 use posthorn::web::gate::Gate;
-use posthorn::{accounts, auth, oauth, serve};
+use posthorn::{accounts, credentials, oauth, serve};
 use serde_json::{Value, json};
 
 use crate::store::Store;
@@ -75,7 +76,7 @@ pub async fn run<F: Fixture>(store: Store, test: impl AsyncFnOnce(F)) {
 
 /// The product in one piece, with a clock that a test can move.
 pub struct TestApp {
-    pub app: App,
+    pub app: Product,
     pub store: Store,
     pub clock: Clock,
     gate: Gate,
@@ -110,13 +111,13 @@ impl TestApp {
         let listening: SocketAddr = "127.0.0.1:8080".parse().expect("an address");
         let addresses = serve::addresses(&config, listening).expect("addresses");
         let seal = Seal::of(&config).expect("a key");
-        let app = App::new(config, addresses, db, clock.clone(), metrics, seal);
-        TestApp { gate: Gate::new(app.clone()), app, store: store.clone(), clock }
+        let app = Product::new(App::new(config, addresses, db, clock.clone(), metrics, seal));
+        TestApp { gate: app.gate(), app, store: store.clone(), clock }
     }
 
     /// The same process behind other routes.
     pub fn before(self, main: axum::Router) -> TestApp {
-        TestApp { gate: Gate::before(self.app.clone(), main), ..self }
+        TestApp { gate: Gate::before(App::clone(&self.app), main), ..self }
     }
 
     /// The id of the first workspace, which is made if need be.
@@ -138,7 +139,7 @@ impl TestApp {
 
     async fn key_of(&self, workspace: &str, permission: Permission) -> NewKey {
         let key = NewKey::make(&self.clock, workspace, "a key", permission);
-        self.app.db.commit(auth::store::insert_key(&key)).await.expect("a stored key");
+        self.app.db.commit(credentials::insert_key(&key)).await.expect("a stored key");
         key
     }
 
@@ -156,7 +157,7 @@ impl TestApp {
     }
 
     pub async fn delete_key(&self, id: &str) {
-        self.app.db.commit(auth::store::delete_key(id)).await.expect("a deleted key");
+        self.app.db.commit(credentials::delete_key(id)).await.expect("a deleted key");
     }
 
     /// Registers a client as an administrator does, and tells its id.

@@ -5,8 +5,7 @@ use std::cell::Cell;
 
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all};
-use posthorn::auth;
-use posthorn::auth::key::{NewKey, Permission};
+use posthorn::credentials::{self, NewKey, Permission};
 use serde_json::{Value, json};
 
 use crate::flow::{app_named, text};
@@ -164,7 +163,7 @@ on_both! {
         let storm = (0..4).map(|_| make_and_delete_keys(&app, &key).boxed_local()).collect();
         beside(storm, async |_| {
             let short = NewKey::make(&app.clock, &workspace, "short-lived", Permission::FullAccess);
-            app.app.db.commit(auth::store::insert_key(&short)).await.expect("a key");
+            app.app.db.commit(credentials::insert_key(&short)).await.expect("a key");
             well(&app.get("/events").key(&short.secret).send().await);
             other.delete_key(&short.id).await;
             app.get("/events").key(&short.secret).send().await.refused(403, "invalid_api_key");

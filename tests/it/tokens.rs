@@ -1,9 +1,9 @@
 //! Codes, access tokens and refresh families.
 
 use posthorn::accounts;
-use posthorn::auth::key::Permission;
-use posthorn::auth::{self, Claims, SigningKey};
 use posthorn::clock::{HOUR, MINUTE, SECOND};
+use posthorn::credentials::Permission;
+use posthorn::credentials::{self, Claims, SigningKey};
 use posthorn::oauth::refresh::Token;
 use posthorn::secret;
 use serde_json::{Value, json};
@@ -327,7 +327,7 @@ on_both! {
         let tokens = app.tokens(&client, &owner).await;
         let pkcs8 = SigningKey::generate();
         let kept = [&[0], &pkcs8[..]].concat();
-        app.app.db.commit(auth::store::new_signing_key("known", &kept, app.clock.now())).await.expect("a key");
+        app.app.db.commit(credentials::new_signing_key("known", &kept, app.clock.now())).await.expect("a key");
         app.clock.advance(2 * SECOND);
         let key = SigningKey::load("known".into(), &pkcs8).expect("a key");
         let stranger = SigningKey::load("known".into(), &SigningKey::generate()).expect("a key");
@@ -385,7 +385,7 @@ on_both! {
             text(&first, "refresh_token")
         );
         let narrow = app.token(&form).await.json();
-        let sending = app.key(auth::key::Permission::SendingAccess).await.secret;
+        let sending = app.key(credentials::Permission::SendingAccess).await.secret;
         const SEND_ONLY: [&str; 5] =
             ["/emails", "/email", "/emails/sending", "/email/sending", "/broadcasts/{broadcastId}/send"];
         let description = app.get("/openapi.json").send().await.json();

@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::hold;
+use crate::occurrences::Occurrences;
 use calls::Calls;
 use store::Claimed;
 use webhook::Outside;
@@ -53,7 +54,7 @@ pub(super) struct Plan {
 
 /// What a worker works with.
 pub struct Engine {
-    app: App,
+    app: Occurrences,
     plans: Cache<(String, i64), Arc<Plan>>,
     outside: Outside,
     calls: Arc<Calls>,
@@ -61,7 +62,7 @@ pub struct Engine {
 
 /// Works until it is time to stop. Calls to the outside are made beside the
 /// rest: a slow server must not hold up anybody's timer.
-pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
+pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
     let engine = Arc::new(Engine::new(app));
     let mut calls = JoinSet::new();
     calls.spawn(calls::run(engine.clone(), stopping.clone()));
@@ -96,7 +97,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 }
 
 impl Engine {
-    pub fn new(app: App) -> Engine {
+    pub fn new(app: Occurrences) -> Engine {
         let outside = Outside::new(app.config.private_webhooks);
         Engine { app, plans: Cache::new(1_000), outside, calls: Arc::default() }
     }

@@ -11,13 +11,13 @@ use super::view::View;
 use super::{Engine, Plan};
 use crate::automations::entry;
 use crate::automations::run::{Call, Effect, Run};
-use crate::automations::triggers::Listeners;
 use crate::clock::{Clock, SECOND};
 use crate::contacts::contact::Changes;
 use crate::contacts::{self, Contact, arrival};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
-use crate::events::occurrences::{Happenings, Moment, system};
+use crate::occurrences::Listeners;
+use crate::occurrences::{Happenings, Moment, system};
 use crate::segments;
 use crate::web::input::Input;
 
@@ -115,7 +115,7 @@ impl Engine {
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let told = match tells(plan, &effects) {
-            true => Some(self.app.triggers.of(&self.app.db, &claimed.workspace_id).await?),
+            true => Some(self.app.listeners(&claimed.workspace_id).await?),
             false => None,
         };
         let teller = told.as_deref().map(|listeners| (listeners, &self.app.clock));
@@ -146,7 +146,7 @@ impl Engine {
             Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
             Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
             Err(DbError::Stale) => {
-                self.app.triggers.forget(&claimed.workspace_id);
+                self.app.forget_listeners(&claimed.workspace_id);
                 Ok(Outcome::Moved)
             }
             Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use super::destinations::port;
 use crate::automations::run::Call;
-use crate::web::address::is_public;
+use crate::limits::is_public;
 use crate::web::fetch::{self, Answer};
 
 /// How long one call may take, well within a worker's lease.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::record::{Record, StepRecord};
 use super::routes::RunId;
 use super::store::{self, Listed, Stored};
-use crate::accounts::desk::{Desk, Duty, Look, Manage};
+use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
 use crate::automations::pages::Act;
 use crate::automations::picture::Picture;

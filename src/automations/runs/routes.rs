@@ -36,12 +36,12 @@ pub struct RunId {
     pub run: String,
 }
 
-impl FromRequestParts<App> for RunId {
+impl<S: Send + Sync> FromRequestParts<S> for RunId {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RunId, Error> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunId, Error> {
         let wrong = || Error::InvalidParameter { message: "The ids in the path must be UUIDs.".into() };
-        let ids = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let ids = Path::<(String, String)>::from_request_parts(parts, state).await;
         let Path((automation, run)) = ids.map_err(|_| wrong())?;
         let id = |given: &str| uuid::Uuid::try_parse(given).map(|id| id.as_hyphenated().to_string());
         Ok(RunId { automation: id(&automation).map_err(|_| wrong())?, run: id(&run).map_err(|_| wrong())? })

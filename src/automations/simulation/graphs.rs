@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::chance::Chance;
 use crate::automations::automation::ReEntry;
 use crate::automations::graph::Graph;
-use crate::events::occurrences::system;
+use crate::occurrences::system;
 
 /// Events that start runs.
 pub const TRIGGERS: [&str; 4] = ["t1", "t2", system::CONTACT_UPDATED, system::CONTACT_DELETED];

@@ -15,8 +15,8 @@ use crate::automations::engine::turn::changed;
 use crate::automations::engine::{LEASE, Plan};
 use crate::automations::run::{Effect, Heard, Run};
 use crate::contacts::Contact;
-use crate::contacts::arrival::NEW;
-use crate::events::occurrences::system;
+use crate::occurrences::NEW;
+use crate::occurrences::system;
 
 pub struct Store {
     pub flaw: Option<Flaw>,

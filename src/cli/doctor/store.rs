@@ -2,10 +2,10 @@
 
 use super::Finding;
 use super::report::{Problem, Report};
-use crate::auth;
 use crate::automations;
 use crate::clock::{Clock, HOUR, SECOND, rfc3339};
 use crate::config::Config;
+use crate::credentials;
 use crate::db::inspect::{Inspection, Schema};
 use crate::db::{DbError, Location};
 use crate::hold::{self, Hold};
@@ -112,7 +112,7 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         Err(error) => return Ok(Err(Problem::failure(format!("{error:#}"), "put the key file back"))),
     };
     let (mut unopened, mut plain) = (0, 0);
-    for row in inspection.read(auth::store::all_signing_keys()).await? {
+    for row in inspection.read(credentials::all_signing_keys()).await? {
         let kept = row.bytes(1)?;
         unopened += usize::from(seal.open(&kept).is_none());
         plain += usize::from(Seal::default().open(&kept).is_some());

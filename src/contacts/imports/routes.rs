@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{FromRef, FromRequest, Request, State};
 use axum::response::Response;
 use http::Uri;
 use utoipa_axum::router::OpenApiRouter;
@@ -18,6 +18,7 @@ use crate::contacts::properties::Declared;
 use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::occurrences::Occurrences;
 use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
 use crate::web::input::{Id, IdParam};
 use crate::web::multipart::Form;
@@ -42,17 +43,21 @@ const CHUNKS_AT_ONCE: usize = 2;
 /// How many imports are listed where no limit is given.
 const UNLIMITED: usize = 10;
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read))
 }
 
 /// A form that may hold a large file.
 struct HandedIn(Form);
 
-impl FromRequest<App> for HandedIn {
+impl<S: Send + Sync> FromRequest<S> for HandedIn
+where
+    App: FromRef<S>,
+{
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &App) -> Result<HandedIn, Error> {
+    async fn from_request(request: Request, state: &S) -> Result<HandedIn, Error> {
+        let app = &App::from_ref(state);
         let (parts, body) = request.into_parts();
         let body = Spool::receive(app, body, LARGEST + AROUND, PATIENCE).await?;
         let _turn = app.admission.turn().await?;
@@ -78,7 +83,7 @@ impl FromRequest<App> for HandedIn {
 )]
 async fn create(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Occurrences>,
     key: Idempotency,
     HandedIn(form): HandedIn,
 ) -> Result<Response, Error> {
@@ -95,7 +100,7 @@ async fn create(
 
 async fn accept(
     caller: &Caller<FullAccess>,
-    app: &App,
+    app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     form: &Form,
 ) -> Result<Response, Error> {
@@ -117,7 +122,7 @@ async fn accept(
 /// them: before that it is nothing, and swept away if it stays so.
 async fn keep(
     caller: &Caller<FullAccess>,
-    app: &App,
+    app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     form: &Form,
     upload: &Upload,

@@ -11,13 +11,12 @@ use tokio::sync::watch;
 use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
-use crate::app::App;
 use crate::clock::{HOUR, SECOND, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
 use crate::contacts::{properties_store, store as contacts};
 use crate::db::{Batch, DbError};
-use crate::events::occurrences::{Happenings, Moment, system};
+use crate::occurrences::{Happenings, Moment, Occurrences, system};
 use crate::{hold, segments, topics};
 
 /// How often to look for imports that are due.
@@ -46,7 +45,7 @@ const MOST_PROBLEMS: usize = 100;
 const SWEEP_EVERY: u32 = 60;
 
 /// Works until told to stop; what was begun is committed first.
-pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
+pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
     let mut looks = 0_u32;
     while !*stopping.borrow() {
         match round(&app).await {
@@ -69,7 +68,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 }
 
 /// Gives one import a turn, if any is due.
-pub async fn round(app: &App) -> Result<bool, DbError> {
+pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
     let Some(mut import) = claim(app).await? else { return Ok(false) };
     for _ in 0..TURN {
         match step(app, &mut import).await {
@@ -89,7 +88,7 @@ pub async fn round(app: &App) -> Result<bool, DbError> {
 }
 
 /// Claims an import that is due; [`DbError::Stale`] while the store is on hold.
-pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
+pub async fn claim(app: &Occurrences) -> Result<Option<Claimed>, DbError> {
     let now = app.clock.steady();
     // Looking costs no write; most of the time that is all there is to do.
     if app.db.read(store::due(now)).await?.is_empty() {
@@ -101,7 +100,7 @@ pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
 }
 
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
-pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
+pub async fn step(app: &Occurrences, import: &mut Claimed) -> Result<bool, DbError> {
     let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
     let stretch = read(app, import, &Declared::read_all(&declared)?).await?;
     let mut most = stretch.rows.len();
@@ -110,7 +109,7 @@ pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
             Ok(is_done) => return Ok(!is_done),
             // The first statement is the fence: somebody else has the import now.
             Err(DbError::Unexpected { statement: 0 }) => return Ok(false),
-            Err(DbError::Stale) => app.triggers.forget(&import.workspace_id),
+            Err(DbError::Stale) => app.forget_listeners(&import.workspace_id),
             // Somebody was faster with one of the contacts. The fewer there are, the rarer that is.
             Err(DbError::Unexpected { .. } | DbError::Duplicate(_)) => most = most.div_ceil(2),
             Err(error) => return Err(error),
@@ -134,7 +133,7 @@ struct Stretch {
 }
 
 /// Reads as many rows as go into one commit.
-async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Stretch, DbError> {
+async fn read(app: &Occurrences, import: &Claimed, declared: &[Declared]) -> Result<Stretch, DbError> {
     let (most, size) = (import.plan.rows_at_once(), CHUNK as i64);
     let mut chunk = import.position / size;
     let origin = chunk * size;
@@ -174,14 +173,14 @@ fn too_long(bytes: usize) -> Record {
     Record { fields: Err(flaw), bytes, lines: 1 }
 }
 
-async fn piece(app: &App, import: &Claimed, number: i64) -> Result<Vec<u8>, DbError> {
+async fn piece(app: &Occurrences, import: &Claimed, number: i64) -> Result<Vec<u8>, DbError> {
     let rows = app.db.read(store::read_chunk(import, number)).await?;
     rows.first().ok_or_else(|| DbError::Broken("a piece of an import's file is missing".into()))?.bytes(0)
 }
 
 /// Commits the first rows of a stretch, and how far the import is then. Tells
 /// whether it is done.
-async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize) -> Result<bool, DbError> {
+async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most: usize) -> Result<bool, DbError> {
     let rows = &stretch.rows[..most];
     // Blank lines behind the last row are nobody's.
     let is_all = most == stretch.rows.len();
@@ -201,7 +200,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
         lease_until: app.clock.steady() + LEASE,
     };
 
-    let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;
+    let listeners = app.listeners(&import.workspace_id).await?;
     let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);
     happenings.batch.push(store::advance(import, &to));
     fill(&mut happenings, import, &outcome, now);
@@ -217,7 +216,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
 }
 
 /// The contacts that rows name and that are there, by address.
-async fn known(app: &App, import: &Claimed, lines: &[&Line]) -> Result<HashMap<String, Contact>, DbError> {
+async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<HashMap<String, Contact>, DbError> {
     let key = |line: &&Line| line.said.as_ref().ok().map(|person| person.email.key());
     let keys: Vec<String> = lines.iter().filter_map(key).collect();
     let rows = app.db.read(store::contacts(&import.workspace_id, &keys)).await?;

@@ -7,15 +7,15 @@ use utoipa_axum::routes;
 use super::send;
 use super::shapes::{Item, StartedRun};
 use super::store::{self, Stored};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::events::Events;
 use crate::web::input::Id;
 use crate::web::pagination::{List, Page, RecentParams};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
-pub fn router() -> OpenApiRouter<App> {
+pub fn router() -> OpenApiRouter<Events> {
     OpenApiRouter::new()
         .routes(routes!(send::send))
         .routes(routes!(send::send_many))

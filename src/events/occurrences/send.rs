@@ -13,18 +13,17 @@ use sha2::{Digest, Sha256};
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
-use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Recipient, listeners};
-use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::automations::triggers::Listeners;
+use crate::contacts::arrival::{Recipient, happen_to};
 use crate::contacts::contact::Email;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
-use crate::events::payload;
+use crate::events::{Events, store as definitions};
+use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners, Occurrence};
 use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, shown};
+use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, PAYLOAD_LIMIT, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -54,7 +53,7 @@ const AT_A_STRETCH: usize = 16;
 )]
 pub async fn send(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Events>,
     key: Idempotency,
     input: Input,
 ) -> Result<Response, Error> {
@@ -80,7 +79,7 @@ pub async fn send(
 )]
 pub async fn send_many(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Events>,
     key: Idempotency,
     many: Many,
 ) -> Result<Response, Error> {
@@ -96,7 +95,7 @@ pub async fn send_many(
 
 /// Reads orders, one at a time, and takes the fingerprint of all of them where one
 /// is wanted.
-fn read_orders(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Vec<Order>, Option<Sha256>), Error> {
+fn read_orders(app: &Events, mut digest: Option<Sha256>, many: Many) -> Result<(Vec<Order>, Option<Sha256>), Error> {
     let mut orders = Vec::with_capacity(many.count);
     for (at, element) in many.elements.into_iter().enumerate() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
@@ -126,7 +125,7 @@ fn read_orders(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Vec
 )]
 pub async fn replay(
     caller: Caller<FullAccess>,
-    State(app): State<App>,
+    State(app): State<Events>,
     key: Idempotency,
     Id(id): Id,
 ) -> Result<Response, Error> {
@@ -156,7 +155,7 @@ pub struct Order {
 }
 
 impl Order {
-    fn parse(app: &App, mut input: Input) -> Result<Order, Error> {
+    fn parse(app: &Events, mut input: Input) -> Result<Order, Error> {
         let name = input.required("event")?;
         let name = EventName::sent(name)?;
         let recipient = match (input.get("contact_id"), input.get("email")) {
@@ -176,7 +175,7 @@ impl Order {
     }
 
     /// An occurrence once more.
-    async fn again(caller: &Caller<FullAccess>, app: &App, id: &str) -> Result<Order, Error> {
+    async fn again(caller: &Caller<FullAccess>, app: &Events, id: &str) -> Result<Order, Error> {
         let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
         let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
         if stored.name.starts_with(RESERVED_PREFIX) {
@@ -222,8 +221,8 @@ impl Order {
                 in_force.types.check(Some(&payload))?.to_string()
             }
         };
-        if payload.len() > payload::LIMIT {
-            return Err(Error::TooLarge { limit: payload::LIMIT });
+        if payload.len() > PAYLOAD_LIMIT {
+            return Err(Error::TooLarge { limit: PAYLOAD_LIMIT });
         }
         Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
     }
@@ -238,7 +237,7 @@ fn contact_id(value: &Value) -> Result<String, Error> {
 /// Orders on their way into one commit.
 struct Errand<'a> {
     caller: &'a Caller<FullAccess>,
-    app: &'a App,
+    app: &'a Events,
     request: IdempotentRequest<'a, FullAccess>,
     orders: &'a [Order],
     /// Whether they were sent in an array, and are answered in one.
@@ -275,7 +274,7 @@ impl Errand<'_> {
             false => None,
         };
         for attempt in 0..ATTEMPTS {
-            let listeners = listeners(app, caller.workspace_id(), attempt).await?;
+            let listeners = app.listeners_for(caller.workspace_id(), attempt).await?;
             let Prepared { batch, aftermath, answer } = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
                 Err(refusal) if attempt >= GUARDED || self.is_current(&listeners).await? => return Err(refusal),
@@ -325,7 +324,10 @@ impl Errand<'_> {
         let mut bytes = 0;
         // Two that define the same names must not wait for each other.
         undefined.sort_unstable();
-        undefined.into_iter().for_each(|name| happenings.define(name));
+        for name in undefined {
+            let (id, now) = (app.clock.ordered_id(), happenings.now());
+            happenings.define(definitions::define_by_use(caller.workspace_id(), &id, name, now));
+        }
         for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
             if at % AT_A_STRETCH == AT_A_STRETCH - 1 {
                 tokio::task::yield_now().await;
@@ -337,7 +339,7 @@ impl Errand<'_> {
             if bytes > LIMIT_OF_MANY {
                 return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
             }
-            happenings.add(&occurrence, &order.recipient);
+            happen_to(&mut happenings, &occurrence, &order.recipient);
             if happenings.weight > MOST_WEIGHT {
                 return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
             }
@@ -395,7 +397,7 @@ impl Errand<'_> {
 
     fn forget(&self) {
         let workspace_id = self.caller.workspace_id();
-        self.app.triggers.forget(workspace_id);
+        self.app.forget_listeners(workspace_id);
         self.orders.iter().for_each(|order| self.app.definitions.forget(workspace_id, &order.name));
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 use super::super::redirect_uri::{authority, split_port, split_scheme};
 use super::super::refusal::{ErrorCode, Refusal};
 use super::super::registration::{Origin, Registration};
-use super::super::{client::Grant, destination::Destination, destination::DestinationKind, scope::Scope};
+use super::super::{client::Grant, destination::Destination, destination::DestinationKind};
 use super::url::DocumentUrl;
+use crate::credentials::Scope;
 
 /// Members in which documents list the ways a client can prove itself.
 const AUTH_METHODS: [&str; 3] =
@@ -86,14 +87,14 @@ fn leads_elsewhere(uri: &str, url: &DocumentUrl) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credentials::ScopeSet;
     use crate::oauth::client::{AuthMethod, GrantSet};
-    use crate::oauth::scope::ScopeSet;
 
     const ID: &str = "https://app.example/client.json";
 
     fn read(change: Value) -> Result<Registration, Refusal> {
         let mut document = json!({
-            "client_id": ID, "client_name": "App", "redirect_uris": ["https://app.example/cb"],
+            "client_id": ID, "client_name": "OAuth", "redirect_uris": ["https://app.example/cb"],
         });
         for (name, value) in change.as_object().expect("an object") {
             document[name] = value.clone();
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn case_409_a_document_is_read_like_a_registration() {
         let read = read(json!({"scope": "emails:send", "grant_types": ["authorization_code"]})).expect("valid");
-        assert_eq!((read.name.as_str(), read.auth_method), ("App", AuthMethod::None));
+        assert_eq!((read.name.as_str(), read.auth_method), ("OAuth", AuthMethod::None));
         assert_eq!(read.redirect_uris, ["https://app.example/cb"]);
         assert_eq!(
             (read.scopes, read.grants),

@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 
 use super::stage::{self, Stage};
 use super::{Documents, Outside};
-use crate::app::App;
 use crate::clock::{Clock, HOUR, MINUTE};
 use crate::db::Sql;
 use crate::oauth;
+use crate::product::Product;
 use crate::testing::{Answer, NOW, Store, owner, send};
 
 const ID: &str = "https://app.example/client.json";
@@ -21,7 +21,7 @@ const BACK: &str = "http://127.0.0.1:4711/cb";
 
 /// A process whose internet is one document, which the test can change.
 struct Scene {
-    app: App,
+    app: Product,
     stage: Stage,
     document: Arc<Mutex<Value>>,
     clock: Clock,
@@ -156,7 +156,7 @@ async fn case_416_a_redirect_that_the_document_lost_is_not_used_after_approval()
         assert_eq!(again.status, 200);
         // Somebody starts over, so the document is read again.
         scene.clock.advance(9 * MINUTE);
-        scene.app.documents.read.clear();
+        scene.app.oauth().documents.read.clear();
         refused(&scene.authorize(ID, BACK).await, 400, "invalid_request");
         let decided = send(&scene.app, "POST", &page, &[("cookie", &cookie)], Some("decision=approve".into())).await;
         assert_eq!((decided.status, decided.headers.get("location")), (404, None));

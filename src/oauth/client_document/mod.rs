@@ -25,8 +25,8 @@ use super::clients::Known;
 use super::refusal::{ErrorCode, Refusal};
 use super::registration::Registration;
 use super::store;
-use crate::app::App;
 use crate::error::Error;
+use crate::oauth::OAuth;
 
 use outside::{Outside, Unreachable};
 use url::DocumentUrl;
@@ -81,7 +81,7 @@ impl Default for Documents {
 /// The client whose id is the address of a document, as the document describes
 /// it now or did a while ago; and as the store will give it to the rest of the
 /// flow.
-pub async fn find(app: &App, id: &str) -> Result<Arc<Known>, Failure> {
+pub async fn find(app: &OAuth, id: &str) -> Result<Arc<Known>, Failure> {
     // The store comes first: while it is out, nothing is fetched.
     let before = app.clients.load(&app.db, id).await?;
     if before.is_some_and(|known| known.client.disabled) {

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use super::url::DocumentUrl;
 use crate::clock::{HOUR, MINUTE, SECOND};
-use crate::web::address::is_public;
+use crate::limits::is_public;
 use crate::web::fetch::{self, FetchError};
 use crate::web::input;
 

@@ -13,7 +13,7 @@ use crate::clock::{HOUR, MINUTE};
 const ID: &str = "https://app.example/client.json";
 
 fn app_document() -> Value {
-    json!({"client_id": ID, "client_name": "App", "redirect_uris": ["https://app.example/cb", "http://127.0.0.1/cb"]})
+    json!({"client_id": ID, "client_name": "OAuth", "redirect_uris": ["https://app.example/cb", "http://127.0.0.1/cb"]})
 }
 
 /// What comes of one fetch from a server that plays this script.
@@ -37,7 +37,7 @@ fn refusal(result: Result<Registration, Failure>) -> String {
 #[tokio::test]
 async fn case_409_a_document_is_fetched_from_the_checked_address_under_its_host() {
     let (read, stage) = fetched(|| stage::document(app_document().to_string())).await;
-    assert_eq!(read.ok().expect("read").name, "App");
+    assert_eq!(read.ok().expect("read").name, "OAuth");
     assert_eq!(stage.dialled(), [format!("{PUBLIC}:443").parse().expect("an address")]);
     let asked = stage.asked();
     assert!(asked.len() == 1 && asked[0].starts_with("GET /client.json HTTP/1.1\r\n"), "{asked:?}");

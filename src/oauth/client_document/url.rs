@@ -189,7 +189,7 @@ mod tests {
             ("https:///c", Flaw::Host),
             ("https://localhost/c", Flaw::Host),
             ("https://intranet/c", Flaw::Host),
-            ("https://App.example/c", Flaw::Host),
+            ("https://OAuth.example/c", Flaw::Host),
             ("https://app.example./c", Flaw::Host),
             ("https://.app.example/c", Flaw::Host),
             ("https://app..example/c", Flaw::Host),

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn document() -> Value {
-        serde_json::to_value(crate::app::openapi("https://mail.example.com/posthorn")).expect("JSON")
+        serde_json::to_value(crate::product::openapi("https://mail.example.com/posthorn")).expect("JSON")
     }
 
     fn page(document: &Value) -> String {

@@ -8,22 +8,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::checks::{self, Patient};
-use crate::app::App;
 use crate::cli::doctor::report::Report;
 use crate::clock::Clock;
+use crate::product::Product;
 use crate::testing::{EMAIL, PASSWORD, Store, owner};
 use crate::web::connections::Bounds;
-use crate::web::gate::Gate;
 use crate::web::listener;
 
 /// An instance that listens, with these settings and its owner.
-async fn instance(store: &Store, path: &str, settings: &[&str]) -> (App, Patient) {
+async fn instance(store: &Store, path: &str, settings: &[&str]) -> (Product, Patient) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let issuer = format!("http://{}{path}", listener.local_addr().expect("an address"));
     let base = format!("--base-url={issuer}");
     let app = store.open(&[&[base.as_str()], settings].concat(), Clock::system()).await;
     owner(&app).await;
-    let gate = Arc::new(Gate::new(app.clone()));
+    let gate = Arc::new(app.gate());
     let bounds = Bounds::of(&app.config);
     tokio::spawn(listener::run(listener, gate, bounds, std::future::pending(), Duration::ZERO));
     (app, patient(issuer))

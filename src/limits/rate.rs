@@ -7,23 +7,23 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::address::neighbourhood;
 use crate::error::Error;
+use crate::limits::neighbourhood;
 
 /// A number of requests that every address may make in a span of time.
-pub struct Limit {
+pub struct RateLimit {
     limiter: DefaultKeyedRateLimiter<IpAddr>,
     clock: DefaultClock,
     exempt_loopback: bool,
 }
 
-impl Limit {
+impl RateLimit {
     /// `count` requests at once, one more whenever `span / count` has passed.
-    pub fn new(count: u32, span: Duration, exempt_loopback: bool) -> Limit {
+    pub fn new(count: u32, span: Duration, exempt_loopback: bool) -> RateLimit {
         let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
         let pace = span / count.get();
         let quota = Quota::with_period(pace).unwrap_or(Quota::per_second(count)).allow_burst(count);
-        Limit { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default(), exempt_loopback }
+        RateLimit { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default(), exempt_loopback }
     }
 
     pub fn check(&self, address: IpAddr) -> Result<(), Error> {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn an_address_gets_its_count_and_then_is_told_when_to_come_back() {
-        let limit = Limit::new(3, Duration::from_secs(3600), true);
+        let limit = RateLimit::new(3, Duration::from_secs(3600), true);
         for _ in 0..3 {
             assert!(limit.check(address("192.0.2.1")).is_ok());
         }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn loopback_is_exempt_unless_a_setting_says_otherwise() {
         let (lenient, strict) =
-            (Limit::new(1, Duration::from_secs(60), true), Limit::new(1, Duration::from_secs(60), false));
+            (RateLimit::new(1, Duration::from_secs(60), true), RateLimit::new(1, Duration::from_secs(60), false));
         for host in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
             assert!((0..5).all(|_| lenient.check(address(host)).is_ok()));
         }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_household_of_ipv6_addresses_counts_as_one() {
-        let limit = Limit::new(1, Duration::from_secs(60), true);
+        let limit = RateLimit::new(1, Duration::from_secs(60), true);
         assert!(limit.check(address("2001:db8::1")).is_ok());
         assert!(limit.check(address("2001:db8::2")).is_err());
         assert!(limit.check(address("2001:db8:0:1::1")).is_ok());

@@ -4,9 +4,9 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
+use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
 use crate::db::DbError;
-use crate::oauth::scope::{Scope, ScopeSet};
 use crate::secret;
 
 /// What a key may do.

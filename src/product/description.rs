@@ -40,8 +40,6 @@ use crate::oauth::OAuthError;
             without seeing a key or a password."),
         (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),
     ),
-    // One route takes every path below `/events/`, so this one is described here.
-    paths(crate::events::occurrences::routes::list),
     components(schemas(Envelope, OAuthError)),
 )]
 struct Description;
@@ -49,7 +47,7 @@ struct Description;
 const REQUEST_ID: &str = "x-request-id";
 
 /// The frame that features add their routes to.
-pub fn description() -> OpenApi {
+pub fn frame() -> OpenApi {
     let mut description = Description::openapi();
     let components = description.components.get_or_insert_default();
     let bearer = |text: &str| {
@@ -113,7 +111,7 @@ mod tests {
     use serde_json::Value;
 
     fn document() -> Value {
-        serde_json::to_value(crate::app::openapi("https://posthorn.example")).expect("JSON")
+        serde_json::to_value(crate::product::openapi("https://posthorn.example")).expect("JSON")
     }
 
     fn operations(document: &Value) -> Vec<&Value> {

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
 
-use super::desk::{Desk, Look};
+use crate::accounts::{Desk, Look};
 use crate::db::{Row, Stmt};
 use crate::error::Error;
 use crate::web::layout::{self, Layout, Link, Stamp};
@@ -12,7 +12,7 @@ use crate::web::shell::Shell;
 use crate::{api_keys, events, mail, oauth};
 
 #[derive(Template)]
-#[template(path = "accounts/home.html")]
+#[template(path = "home/overview.html")]
 struct HomePage {
     layout: Layout,
     shell: Shell,
@@ -43,7 +43,7 @@ struct Tally {
 }
 
 /// Who has more wants to know that there are many, not wait until they are counted.
-pub const MOST_COUNTED: i64 = 1000;
+const MOST_COUNTED: i64 = 1000;
 
 impl Tally {
     async fn take(desk: &Desk<Look>, stmt: Stmt) -> Result<Tally, Error> {

@@ -10,15 +10,22 @@ use std::sync::{Arc, Mutex};
 use quick_cache::sync::Cache;
 
 use super::key::prefix_of;
+use super::scope::ScopeSet;
 use super::signing::Signing;
 use super::store;
-use crate::app::Parts;
-use crate::clock::{MINUTE, SECOND};
+use crate::clock::{Clock, MINUTE, SECOND};
 use crate::db::{Basis, Db, DbError, Guard};
 use crate::error::Error;
-use crate::oauth::scope::ScopeSet;
 use crate::seal::Seal;
 use crate::secret;
+
+/// Where credentials are looked up, at what time, and for the API at which address.
+#[derive(Clone, Copy)]
+pub struct Lookup<'a> {
+    pub db: &'a Db,
+    pub clock: &'a Clock,
+    pub base: &'a str,
+}
 
 /// Where a credential comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -61,44 +68,44 @@ impl Credentials {
         Credentials { known: Cache::new(20_000), signing: Signing::new(seal), used: Mutex::default() }
     }
 
-    pub async fn find(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
+    pub async fn find(&self, at: Lookup<'_>, secret: &str) -> Result<Arc<Known>, Error> {
         let hash = secret::hash(secret);
         match self.known.get(&hash) {
-            Some(known) if known.expires_at.is_none_or(|expiry| app.clock.now() < expiry) => Ok(known),
-            _ => self.load(app, secret).await,
+            Some(known) if known.expires_at.is_none_or(|expiry| at.clock.now() < expiry) => Ok(known),
+            _ => self.load(at, secret).await,
         }
     }
 
     /// Refuses a credential that is known from before and stands no longer.
-    pub async fn confirm(&self, app: &Parts, secret: &str) -> Result<(), Error> {
+    pub async fn confirm(&self, at: Lookup<'_>, secret: &str) -> Result<(), Error> {
         let Some(known) = self.known.get(&secret::hash(secret)) else { return Ok(()) };
-        match app.db.holds(&known.guard()).await? {
+        match at.db.holds(&known.guard()).await? {
             true => Ok(()),
-            false => self.load(app, secret).await.map(drop),
+            false => self.load(at, secret).await.map(drop),
         }
     }
 
     /// Reads a credential from the store, whatever the cache says.
-    pub async fn load(&self, app: &Parts, secret: &str) -> Result<Arc<Known>, Error> {
+    pub async fn load(&self, at: Lookup<'_>, secret: &str) -> Result<Arc<Known>, Error> {
         let hash = secret::hash(secret);
         self.known.remove(&hash);
         let known = match looks_like_token(secret) {
-            true => self.load_token(app, secret).await?,
-            false => load_key(app, secret, &hash).await?,
+            true => self.load_token(at, secret).await?,
+            false => load_key(at, secret, &hash).await?,
         };
         let known = Arc::new(known);
         self.known.insert(hash, known.clone());
         Ok(known)
     }
 
-    async fn load_token(&self, app: &Parts, token: &str) -> Result<Known, Error> {
-        let claims = self.signing.verify(&app.db, &app.clock, token).await?;
-        let base = app.addresses.base.as_str();
+    async fn load_token(&self, at: Lookup<'_>, token: &str) -> Result<Known, Error> {
+        let claims = self.signing.verify(at.db, at.clock, token).await?;
+        let base = at.base;
         let expires_at = claims.exp.saturating_mul(SECOND);
-        if claims.iss != base || claims.aud != base || app.clock.now() >= expires_at {
+        if claims.iss != base || claims.aud != base || at.clock.now() >= expires_at {
             return Err(Error::InvalidToken);
         }
-        let granted = store::find_token_grant(&app.db, &claims).await?;
+        let granted = store::find_token_grant(at.db, &claims).await?;
         let grant = granted.ok_or(Error::InvalidToken)?;
         let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&grant.scopes).ok());
         let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
@@ -133,9 +140,9 @@ impl Credentials {
     }
 }
 
-async fn load_key(app: &Parts, secret: &str, hash: &[u8; 32]) -> Result<Known, Error> {
+async fn load_key(at: Lookup<'_>, secret: &str, hash: &[u8; 32]) -> Result<Known, Error> {
     let prefix = prefix_of(secret).ok_or(Error::InvalidKey)?;
-    let found = store::find_key(&app.db, prefix).await?.ok_or(Error::InvalidKey)?;
+    let found = store::find_key(at.db, prefix).await?.ok_or(Error::InvalidKey)?;
     if !secret::equal(&found.hash, hash) {
         return Err(Error::InvalidKey);
     }

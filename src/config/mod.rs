@@ -1,5 +1,7 @@
 //! Every setting: its flag, its environment name, its default, its rules.
 
+mod relay;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,8 +9,9 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use lettre::message::Mailbox;
 
+pub use relay::{Encryption, Relay};
+
 use crate::db::{Location, Options};
-use crate::mail::relay::Relay;
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
 /// environment; a flag wins.

@@ -1,0 +1,224 @@
+//! API keys and the access revision in the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::credential::Source;
+use super::jwt::Claims;
+use super::key::{NewKey, Permission};
+use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, statements};
+
+/// A key and the revision it is read under, in one look. One that was made
+/// through a grant lasts as long as the grant's tokens would.
+macro_rules! key {
+    ($more:literal, $which:literal) => {
+        concat!(
+            "SELECT r.number",
+            $more,
+            " FROM api_keys k JOIN revisions r ON r.topic = 'access' WHERE ",
+            $which,
+            " AND (k.grant_id IS NULL OR EXISTS (
+                 SELECT 1 FROM oauth_grants g
+                 JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+                 JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+                 JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+                 WHERE g.id = k.grant_id AND g.revoked_at IS NULL))"
+        )
+    };
+}
+
+statements! {
+    FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id", "k.prefix = $1"));
+    KEY_STANDS = Sql::both(key!("", "k.id = $1"));
+    INSERT_KEY = Sql::both(
+        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    KEYS = Sql::both(
+        "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
+         JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
+    DELETE_KEY = Sql::both("DELETE FROM api_keys WHERE id = $1").raising();
+    TOUCH_KEY = Sql::both(
+        "UPDATE api_keys SET last_used_at = $2
+         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
+    RAISE_ACCESS = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'access'").raising();
+    /// Retires what signed so far and lets the new key sign.
+    RETIRE_SIGNING_KEYS = Sql::both("UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
+    INSERT_SIGNING_KEY = Sql::both("INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
+    SIGNING_KEYS = Sql::both(
+        "SELECT id, private_key, created_at, retired_at FROM signing_keys
+         WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
+    ALL_SIGNING_KEYS = Sql::both("SELECT id, private_key FROM signing_keys ORDER BY id DESC LIMIT 1000");
+    RESEAL_SIGNING_KEY = Sql::both("UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
+    FIND_TOKEN_GRANT = Sql::both(
+        "SELECT r.number, g.workspace_id, g.scopes FROM oauth_grants g
+         JOIN revisions r ON r.topic = 'access'
+         JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+         JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+         JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
+         WHERE g.id = $1 AND g.client_id = $2 AND g.revoked_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM revoked_tokens t WHERE t.id = $3)");
+    TOUCH_GRANT = Sql::both(
+        "UPDATE oauth_grants SET last_used_at = $2
+         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
+    GRANT_STANDS = Sql::each(
+        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL",
+        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL FOR SHARE");
+    ACCESS_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'access' AND number = $1");
+}
+
+/// A key as the store keeps it, and what it rests on.
+pub(super) struct Found {
+    pub id: String,
+    pub workspace_id: String,
+    pub permission: Permission,
+    pub hash: Vec<u8>,
+    pub grant_id: Option<String>,
+    pub basis: Arc<Basis>,
+}
+
+pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
+    let rows = db.read(FIND_KEY.with([prefix.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let id = row.text(1)?;
+    Ok(Some(Found {
+        basis: access(KEY_STANDS.with([(&id).into()]), row.int(0)?),
+        id,
+        workspace_id: row.text(2)?,
+        permission: Permission::from_store(&row.text(3)?)?,
+        hash: row.bytes(4)?,
+        grant_id: row.maybe(5, Row::text)?,
+    }))
+}
+
+pub fn insert_key(key: &NewKey) -> Stmt {
+    INSERT_KEY.with([
+        (&key.id).into(),
+        (&key.workspace_id).into(),
+        (&key.name).into(),
+        key.permission.as_str().into(),
+        key.prefix().into(),
+        (&crate::secret::hash(&key.secret)).into(),
+        key.grant_id.as_deref().into(),
+        key.created_at.into(),
+    ])
+}
+
+/// A key as a list shows it.
+pub struct Listed {
+    pub id: String,
+    pub name: String,
+    pub permission: String,
+    pub prefix: String,
+    pub created_at: i64,
+    pub last_used_at: Option<i64>,
+    pub workspace: String,
+}
+
+pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
+    let mut all: Vec<Listed> = Vec::new();
+    loop {
+        let after = all.last().map_or(String::new(), |last| last.id.clone());
+        let rows = db.read(KEYS.with([after.into()])).await?;
+        if rows.is_empty() {
+            return Ok(all);
+        }
+        for row in rows {
+            all.push(Listed {
+                id: row.text(0)?,
+                name: row.text(1)?,
+                permission: row.text(2)?,
+                prefix: row.text(3)?,
+                created_at: row.int(4)?,
+                last_used_at: row.maybe(5, |row, column| row.int(column))?,
+                workspace: row.text(6)?,
+            });
+        }
+    }
+}
+
+/// Deletes a key everywhere at once: every process finds its cache out of date.
+pub fn delete_key(id: &str) -> Batch {
+    Batch::new().and(DELETE_KEY.with([id.into()]).expect(1)).and(raise_access())
+}
+
+/// Notes the last use of keys and grants.
+pub(super) fn touch(used: &HashMap<Source, i64>) -> Batch {
+    let note = |(source, now): (&Source, &i64)| match source {
+        Source::Key(id) => TOUCH_KEY.with([id.into(), (*now).into()]),
+        Source::Grant(id) => TOUCH_GRANT.with([id.into(), (*now).into()]),
+    };
+    used.iter().map(note).collect()
+}
+
+/// Something was taken away from somebody: what was decided before is decided again.
+pub fn raise_access() -> Stmt {
+    RAISE_ACCESS.with([]).expect(1)
+}
+
+/// What an entry rests on that was read under a revision. Where something was
+/// taken away from somebody since, `particular` tells whether the entry stands
+/// all the same: it then finds the revision of that moment.
+pub fn access(particular: Stmt, revision: i64) -> Arc<Basis> {
+    Basis::new(ACCESS_IS, particular, revision)
+}
+
+/// A fence for what outlives the grant that it is made through.
+pub fn grant_stands(grant_id: &str) -> Stmt {
+    GRANT_STANDS.with([grant_id.into()])
+}
+
+/// A signing key as the store keeps it.
+pub(super) struct StoredKey {
+    pub id: String,
+    pub private_key: Vec<u8>,
+    pub created_at: i64,
+    pub retired_at: Option<i64>,
+}
+
+pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<StoredKey>, DbError> {
+    let rows = db.read(SIGNING_KEYS.with([retired_after.into()])).await?;
+    let read = |row: &Row| {
+        Ok(StoredKey {
+            id: row.text(0)?,
+            private_key: row.bytes(1)?,
+            created_at: row.int(2)?,
+            retired_at: row.maybe(3, Row::int)?,
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The ids of all signing keys and what is kept of them.
+pub fn all_signing_keys() -> Stmt {
+    ALL_SIGNING_KEYS.with([])
+}
+
+/// Keeps a signing key otherwise, unless somebody did so meanwhile.
+pub(super) fn reseal_signing_key(id: &str, kept: &[u8], now_kept: &[u8]) -> Stmt {
+    RESEAL_SIGNING_KEY.with([id.into(), kept.into(), now_kept.into()])
+}
+
+/// A new key to sign with; those before it sign nothing more.
+pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
+    Batch::new().and(RETIRE_SIGNING_KEYS.with([now.into()])).and(INSERT_SIGNING_KEY.with([
+        id.into(),
+        private_key.into(),
+        now.into(),
+    ]))
+}
+
+/// What is known of the grant of a token.
+pub(super) struct TokenGrant {
+    pub workspace_id: String,
+    pub scopes: String,
+    pub basis: Arc<Basis>,
+}
+
+/// A grant that still stands, for a token that was not given back.
+pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<TokenGrant>, DbError> {
+    let find = FIND_TOKEN_GRANT.with([(&claims.grant).into(), (&claims.client_id).into(), (&claims.jti).into()]);
+    let rows = db.read(find.clone()).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (workspace_id, scopes) = (row.text(1)?, row.text(2)?);
+    Ok(Some(TokenGrant { workspace_id, scopes, basis: access(find, row.int(0)?) }))
+}

@@ -1,0 +1,92 @@
+//! The end of what people allowed apps to do: of grants, of the keys that were made
+//! through them, and of what the apps published that calls the outside.
+
+mod automations;
+
+pub use automations::{AppAutomation, of_grant as automations_of, stop_of_client};
+
+use crate::credentials::raise_access;
+use crate::db::{Batch, Sql, statements};
+
+pub const STATEMENTS: &[&[Sql]] = &[automations::ALL, ALL];
+
+statements! {
+    REVOKE = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL")
+        .raising();
+    REVOKE_IN = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $3, revoked_reason = $4
+         WHERE id = $1 AND workspace_id = $2 AND revoked_at IS NULL")
+        .raising();
+    DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1").raising();
+    REVOKE_OF = Sql::both(
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL")
+        .raising();
+    DELETE_KEYS_OF_USER = Sql::both(
+        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)")
+        .raising();
+    BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
+}
+
+/// Why a grant ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    CodeReuse,
+    RefreshReuse,
+    Client,
+    Api,
+    Dashboard,
+    UserDisabled,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 6] =
+        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard, Reason::UserDisabled];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::CodeReuse => "authorization_code_reuse",
+            Reason::RefreshReuse => "refresh_token_reuse",
+            Reason::Client => "revoked_by_client",
+            Reason::Api => "revoked_from_api",
+            Reason::Dashboard => "revoked_from_dashboard",
+            Reason::UserDisabled => "user_disabled",
+        }
+    }
+}
+
+/// Ends a grant everywhere at once, the keys that were made through it, and what its
+/// app published that calls the outside. An ended one stays as it is: the batch then
+/// finds nothing to change.
+pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
+    let mut batch = Batch::new()
+        .and(REVOKE.with([grant_id.into(), now.into(), reason.as_str().into()]).expect(1))
+        .and(DELETE_KEYS_OF.with([grant_id.into()]))
+        .and(raise_access());
+    batch.append(automations::stop_of_grant(grant_id, now));
+    batch
+}
+
+/// As [`revoke`], if the grant belongs to the workspace. The automations to keep
+/// become the workspace's own.
+pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, keep: &[String], now: i64) -> Batch {
+    let mut batch = Batch::new()
+        .and(REVOKE_IN.with([grant_id.into(), workspace_id.into(), now.into(), reason.as_str().into()]).expect(1))
+        .and(DELETE_KEYS_OF.with([grant_id.into()]))
+        .and(raise_access());
+    keep.iter().for_each(|automation_id| batch.push(automations::keep(grant_id, automation_id)));
+    batch.append(automations::stop_of_grant(grant_id, now));
+    batch
+}
+
+/// Ends every grant that a user has given, and burns the codes that would
+/// become more.
+pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
+    let mut batch = Batch::new()
+        .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
+        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
+        .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
+        .and(raise_access());
+    batch.append(automations::stop_of_user(user_id, now));
+    batch
+}

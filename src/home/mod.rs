@@ -1,0 +1,20 @@
+//! Where people arrive: the page at the root of the API, and the overview of a
+//! workspace in the dashboard.
+
+mod overview;
+mod welcome;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::app::App;
+
+/// The dashboard's first page.
+pub fn pages() -> Router<App> {
+    Router::new().route("/", get(overview::show))
+}
+
+/// The page beside the API.
+pub fn beside_api() -> Router<App> {
+    Router::new().route("/", get(welcome::show))
+}

@@ -1,0 +1,22 @@
+//! What strangers may take: requests in a span of time, attempts at a secret, and
+//! the memory and disk that large requests need.
+
+mod address;
+mod admission;
+mod attempts;
+mod disk;
+mod rate;
+
+pub use address::{is_public, neighbourhood};
+pub use admission::{Admission, Turn, serving};
+pub use attempts::{Attempt, Attempts};
+pub use disk::{DiskUse, Room};
+pub use rate::RateLimit;
+
+use std::net::IpAddr;
+
+/// Under what name failures are held against an address, if they are.
+pub fn counted(address: IpAddr, exempt_loopback: bool) -> Option<String> {
+    let exempt = exempt_loopback && address.to_canonical().is_loopback();
+    (!exempt).then(|| neighbourhood(address).to_string())
+}

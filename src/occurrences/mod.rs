@@ -1,0 +1,298 @@
+//! Occurrences: each time an event happens to a contact, and what that starts, in
+//! one commit. Whoever lets something happen fills a batch of them.
+
+mod listeners;
+mod store;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use serde_json::Value;
+
+pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
+
+use crate::app::App;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::Clock;
+use crate::db::{Batch, DbError, Effect, Sql, Stmt};
+use crate::error::Error;
+use listeners::Listening;
+
+pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, store::ALL];
+
+/// How often what a commit was prepared under, as it is cached, may change before
+/// the commit is prepared under what is read for it alone.
+pub const GUARDED: usize = 4;
+
+/// How often a commit is prepared in all.
+pub const ATTEMPTS: usize = 8;
+
+/// What happens.
+pub struct Occurrence<'a> {
+    pub id: String,
+    pub name: &'a str,
+    pub payload: String,
+    /// The occurrence that this one repeats.
+    pub replay_of: Option<&'a str>,
+}
+
+/// How a statement finds the contact that something happened to.
+#[derive(Debug, Clone, Copy)]
+pub enum Whom<'a> {
+    Id(&'a str),
+    EmailKey(&'a str),
+}
+
+impl<'a> Whom<'a> {
+    pub fn key(self) -> &'a str {
+        match self {
+            Whom::Id(key) | Whom::EmailKey(key) => key,
+        }
+    }
+}
+
+/// The version of a contact that was made a moment ago, in the same commit.
+pub const NEW: i64 = 2;
+
+/// The moment in a contact's life that an occurrence is.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// How far it lies behind the contact's version.
+    behind: i64,
+    /// It only comes to pass for a contact of no higher version.
+    newest: i64,
+}
+
+impl Moment {
+    /// Whatever just made the contact's version what it is.
+    pub const NOW: Moment = Moment { behind: 0, newest: i64::MAX };
+    /// The making of a contact that is new; nothing for one that is not.
+    pub const BIRTH: Moment = Moment { behind: 1, newest: NEW };
+}
+
+/// What a commit will hold: occurrences, the runs that they start with their
+/// first timers, and the waking of runs that waited for them.
+pub struct Happenings<'a> {
+    workspace_id: &'a str,
+    listeners: &'a Listeners,
+    clock: &'a Clock,
+    now: i64,
+    steady: i64,
+    pub batch: Batch,
+    /// Which statements wake runs.
+    wakes: Vec<usize>,
+    /// Which statements tell of a loop.
+    alarms: Vec<usize>,
+    /// Which statements must find the contact that was named.
+    lookups: Vec<usize>,
+    /// Which statements define an event that nobody had defined.
+    definitions: Vec<usize>,
+    starts_now: bool,
+    /// How many occurrences and runs it makes.
+    pub weight: usize,
+}
+
+impl<'a> Happenings<'a> {
+    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
+        let mut batch = Batch::new();
+        listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
+        Happenings {
+            workspace_id,
+            listeners,
+            clock,
+            now,
+            steady: clock.steady(),
+            batch,
+            wakes: Vec::new(),
+            alarms: Vec::new(),
+            lookups: Vec::new(),
+            definitions: Vec::new(),
+            starts_now: false,
+            weight: 0,
+        }
+    }
+
+    pub fn workspace_id(&self) -> &'a str {
+        self.workspace_id
+    }
+
+    pub fn clock(&self) -> &'a Clock {
+        self.clock
+    }
+
+    /// The time of all that it holds.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Whether an automation is triggered by the event.
+    pub fn triggers(&self, event_name: &str) -> bool {
+        self.listeners.count(event_name) > 0
+    }
+
+    /// The first use of a name defines it. Where another's came first, the batch
+    /// fails at this statement.
+    pub fn define(&mut self, definition: Stmt) {
+        self.definitions.push(self.batch.len());
+        self.batch.push(definition);
+    }
+
+    /// Something happens to a contact that must be there: a batch that fails at this
+    /// statement did not find it.
+    pub fn find(&mut self, contact: Stmt) {
+        self.lookups.push(self.batch.len());
+        self.batch.push(contact);
+    }
+
+    /// The product tells what it did to a contact, in the commit that does it.
+    pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
+        self.batch.lock(contact_id);
+        let id = self.clock.ordered_id();
+        let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
+        self.record(&occurrence, Whom::Id(contact_id), moment);
+    }
+
+    /// The contact goes: a run that only an event could wake waits in vain.
+    pub fn part_with(&mut self, contact_id: &str) {
+        self.wakes.push(self.batch.len());
+        self.batch.push(self.listeners.release(contact_id, self.steady));
+    }
+
+    /// An event happens to a contact that the batch found or made.
+    pub fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+        // Nobody can have waited for a contact that was not there.
+        let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
+        self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
+        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
+        let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
+        self.weight += 1 + self.listeners.count(occurrence.name);
+        let entry = self.listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
+        self.starts_now |= entry.at_once;
+        self.alarms.extend(entry.alarms);
+        if heard {
+            self.wakes.push(self.batch.len());
+            self.batch.push(self.listeners.wake(&cause, occurrence.name));
+        }
+    }
+
+    /// What is to be done once the batch is committed.
+    pub fn aftermath(self) -> (Batch, Aftermath) {
+        let Happenings { batch, wakes, alarms, lookups, definitions, starts_now, .. } = self;
+        (batch, Aftermath { wakes, alarms, lookups, definitions, starts_now })
+    }
+}
+
+/// What occurrences need: the shared state, and who is told of them. Clones share it.
+#[derive(Clone)]
+pub struct Occurrences {
+    app: App,
+    listening: Arc<Listening>,
+}
+
+impl Deref for Occurrences {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+impl FromRef<Occurrences> for App {
+    fn from_ref(occurrences: &Occurrences) -> App {
+        occurrences.app.clone()
+    }
+}
+
+impl Occurrences {
+    pub fn new(app: App, automations: Box<dyn Automations>) -> Occurrences {
+        Occurrences { app, listening: Arc::new(Listening::new(automations)) }
+    }
+
+    /// Who listens in a workspace, as it is cached.
+    pub async fn listeners(&self, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+        self.listening.of(&self.app.db, workspace_id).await
+    }
+
+    /// Who listens, for an attempt to commit.
+    pub async fn listeners_for(&self, workspace_id: &str, attempt: usize) -> Result<Arc<Listeners>, DbError> {
+        match attempt < GUARDED {
+            true => self.listening.of(&self.app.db, workspace_id).await,
+            false => self.listening.of_this_moment(&self.app.db, workspace_id).await,
+        }
+    }
+
+    /// What is known of who listens turned out to be old.
+    pub fn forget_listeners(&self, workspace_id: &str) {
+        self.listening.forget(workspace_id);
+    }
+
+    /// Commits what `fill` lets happen, under the automations that listen at that
+    /// moment.
+    pub async fn commit(
+        &self,
+        caller: &Caller<FullAccess>,
+        fill: impl Fn(&mut Happenings<'_>),
+    ) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        for attempt in 0..ATTEMPTS {
+            let listeners = self.listeners_for(caller.workspace_id(), attempt).await?;
+            let mut happenings = Happenings::new(caller.workspace_id(), &listeners, &self.clock, self.clock.now());
+            fill(&mut happenings);
+            let (batch, aftermath) = happenings.aftermath();
+            match caller.commit_once(batch).await? {
+                Ok(effects) => {
+                    self.wake_workers_if(aftermath.is_urgent(&effects));
+                    return Ok(Ok(effects));
+                }
+                Err(DbError::Stale) => self.forget_listeners(caller.workspace_id()),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Err(Error::Unavailable)
+    }
+}
+
+/// What a committed batch of happenings leads to.
+pub struct Aftermath {
+    wakes: Vec<usize>,
+    alarms: Vec<usize>,
+    lookups: Vec<usize>,
+    definitions: Vec<usize>,
+    starts_now: bool,
+}
+
+impl Aftermath {
+    /// Whether there is work for a worker at once.
+    pub fn is_urgent(&self, effects: &[Effect]) -> bool {
+        let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);
+        if self.alarms.iter().any(has_changed) {
+            tracing::warn!("an automation was stopped for a contact that started too many of its runs: a loop?");
+            metrics::counter!("posthorn_loops_stopped_total").increment(1);
+        }
+        self.starts_now || self.wakes.iter().any(has_changed)
+    }
+
+    /// Whether a statement that failed was one that looks for a contact.
+    pub fn is_lookup(&self, statement: usize) -> bool {
+        self.lookups.contains(&statement)
+    }
+
+    /// Whether a statement that failed was one that defines an event.
+    pub fn is_definition(&self, statement: usize) -> bool {
+        self.definitions.contains(&statement)
+    }
+
+    /// Whether an event is defined by this use.
+    pub fn defines(&self) -> bool {
+        !self.definitions.is_empty()
+    }
+}
+
+/// What the product itself lets happen.
+pub mod system {
+    pub const CONTACT_CREATED: &str = "svc:contact.created";
+    pub const CONTACT_UPDATED: &str = "svc:contact.updated";
+    pub const CONTACT_DELETED: &str = "svc:contact.deleted";
+
+    pub const ALL: [&str; 3] = [CONTACT_CREATED, CONTACT_UPDATED, CONTACT_DELETED];
+}

@@ -1,0 +1,195 @@
+//! The whole product: the state of every feature, made from what they share, and the
+//! list of all routes.
+
+mod description;
+
+use std::ops::Deref;
+
+use axum::Router;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::accounts::{self, Accounts};
+use crate::app::App;
+use crate::automations::{self, Triggers};
+use crate::db::{self, Sql};
+use crate::events::{self, Events};
+use crate::oauth::{self, OAuth};
+use crate::occurrences::{self, Occurrences};
+use crate::web::gate::Gate;
+use crate::web::{self, System, assets, gate, system};
+use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
+
+/// Every feature's state. Clones share it.
+#[derive(Clone)]
+pub struct Product {
+    app: App,
+    accounts: Accounts,
+    oauth: OAuth,
+    events: Events,
+    system: System,
+}
+
+impl Deref for Product {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+impl Product {
+    pub fn new(app: App) -> Product {
+        let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
+        Product {
+            accounts: Accounts::new(app.clone()),
+            oauth: OAuth::new(app.clone()),
+            events: Events::new(Occurrences::new(app.clone(), triggers)),
+            system: System::new(app.clone()),
+            app,
+        }
+    }
+
+    pub fn occurrences(&self) -> &Occurrences {
+        self.events.occurrences()
+    }
+
+    /// The same, with clients' documents from somewhere else than the internet.
+    #[cfg(test)]
+    pub(crate) fn reading(self, documents: oauth::Documents) -> Product {
+        Product { oauth: self.oauth.reading(documents), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn oauth(&self) -> &OAuth {
+        &self.oauth
+    }
+
+    /// Forgets what strangers tried so long ago that it counts no more.
+    pub fn sweep_limits(&self) {
+        self.accounts.sweep_limits();
+        self.oauth.sweep_limits();
+    }
+
+    /// The gate, with everything behind it.
+    pub fn gate(&self) -> Gate {
+        Gate::new(self.app.clone(), self.site())
+    }
+
+    /// What stands behind the gate, told apart by host where hosts differ.
+    fn site(&self) -> gate::Site {
+        let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
+        let description = self.openapi();
+        let refusing = |router: Router| router.method_not_allowed_fallback(gate::method_not_allowed);
+        let named = |router: Router| router.route_layer(gate::NameRoute::default());
+        let callers = refusing(self.for_callers().into()).route_layer(gate::NameRoute::for_callers(self.app.clone()));
+        let described =
+            system::described(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
+        let doors = refusing(Router::from(self.doors()).merge(described));
+        let api = callers.merge(named(doors)).fallback(gate::not_found);
+        let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
+        let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
+        let pages = named(nested(dashboard, self.pages()));
+        if !self.addresses.share_a_host() {
+            return gate::Site { main, dashboard: Some(pages) };
+        }
+        let mut main = main.merge(pages);
+        if !base.is_empty() && !dashboard.is_empty() {
+            main = main.fallback(gate::not_found);
+        }
+        gate::Site { main, dashboard: None }
+    }
+
+    /// The API: for programs, with a credential. What is listed here, and OAuth's own
+    /// doors, is described in `/openapi.json`.
+    fn for_callers(&self) -> OpenApiRouter {
+        let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
+        OpenApiRouter::with_openapi(description::frame())
+            .merge(api_keys::routes().with_state(app()))
+            .merge(contacts::routes().with_state(occurrences()))
+            .merge(segments::routes().with_state(app()))
+            .merge(topics::routes().with_state(app()))
+            .merge(events::routes().with_state(self.events.clone()))
+            .merge(automations::routes().with_state(app()))
+            .merge(oauth::grant_routes().with_state(self.oauth.clone()))
+    }
+
+    /// What nobody has to show an API key or an access token for.
+    fn doors(&self) -> OpenApiRouter {
+        OpenApiRouter::new()
+            .merge(oauth::routes().with_state(self.oauth.clone()))
+            .merge(system::routes().with_state(self.system.clone()))
+    }
+
+    /// Pages for people.
+    fn pages(&self) -> Router {
+        let app = || self.app.clone();
+        Router::<App>::new()
+            .merge(home::pages())
+            .merge(accounts::pages().with_state(self.accounts.clone()))
+            .merge(api_keys::pages().with_state(app()))
+            .merge(contacts::pages().with_state(app()))
+            .merge(events::pages().with_state(app()))
+            .merge(automations::pages().with_state(app()))
+            .merge(mail::pages().with_state(app()))
+            .merge(oauth::pages().with_state(self.oauth.clone()))
+            .merge(assets::router())
+            .method_not_allowed_fallback(gate::method_not_allowed)
+            .fallback(gate::no_such_page)
+            .with_state(app())
+    }
+
+    /// The API's description, as `/openapi.json` shows it.
+    fn openapi(&self) -> OpenApi {
+        description::finished(self.for_callers().merge(self.doors()).into_openapi(), self.addresses.base.as_str())
+    }
+}
+
+/// The API's description of a server at `base`, without one.
+pub fn openapi(base: &str) -> OpenApi {
+    let api = OpenApiRouter::<()>::with_openapi(description::frame());
+    let described = [
+        api_keys::routes().into_openapi(),
+        contacts::routes().into_openapi(),
+        segments::routes().into_openapi(),
+        topics::routes().into_openapi(),
+        events::routes().into_openapi(),
+        automations::routes().into_openapi(),
+        oauth::grant_routes().into_openapi(),
+        oauth::routes().into_openapi(),
+        system::routes().into_openapi(),
+    ];
+    let mut whole = api.into_openapi();
+    described.into_iter().for_each(|part| whole.merge(part));
+    description::finished(whole, base)
+}
+
+/// Puts a router at the path of a public address.
+fn nested(path: &str, router: Router) -> Router {
+    if path.is_empty() { router } else { Router::new().nest(path, router) }
+}
+
+/// Every statement of every feature, for the test that prepares them all.
+pub fn statements() -> impl Iterator<Item = Sql> {
+    [
+        accounts::STATEMENTS,
+        api_keys::STATEMENTS,
+        auth::STATEMENTS,
+        automations::STATEMENTS,
+        contacts::STATEMENTS,
+        credentials::STATEMENTS,
+        db::STATEMENTS,
+        events::STATEMENTS,
+        grants::STATEMENTS,
+        hold::STATEMENTS,
+        mail::STATEMENTS,
+        oauth::STATEMENTS,
+        occurrences::STATEMENTS,
+        segments::STATEMENTS,
+        topics::STATEMENTS,
+        web::STATEMENTS,
+    ]
+    .into_iter()
+    .flatten()
+    .flat_map(|list| list.iter().copied())
+}

@@ -121,7 +121,7 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
         .and(auth::store::delete_sessions_of(&session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, app.clock.now()));
+        batch.append(oauth::end_grants_of(&session.user_id, None, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

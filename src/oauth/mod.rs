@@ -92,9 +92,9 @@ pub fn pages() -> Router<App> {
     consent::router().merge(apps::router())
 }
 
-/// Ends whatever a user has let apps do, in every workspace.
-pub fn end_grants_of(user_id: &str, reason: grant::Reason, now: i64) -> Batch {
-    grant::revoke_of(user_id, reason, now)
+/// Ends whatever a user has let apps do, in one workspace or in all.
+pub fn end_grants_of(user_id: &str, workspace_id: Option<&str>, reason: grant::Reason, now: i64) -> Batch {
+    grant::revoke_of(user_id, workspace_id, reason, now)
 }
 
 /// Lets pages of other origins use a route: a browser asks first.

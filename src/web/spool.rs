@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 
+use super::background::Background;
 use crate::app::App;
 use crate::error::Error;
 
@@ -29,45 +30,63 @@ const ON_DISK: usize = 2 << 30;
 /// A body.
 pub enum Spool {
     Memory(Bytes),
-    File {
-        file: File,
-        size: usize,
-        /// Given back with the file.
-        _room: Room,
-    },
+    File(SpoolFile),
 }
 
 /// What bodies take on disk at this moment. Clones share it.
 #[derive(Clone, Default)]
 pub struct DiskUse(Arc<AtomicUsize>);
 
-/// Room on disk, given back when it is dropped.
-pub struct Room {
+/// A body on disk, and the room that it takes there.
+pub struct SpoolFile {
+    /// `None` while it is being written.
+    file: Option<File>,
+    size: usize,
     used: DiskUse,
-    bytes: usize,
+    spooler: Background,
 }
 
-impl Room {
-    fn none(used: &DiskUse) -> Room {
-        Room { used: used.clone(), bytes: 0 }
+impl SpoolFile {
+    fn new(app: &App) -> SpoolFile {
+        SpoolFile { file: None, size: 0, used: app.spooled.clone(), spooler: app.admission.spooler.clone() }
     }
 
-    /// Takes more of it, if there is any left.
-    fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        self.bytes += bytes;
-        match self.used.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= ON_DISK {
-            true => Ok(()),
-            false => {
-                tracing::warn!("bodies that are being received take all the room on disk that they may");
-                Err(Error::Unavailable)
-            }
+    /// Writes what is held behind what is there, if there is room for it.
+    async fn append(&mut self, folder: PathBuf, mut held: Vec<u8>) -> Result<Vec<u8>, Error> {
+        self.size += held.len();
+        if self.used.0.fetch_add(held.len(), Ordering::Relaxed) + held.len() > ON_DISK {
+            tracing::warn!("bodies that are being received take all the room on disk that they may");
+            return Err(Error::Unavailable);
         }
+        let file = self.file.take();
+        let write = move || {
+            let mut file = match file {
+                Some(file) => file,
+                // Nobody else may read it, and it has no name that could be left behind.
+                None => tempfile::tempfile_in(folder)?,
+            };
+            file.write_all(&held)?;
+            held.clear();
+            Ok((held, file))
+        };
+        let (held, file) = self.spooler.run(write).await?.map_err(|error: io::Error| unusable(&error))?;
+        self.file = Some(file);
+        Ok(held)
+    }
+
+    fn read(&self, part: Range<usize>) -> io::Result<Bytes> {
+        let Some(file) = &self.file else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut bytes = vec![0; part.len()];
+        file.read_exact_at(&mut bytes, part.start as u64)?;
+        Ok(bytes.into())
     }
 }
 
-impl Drop for Room {
+impl Drop for SpoolFile {
     fn drop(&mut self) {
-        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.used.0.fetch_sub(self.size, Ordering::Relaxed);
+        // A file without a name goes when it is closed, which takes a while if it is large.
+        self.file.take().into_iter().for_each(|file| self.spooler.discard(file));
     }
 }
 
@@ -88,7 +107,7 @@ impl Spool {
     pub fn len(&self) -> usize {
         match self {
             Spool::Memory(bytes) => bytes.len(),
-            Spool::File { size, .. } => *size,
+            Spool::File(file) => file.size,
         }
     }
 
@@ -102,11 +121,7 @@ impl Spool {
         match self {
             Spool::Memory(bytes) if part.end <= bytes.len() => Ok(bytes.slice(part)),
             Spool::Memory(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Spool::File { file, .. } => {
-                let mut bytes = vec![0; part.len()];
-                file.read_exact_at(&mut bytes, part.start as u64)?;
-                Ok(bytes.into())
-            }
+            Spool::File(file) => file.read(part),
         }
     }
 }
@@ -119,7 +134,6 @@ pub fn unusable(error: &io::Error) -> Error {
 
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
     let (mut held, mut file, mut size) = (Vec::new(), None, 0);
-    let mut room = Room::none(&app.spooled);
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
@@ -134,30 +148,11 @@ async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error>
         }
         held.extend_from_slice(&bytes);
         if held.len() >= IN_MEMORY {
-            room.grow(held.len())?;
-            (held, file) = append(app.config.spool_folder(), held, file).await?;
+            let file = file.get_or_insert_with(|| SpoolFile::new(app));
+            held = file.append(app.config.spool_folder(), held).await?;
         }
     }
-    if file.is_none() {
-        return Ok(Spool::Memory(held.into()));
-    }
-    room.grow(held.len())?;
-    let (_, file) = append(app.config.spool_folder(), held, file).await?;
-    file.map(|file| Spool::File { file, size, _room: room }).ok_or(Error::Internal)
-}
-
-/// Writes what is held to the file, which is made where there is none yet.
-async fn append(folder: PathBuf, mut held: Vec<u8>, file: Option<File>) -> Result<(Vec<u8>, Option<File>), Error> {
-    let write = move || {
-        let mut file = match file {
-            Some(file) => file,
-            // Nobody else may read it, and it has no name that could be left behind.
-            None => tempfile::tempfile_in(folder)?,
-        };
-        file.write_all(&held)?;
-        held.clear();
-        Ok((held, Some(file)))
-    };
-    let written = tokio::task::spawn_blocking(write).await.map_err(|_| Error::Internal)?;
-    written.map_err(|error: io::Error| unusable(&error))
+    let Some(mut file) = file else { return Ok(Spool::Memory(held.into())) };
+    file.append(app.config.spool_folder(), held).await?;
+    Ok(Spool::File(file))
 }

@@ -349,14 +349,17 @@ mod tests {
             // As a turn does that looks at one thing for minutes.
             let _ = held.recv();
         };
-        let running = tokio::spawn(answer_and_work(answering, working));
-        is_stuck.await.expect("the work has begun");
-        for number in 0..20_u8 {
-            let mut caller = tokio::net::TcpStream::connect(address).await.expect("accepted");
-            let answer = tokio::time::timeout(Duration::from_secs(20), tokio::io::AsyncReadExt::read_u8(&mut caller));
-            assert_eq!(answer.await.expect("in time").expect("an answer"), number);
-        }
-        release.send(()).expect("it is still held");
-        running.await.expect("no panic").expect("all is well");
+        let calling = tokio::spawn(async move {
+            is_stuck.await.expect("the work has begun");
+            for number in 0..20_u8 {
+                let mut caller = tokio::net::TcpStream::connect(address).await.expect("a connection");
+                let answer = tokio::io::AsyncReadExt::read_u8(&mut caller);
+                let answer = tokio::time::timeout(Duration::from_secs(20), answer).await;
+                assert_eq!(answer.expect("in time").expect("an answer"), number);
+            }
+            release.send(()).expect("it is still held");
+        });
+        answer_and_work(answering, working).await.expect("all is well");
+        calling.await.expect("all were answered");
     }
 }

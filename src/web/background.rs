@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// How far such a thread stands back, as `nice` counts: a core that is wanted by
-/// others as well is theirs for nine tenths of the time, and at once.
+/// How far such a thread stands back, as `nice` counts: of a core that another
+/// thread wants as well it gets a quarter, and the other one is served at once.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const NICE: i32 = 5;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -249,7 +249,10 @@ mod tests {
 
         /// Wherever blocks end, the same is found.
         #[test]
-        fn it_does_not_matter_where_blocks_end(text in "\\[(0|\"a\\\\\"\\\\\\\\,]\"|\\{\"[\":1\\}|\\[\\]|,| ){0,8}\\]?", size in 1_usize..5) {
+        fn it_does_not_matter_where_blocks_end(
+            text in r#"\[(0|"a\\"\\\\,\]"|\{"\[":1\}|\[\]|,| ){0,8}\]?"#,
+            size in 1_usize..5,
+        ) {
             let (mut whole, mut pieces) = (Elements::default(), Elements::default());
             let one = whole.look(text.as_bytes()).and_then(|()| whole.finish());
             let many = text.as_bytes().chunks(size).try_for_each(|block| pieces.look(block)).and_then(|()| pieces.finish());

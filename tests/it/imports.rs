@@ -214,6 +214,21 @@ on_both! {
         assert_eq!((&done["status"], &done["counts"]), (&json!("completed"), &counts(0, 0, 0, 0, 0)));
     }
 
+    async fn workspaces_take_turns_however_many_imports_one_of_them_has(app: TestApp) {
+        let (key, other) = (app.full_key().await, app.second_workspace_key().await);
+        for n in 0..5 {
+            hand_in(&app, &key, &[("file", &format!("email\nmany{n}@b\n"))]).await;
+        }
+        let only = hand_in(&app, &other, &[("file", "email\nonly@b\n")]).await;
+        let mut last = String::new();
+        for _ in 0..2 {
+            assert!(worker::round(&app.app, &mut last).await.expect("a round"));
+        }
+        assert_eq!(show(&app, &other, &only).await["status"], "completed", "the second turn is the other's");
+        work(&app).await;
+        assert_eq!(app.count("contacts").await, 6);
+    }
+
     async fn an_import_goes_on_where_it_was_and_nothing_is_created_twice(app: TestApp) {
         let key = app.full_key().await;
         let id = hand_in(&app, &key, &[("file", &many(1_234))]).await;

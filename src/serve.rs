@@ -71,19 +71,26 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         signal.await;
         stop.send_replace(true);
     });
-    // Accepting shares its task with nobody: whatever the workers do, it goes on.
-    let answering = tokio::spawn(answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone()));
-    let answered = async { answering.await.context("the task that accepts connections panicked")? };
-    // Without it the process is of no use: it ends, and is started anew.
-    let worked = async {
-        work(&app, stopping).await;
-        Ok(())
-    };
-    let running = async { tokio::try_join!(answered, worked).map(drop) };
+    let answering = answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone());
     tokio::select! {
-        answered = running => answered,
+        answered = answer_and_work(answering, work(&app, stopping)) => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
+}
+
+/// Accepting shares its task with nobody: whatever the workers do, it goes on.
+/// Without it the process is of no use: it ends, and is started anew.
+async fn answer_and_work(
+    answering: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    working: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let answering = tokio::spawn(answering);
+    let answered = async { answering.await.context("the task that accepts connections panicked")? };
+    let worked = async {
+        working.await;
+        Ok(())
+    };
+    tokio::try_join!(answered, worked).map(drop)
 }
 
 /// Resolves when it is time to stop.
@@ -323,5 +330,37 @@ mod tests {
         };
         keep_running("test", run).await.expect("no panic gets out");
         assert_eq!(begun.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn issue_10_accepting_goes_on_beside_work_that_holds_its_thread() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let answering = async move {
+            for number in 0..20_u8 {
+                let (mut caller, _) = listener.accept().await?;
+                tokio::io::AsyncWriteExt::write_all(&mut caller, &[number]).await?;
+            }
+            Ok(())
+        };
+        let (stuck, is_stuck) = tokio::sync::oneshot::channel();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let working = async move {
+            stuck.send(()).expect("somebody waits");
+            // As a turn does that looks at one thing for minutes.
+            let _ = held.recv();
+        };
+        let calling = tokio::spawn(async move {
+            is_stuck.await.expect("the work has begun");
+            for number in 0..20_u8 {
+                let mut caller = tokio::net::TcpStream::connect(address).await.expect("a connection");
+                let answer = tokio::io::AsyncReadExt::read_u8(&mut caller);
+                let answer = tokio::time::timeout(Duration::from_secs(20), answer).await;
+                assert_eq!(answer.expect("in time").expect("an answer"), number);
+            }
+            release.send(()).expect("it is still held");
+        });
+        answer_and_work(answering, working).await.expect("all is well");
+        calling.await.expect("all were answered");
     }
 }

@@ -226,7 +226,15 @@ pub fn new_user(
 /// of it.
 pub fn disable_user(user_id: &str, now: i64) -> Batch {
     let mut batch = store::disable_user(user_id, now);
-    batch.append(grants::revoke_of(user_id, grants::Reason::UserDisabled, now));
+    batch.append(grants::revoke_of(user_id, None, grants::Reason::UserDisabled, now));
+    batch
+}
+
+/// Takes a user out of a workspace, and with him the apps that he let in there. Who
+/// lets him in again revives none of it.
+pub fn remove_member(workspace_id: &str, user_id: &str, now: i64) -> Batch {
+    let mut batch = store::remove_member(workspace_id, user_id);
+    batch.append(grants::revoke_of(user_id, Some(workspace_id), grants::Reason::UserRemoved, now));
     batch
 }
 

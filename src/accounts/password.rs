@@ -121,7 +121,7 @@ async fn change(app: &Accounts, desk: &Desk<Look>, form: &Form) -> Result<Result
         .and(auth::delete_sessions_of(&session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(grants::revoke_of(&session.user_id, Reason::Dashboard, app.clock.now()));
+        batch.append(grants::revoke_of(&session.user_id, None, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

@@ -59,7 +59,7 @@ statements! {
     DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE id = $1").raising();
     ENABLE_USER = Sql::both("UPDATE users SET disabled_at = NULL WHERE id = $1");
     REMOVE_MEMBER = Sql::both(
-        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = (SELECT id FROM users WHERE email_key = $2)")
+        "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = $2")
         .raising();
     RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
     USE_SETUP_LINK = Sql::both(
@@ -185,9 +185,9 @@ pub fn enable_user(user_id: &str) -> Batch {
     ENABLE_USER.with([user_id.into()]).expect(1).into()
 }
 
-/// Takes a user out of a workspace, and with him the apps that he let in.
-pub fn remove_member(workspace_id: &str, email_key: &str) -> Batch {
-    Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), email_key.into()]).expect(1)).and(raise_access())
+/// Takes a user out of a workspace.
+pub(super) fn remove_member(workspace_id: &str, user_id: &str) -> Batch {
+    Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), user_id.into()]).expect(1)).and(raise_access())
 }
 
 /// The id and password hash of whoever logs in with this address.

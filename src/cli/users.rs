@@ -42,7 +42,7 @@ pub enum Users {
     Disable(One),
     /// Let a user log in again; what disabling ended stays ended
     Enable(One),
-    /// Take a user out of a workspace
+    /// Take a user out of a workspace, and end there what he let apps do
     Remove {
         #[command(flatten)]
         one: One,
@@ -90,7 +90,8 @@ impl Users {
             }
             Users::Remove { one, workspace } => {
                 let workspace = desk.workspace(workspace.as_deref()).await?;
-                change(desk, &one, store::remove_member(&workspace.id, &one.email.key()), "removed").await
+                let id = find(desk, &one.email).await?;
+                change(desk, &one, accounts::remove_member(&workspace.id, &id, desk.clock.now()), "removed").await
             }
             Users::Passwd { email, json, .. } => passwd(desk, &email, json).await,
         }

@@ -10,14 +10,23 @@ use anyhow::Context;
 
 const OWNER_ONLY: u32 = 0o600;
 
+/// How the files beside a store are named, behind its own name: the log, the log's
+/// index, and the note that the disk failed.
+pub const LOG: &str = "-wal";
+pub const LOG_INDEX: &str = "-shm";
+pub const FAILED: &str = "-failed";
+
+/// A file beside a store.
+pub fn beside(store: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(store);
+    name.push(suffix);
+    name.into()
+}
+
 /// The store's files: the store itself, its log, and the log's index. The latter
 /// two get the mode of the first when SQLite makes them.
 pub fn of(store: &Path) -> [PathBuf; 3] {
-    ["", "-wal", "-shm"].map(|suffix| {
-        let mut name = OsString::from(store);
-        name.push(suffix);
-        PathBuf::from(name)
-    })
+    ["", LOG, LOG_INDEX].map(|suffix| beside(store, suffix))
 }
 
 /// The folder that a store is in.

@@ -1,10 +1,14 @@
 //! A look at a store that changes nothing: it is neither made nor migrated.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use anyhow::Context;
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
 use super::clock::{self, Reading};
-use super::{DbError, Location, Row, Sql, Stmt, migrate, postgres, sqlite, statements};
+use super::{DbError, Location, Row, Sql, Stmt, files, migrate, postgres, sqlite, statements};
 use crate::clock::Clock;
 
 statements! {
@@ -49,9 +53,7 @@ impl Inspection {
     pub async fn open(location: &Location) -> anyhow::Result<Inspection> {
         let engine = match location {
             Location::Sqlite(path) => {
-                let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
-                let connection = opened.with_context(|| format!("{} cannot be opened", path.display()))?;
-                connection.busy_timeout(std::time::Duration::from_secs(5))?;
+                let connection = open_file(path).with_context(|| format!("{} cannot be opened", path.display()))?;
                 Engine::Sqlite(connection)
             }
             Location::Postgres(url) => Engine::Postgres(Box::new(postgres::look(url)?)),
@@ -92,4 +94,16 @@ impl Inspection {
     pub async fn clock(&self, clock: &Clock) -> Result<Reading, DbError> {
         Reading::of(clock, self.read(clock::look())).await
     }
+}
+
+/// Opens a store's file for reading. One without a log is in nobody's hands and lies
+/// still: it is read as such, because else SQLite makes a log beside it, and who may
+/// only read cannot take that away again.
+fn open_file(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let still = if files::beside(path, files::LOG).exists() { "" } else { "&immutable=1" };
+    let name = percent_encode(path.as_os_str().as_bytes(), NON_ALPHANUMERIC);
+    let connection = Connection::open_with_flags(format!("file:{name}?mode=ro{still}"), flags)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    Ok(connection)
 }

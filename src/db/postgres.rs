@@ -1,6 +1,7 @@
 //! PostgreSQL, and whatever speaks its protocol: a few connections commit
 //! groups side by side, each group's statements sent in one go.
 
+mod group;
 mod guard;
 mod link;
 mod reader;

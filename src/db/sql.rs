@@ -184,6 +184,11 @@ impl Stmt {
         self
     }
 
+    /// About how many bytes its parameters hold.
+    pub(super) fn size(&self) -> usize {
+        self.params.iter().map(Value::size).sum()
+    }
+
     /// What has happened where it touched another number of rows than it must.
     pub(super) fn missed(&self, statement: usize) -> DbError {
         if self.is_fence { DbError::Stale } else { DbError::Unexpected { statement } }

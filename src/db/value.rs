@@ -16,6 +16,18 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
+impl Value {
+    /// About how many bytes it takes.
+    pub(super) fn size(&self) -> usize {
+        size_of::<Value>()
+            + match self {
+                Value::Text(text) => text.len(),
+                Value::Bytes(bytes) => bytes.len(),
+                _ => 0,
+            }
+    }
+}
+
 /// No value here is NaN: nobody writes one.
 impl Eq for Value {}
 
@@ -99,12 +111,7 @@ pub struct Row(pub(super) Vec<Value>);
 impl Row {
     /// About how many bytes it holds.
     pub(super) fn size(&self) -> usize {
-        let one = |value: &Value| match value {
-            Value::Text(text) => text.len(),
-            Value::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        };
-        self.0.iter().map(|value| size_of::<Value>() + one(value)).sum()
+        self.0.iter().map(Value::size).sum()
     }
 
     pub fn text(&self, column: usize) -> Result<String, DbError> {

@@ -41,10 +41,10 @@ statements! {
          WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
     KEEP = Sql::both("DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
-    STOP_OF_USER = Sql::both(stop!("g.user_id"));
+    STOP_OF_USER = Sql::both(stop!("($3 = '' OR g.workspace_id = $3) AND g.user_id"));
     STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
     RAISE_OF_GRANT = Sql::both(raise!("g.id")).raising();
-    RAISE_OF_USER = Sql::both(raise!("g.user_id")).raising();
+    RAISE_OF_USER = Sql::both(raise!("($2 = '' OR g.workspace_id = $2) AND g.user_id")).raising();
     RAISE_OF_CLIENT = Sql::both(raise!("g.client_id")).raising();
 }
 
@@ -75,9 +75,12 @@ pub fn stop_of_grant(grant_id: &str, now: i64) -> Batch {
     Batch::new().and(STOP_OF_GRANT.with([grant_id.into(), now.into()])).and(RAISE_OF_GRANT.with([grant_id.into()]))
 }
 
-/// Belongs into the commit that ends all grants of a user.
-pub fn stop_of_user(user_id: &str, now: i64) -> Batch {
-    Batch::new().and(STOP_OF_USER.with([user_id.into(), now.into()])).and(RAISE_OF_USER.with([user_id.into()]))
+/// Belongs into the commit that ends all grants of a user, in a workspace or (where
+/// that is empty) everywhere.
+pub fn stop_of_user(user_id: &str, within: &str, now: i64) -> Batch {
+    Batch::new()
+        .and(STOP_OF_USER.with([user_id.into(), now.into(), within.into()]))
+        .and(RAISE_OF_USER.with([user_id.into(), within.into()]))
 }
 
 /// Belongs into the commit that takes a client away.

@@ -20,12 +20,16 @@ statements! {
         .raising();
     DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1").raising();
     REVOKE_OF = Sql::both(
-        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3 WHERE user_id = $1 AND revoked_at IS NULL")
+        "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3
+         WHERE user_id = $1 AND revoked_at IS NULL AND ($4 = '' OR workspace_id = $4)")
         .raising();
     DELETE_KEYS_OF_USER = Sql::both(
-        "DELETE FROM api_keys WHERE grant_id IN (SELECT id FROM oauth_grants WHERE user_id = $1)")
+        "DELETE FROM api_keys WHERE grant_id IN
+             (SELECT id FROM oauth_grants WHERE user_id = $1 AND ($2 = '' OR workspace_id = $2))")
         .raising();
-    BURN_CODES_OF = Sql::both("UPDATE authorization_codes SET used_at = $2 WHERE user_id = $1 AND used_at IS NULL");
+    BURN_CODES_OF = Sql::both(
+        "UPDATE authorization_codes SET used_at = $2
+         WHERE user_id = $1 AND used_at IS NULL AND ($3 = '' OR workspace_id = $3)");
 }
 
 /// Why a grant ended.
@@ -37,11 +41,19 @@ pub enum Reason {
     Api,
     Dashboard,
     UserDisabled,
+    UserRemoved,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 6] =
-        [Reason::CodeReuse, Reason::RefreshReuse, Reason::Client, Reason::Api, Reason::Dashboard, Reason::UserDisabled];
+    pub const ALL: [Reason; 7] = [
+        Reason::CodeReuse,
+        Reason::RefreshReuse,
+        Reason::Client,
+        Reason::Api,
+        Reason::Dashboard,
+        Reason::UserDisabled,
+        Reason::UserRemoved,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,6 +63,7 @@ impl Reason {
             Reason::Api => "revoked_from_api",
             Reason::Dashboard => "revoked_from_dashboard",
             Reason::UserDisabled => "user_disabled",
+            Reason::UserRemoved => "user_removed",
         }
     }
 }
@@ -79,14 +92,15 @@ pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, keep: &[Str
     batch
 }
 
-/// Ends every grant that a user has given, and burns the codes that would
-/// become more.
-pub fn revoke_of(user_id: &str, reason: Reason, now: i64) -> Batch {
+/// Ends every grant that a user has given, in one workspace or in all, and burns
+/// the codes that would become more.
+pub fn revoke_of(user_id: &str, workspace_id: Option<&str>, reason: Reason, now: i64) -> Batch {
+    let within = workspace_id.unwrap_or_default();
     let mut batch = Batch::new()
-        .and(BURN_CODES_OF.with([user_id.into(), now.into()]))
-        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into()]))
-        .and(DELETE_KEYS_OF_USER.with([user_id.into()]))
+        .and(BURN_CODES_OF.with([user_id.into(), now.into(), within.into()]))
+        .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into(), within.into()]))
+        .and(DELETE_KEYS_OF_USER.with([user_id.into(), within.into()]))
         .and(raise_access());
-    batch.append(automations::stop_of_user(user_id, now));
+    batch.append(automations::stop_of_user(user_id, within, now));
     batch
 }

@@ -2,20 +2,16 @@
 //! of them wait for their turn. What is small passes by.
 
 use std::cell::RefCell;
-use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::background::Background;
 use crate::error::Error;
 
 /// How many large requests are worked on at once. Each takes less than 32 MiB.
 const AT_ONCE: usize = 4;
-
-/// How many threads build what they hold: enough to be quick, and few enough to
-/// leave the machine to those who answer.
-const BUILDERS: usize = 2;
 
 /// How long one of them waits for its turn before its caller is told to come back.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,25 +31,20 @@ pub struct Admission {
     turns: Arc<Semaphore>,
     /// Large writes go one at a time: whoever commits next to one waits for it.
     writes: Arc<Semaphore>,
-    builders: mpsc::Sender<Job>,
+    /// Where what they hold is built, one after the other.
+    builder: Background,
+    /// Where bodies are written to disk while they arrive.
+    pub spooler: Background,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
-
 impl Default for Admission {
-    /// Builders are few and stay, because an allocator keeps for each thread what
-    /// it has freed; and they are not those that answer, which must not be kept.
     fn default() -> Admission {
-        let (builders, jobs) = mpsc::channel::<Job>();
-        let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..BUILDERS {
-            let jobs = jobs.clone();
-            let next = move || jobs.lock().ok()?.recv().ok();
-            let build = move || std::iter::from_fn(&next).for_each(|job| job());
-            // Where no thread can be started, whoever needs one is told so.
-            let _ = std::thread::Builder::new().name("builder".into()).spawn(build);
+        Admission {
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            writes: Arc::new(Semaphore::new(1)),
+            builder: Background::start("builder", 1),
+            spooler: Background::start("spooler", 1),
         }
-        Admission { turns: Arc::new(Semaphore::new(AT_ONCE)), writes: Arc::new(Semaphore::new(1)), builders }
     }
 }
 
@@ -83,15 +74,7 @@ impl Admission {
 
     /// Builds something large where it keeps nobody waiting who is to be answered.
     pub async fn build<T: Send + 'static>(&self, build: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-        let (reply, built) = oneshot::channel();
-        let job = move || {
-            // A panic ends the request, and not the builder.
-            if let Ok(built) = std::panic::catch_unwind(AssertUnwindSafe(build)) {
-                let _ = reply.send(built);
-            }
-        };
-        self.builders.send(Box::new(job)).map_err(|_| Error::Internal)?;
-        built.await.map_err(|_| Error::Internal)
+        self.builder.run(build).await
     }
 }
 
@@ -137,14 +120,5 @@ mod tests {
         })
         .await;
         assert_eq!(admission.turns.available_permits(), AT_ONCE);
-    }
-
-    #[tokio::test]
-    async fn a_builder_that_panics_goes_on_with_the_next() {
-        let admission = Admission::default();
-        for _ in 0..2 * AT_ONCE {
-            assert!(matches!(admission.build(|| -> usize { panic!("on purpose") }).await, Err(Error::Internal)));
-        }
-        assert_eq!(admission.build(|| 5).await.expect("built"), 5);
     }
 }

@@ -12,32 +12,17 @@ const ON_DISK: usize = 2 << 30;
 #[derive(Clone, Default)]
 pub struct DiskUse(Arc<AtomicUsize>);
 
-/// Room on disk, given back when it is dropped.
-pub struct Room {
-    used: DiskUse,
-    bytes: usize,
-}
-
-impl Room {
-    pub fn none(used: &DiskUse) -> Room {
-        Room { used: used.clone(), bytes: 0 }
-    }
-
-    /// Takes more of it, if there is any left.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        self.bytes += bytes;
-        match self.used.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= ON_DISK {
-            true => Ok(()),
-            false => {
-                tracing::warn!("bodies that are being received take all the room on disk that they may");
-                Err(Error::Unavailable)
-            }
+impl DiskUse {
+    /// Takes room, even where it is refused: it has to be given back either way.
+    pub fn take(&self, bytes: usize) -> Result<(), Error> {
+        if self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= ON_DISK {
+            return Ok(());
         }
+        tracing::warn!("bodies that are being received take all the room on disk that they may");
+        Err(Error::Unavailable)
     }
-}
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    pub fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

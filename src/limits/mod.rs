@@ -4,13 +4,15 @@
 mod address;
 mod admission;
 mod attempts;
+mod background;
 mod disk;
 mod rate;
 
 pub use address::{is_public, neighbourhood};
 pub use admission::{Admission, Turn, serving};
 pub use attempts::{Attempt, Attempts};
-pub use disk::{DiskUse, Room};
+pub use background::Background;
+pub use disk::DiskUse;
 pub use rate::RateLimit;
 
 use std::net::IpAddr;

@@ -78,6 +78,7 @@ fn in_words(reason: &str) -> Option<&'static str> {
         Reason::Api => "through the API",
         Reason::Dashboard => "in the dashboard",
         Reason::UserDisabled => "whoever approved it was shut out",
+        Reason::UserRemoved => "whoever approved it left the workspace",
     };
     Reason::ALL.into_iter().find(|known| known.as_str() == reason).map(words)
 }

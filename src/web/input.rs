@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::many;
+use super::many::Many;
 use super::shape::Shape;
 use super::spool::{self, Spool};
 use crate::app::App;
@@ -30,6 +30,9 @@ pub const PAYLOAD_LIMIT: usize = 256 << 10;
 
 /// What is built of so short a text is small, whatever its shape.
 const TINY: usize = 4 << 10;
+
+/// Many things in a text of this length are read at once, in less than a millisecond.
+const FEW: usize = 32 << 10;
 
 /// A request that takes more memory than this waits for its turn among those that do.
 pub const LIGHT: usize = 512 << 10;
@@ -57,19 +60,6 @@ where
     }
 }
 
-/// The elements of a JSON array, which are many things at once: each is read on
-/// its own, so that no more than one of them is ever built.
-pub struct Many {
-    /// The texts of up to [`Many::MOST`] of them, in their order.
-    pub elements: Vec<Bytes>,
-    /// How many there are.
-    pub count: usize,
-}
-
-impl Many {
-    pub const MOST: usize = 1000;
-}
-
 impl<S: Send + Sync> FromRequest<S> for Many
 where
     App: FromRef<S>,
@@ -78,33 +68,34 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Many, Error> {
         let app = &App::from_ref(state);
-        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else {
-            return Ok(Many { elements: Vec::new(), count: 0 });
-        };
-        let is_large = matches!(body, Spool::File { .. });
-        built(app, body, is_large, many::split).await?
+        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else { return Ok(Many::none()) };
+        if !is_large(&body, FEW) {
+            return Many::split(body, false);
+        }
+        app.admission.admit().await?;
+        app.admission.build(move || Many::split(body, true)).await?
+    }
+}
+
+/// Whether what is built of a body takes much: more than can be taken beside others.
+fn is_large(body: &Spool, longest: usize) -> bool {
+    match body {
+        Spool::Memory(text) => text.len() > longest || (text.len() > TINY && Shape::of(text).weight() > LIGHT),
+        Spool::File(_) => true,
     }
 }
 
 /// The JSON in a body; `None` where there is no body.
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
     let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
-    let is_large = match &body {
-        Spool::Memory(text) => text.len() > TINY && Shape::of(text).weight() > LIGHT,
-        Spool::File { .. } => true,
-    };
-    built(app, body, is_large, parse).await?.map(Some)
-}
-
-/// What is built of the text of a body; if it is large, when and where it keeps
-/// nobody else waiting.
-async fn built<T: Send + 'static>(app: &App, body: Spool, is_large: bool, build: fn(&Bytes) -> T) -> Result<T, Error> {
-    if !is_large && let Spool::Memory(text) = &body {
-        return Ok(build(text));
+    if let Spool::Memory(text) = &body
+        && !is_large(&body, usize::MAX)
+    {
+        return parse(text).map(Some);
     }
     app.admission.admit().await?;
-    let read = move || body.read(0..body.len()).map(|text| build(&text));
-    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))
+    let read = move || body.read(0..body.len()).map(|text| parse(&text));
+    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))?.map(Some)
 }
 
 fn parse(text: &Bytes) -> Result<Value, Error> {
@@ -189,11 +180,8 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 }
 
 impl Input {
-    /// One of [`Many`], held to what a body of its own is held to.
-    pub fn of_element(text: &Bytes) -> Result<Input, Error> {
-        if text.len() > LIMIT {
-            return Err(Error::TooLarge { limit: LIMIT });
-        }
+    /// One of [`Many`].
+    pub(super) fn of_element(text: &Bytes) -> Result<Input, Error> {
         match kind_of(text) {
             "an object" => match parse(text).map_err(|error| Error::invalid(error.message().into_owned()))? {
                 Value::Object(fields) => Ok(Input(fields)),

@@ -1,50 +1,200 @@
-//! The elements of a JSON array, told apart without building them.
+//! The elements of a JSON array, told apart where its text lies.
 
-use std::fmt;
+use std::io;
+use std::ops::Range;
 
-use bytes::Bytes;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use memchr::memchr2;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::input::{Many, kind_of, not_json};
+use super::input::{Input, LIMIT, kind_of, not_json};
+use super::shape::{DEEPEST, Shape, nested_too_deep};
+use super::spool::{self, Spool};
 use crate::error::Error;
 
-/// Splits the text of an array. Elements behind the last that may be there are
-/// only counted; what is in elements is not looked at, beyond that it is JSON.
-pub fn split(text: &Bytes) -> Result<Many, Error> {
-    let kind = kind_of(text);
-    if kind != "an array" {
-        let is_json: Result<IgnoredAny, _> = serde_json::from_slice(text);
-        is_json.map_err(|error| not_json(&error))?;
-        return Err(Error::invalid(format!("The body must be a JSON array, but is {kind}.")));
-    }
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let found = json.deserialize_seq(Split).and_then(|found| json.end().map(|()| found));
-    let (elements, count) = found.map_err(|error| not_json(&error))?;
-    let place = |element: &RawValue| text.slice_ref(element.get().as_bytes());
-    Ok(Many { elements: elements.into_iter().map(place).collect(), count })
+/// How much of a text is looked at at once.
+const BLOCK: usize = 64 << 10;
+
+/// The elements of a JSON array, which are many things at once: each is read on
+/// its own, so that no more than one of them is ever in memory.
+pub struct Many {
+    body: Spool,
+    /// Where up to [`Many::MOST`] of them lie, in their order.
+    elements: Vec<Range<usize>>,
+    /// How many there are.
+    pub count: usize,
+    /// Whether they are to be read where it keeps nobody waiting.
+    pub is_large: bool,
 }
 
-struct Split;
+impl Many {
+    pub const MOST: usize = 1000;
 
-impl<'de> Visitor<'de> for Split {
-    type Value = (Vec<&'de RawValue>, usize);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
+    pub(super) fn none() -> Many {
+        Many { body: Spool::Memory(Default::default()), elements: Vec::new(), count: 0, is_large: false }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while elements.len() < Many::MOST {
-            let Some(element) = array.next_element()? else { break };
-            elements.push(element);
+    /// Splits the text of an array. Elements behind the last that may be there are
+    /// only counted; what is in the others is not looked at, beyond that it is JSON.
+    pub(super) fn split(body: Spool, is_large: bool) -> Result<Many, Error> {
+        let mut found = Elements::default();
+        for start in (0..body.len()).step_by(BLOCK) {
+            let block = read(&body, start..body.len().min(start + BLOCK))?;
+            if start == 0 && !matches!(block.trim_ascii_start(), [b'[', ..] | []) {
+                return Err(no_array(&body));
+            }
+            found.look(&block)?;
         }
-        let mut count = elements.len();
-        while array.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
+        let (elements, count) = found.finish()?;
+        let many = Many { body, elements, count, is_large };
+        (0..many.elements.len()).try_for_each(|at| many.check(at))?;
+        Ok(many)
+    }
+
+    /// How long the text of an element is.
+    pub fn size(&self, at: usize) -> usize {
+        self.elements.get(at).map_or(0, Range::len)
+    }
+
+    /// How many of them can be read.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// An element, held to what a body of its own is held to.
+    pub fn input(&self, at: usize) -> Result<Input, Error> {
+        let place = self.elements.get(at).cloned().ok_or(Error::Internal)?;
+        if place.len() > LIMIT {
+            return Err(Error::TooLarge { limit: LIMIT });
         }
-        Ok((elements, count))
+        Input::of_element(&read(&self.body, place)?)
+    }
+
+    fn check(&self, at: usize) -> Result<(), Error> {
+        let place = self.elements.get(at).cloned().unwrap_or_default();
+        // One that is too long is refused for that.
+        if place.len() > LIMIT {
+            return Ok(());
+        }
+        let text = read(&self.body, place)?;
+        let is_json: Result<&RawValue, _> = serde_json::from_slice(&text);
+        is_json.map(|_| ()).map_err(|error| flaw(&format!("element {at} of the array: {error}")))
+    }
+}
+
+fn read(body: &Spool, part: Range<usize>) -> Result<bytes::Bytes, Error> {
+    body.read(part).map_err(|error: io::Error| spool::unusable(&error))
+}
+
+fn flaw(what: &str) -> Error {
+    Error::NotJson { message: format!("The body is not valid JSON: {what}.") }
+}
+
+/// What is wrong with a body that does not begin as an array.
+fn no_array(body: &Spool) -> Error {
+    let said = || {
+        let text = read(body, 0..body.len())?;
+        Shape::of(&text).check_depth()?;
+        let is_json: Result<IgnoredAny, _> = serde_json::from_slice(&text);
+        is_json.map_err(|error| not_json(&error))?;
+        Ok(format!("The body must be a JSON array, but is {}.", kind_of(&text)))
+    };
+    said().map_or_else(|error| error, Error::invalid)
+}
+
+/// Looks through the text of an array, block by block.
+#[derive(Default)]
+struct Elements {
+    found: Vec<Range<usize>>,
+    count: usize,
+    /// Where the element that is being looked through began.
+    start: usize,
+    /// How much was looked through before this block.
+    before: usize,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    /// Whether anything but spaces was seen in the element.
+    is_begun: bool,
+    is_over: bool,
+}
+
+impl Elements {
+    fn look(&mut self, block: &[u8]) -> Result<(), Error> {
+        let mut at = 0;
+        while let Some(&byte) = block.get(at) {
+            if self.is_in_string {
+                at = self.pass_string(block, at);
+                continue;
+            }
+            self.step(byte, self.before + at)?;
+            at += 1;
+        }
+        self.before += block.len();
+        Ok(())
+    }
+
+    /// Where the string ends, or the block.
+    fn pass_string(&mut self, block: &[u8], mut at: usize) -> usize {
+        if std::mem::take(&mut self.is_escaped) {
+            at += 1;
+        }
+        let Some(found) = block.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) else { return block.len() };
+        match block[at + found] {
+            b'"' => self.is_in_string = false,
+            _ => self.is_escaped = true,
+        }
+        at + found + 1
+    }
+
+    fn step(&mut self, byte: u8, at: usize) -> Result<(), Error> {
+        match (byte, self.depth) {
+            (b' ' | b'\t' | b'\n' | b'\r', _) => return Ok(()),
+            (_, 0) if self.is_over => return Err(flaw("something stands behind the array")),
+            (b'[', 0) => {
+                self.depth = 1;
+                self.start = at + 1;
+                return Ok(());
+            }
+            (_, 0) => return Err(flaw("it does not begin as an array")),
+            (b',', 1) => self.end_element(at),
+            (b']', 1) => {
+                // An array without elements has no comma either.
+                if self.is_begun || self.count > 0 {
+                    self.end_element(at);
+                }
+                self.is_over = true;
+                self.depth = 0;
+                return Ok(());
+            }
+            (b'}', 1) => return Err(flaw("the array is closed as if it were an object")),
+            (b'[' | b'{', _) => self.depth += 1,
+            (b']' | b'}', _) => self.depth -= 1,
+            (b'"', _) => self.is_in_string = true,
+            _ => {}
+        }
+        // The array around the elements does not count.
+        if self.depth > DEEPEST + 1 {
+            return Err(nested_too_deep());
+        }
+        self.is_begun |= byte != b',' || self.depth > 1;
+        Ok(())
+    }
+
+    fn end_element(&mut self, end: usize) {
+        if self.count < Many::MOST {
+            self.found.push(self.start..end);
+        }
+        self.count += 1;
+        self.start = end + 1;
+        self.is_begun = false;
+    }
+
+    fn finish(self) -> Result<(Vec<Range<usize>>, usize), Error> {
+        match self.is_over {
+            true => Ok((self.found, self.count)),
+            false => Err(flaw("it ends before the array does")),
+        }
     }
 }
 
@@ -56,31 +206,57 @@ mod tests {
     use super::*;
     use crate::web::input::kind;
 
+    fn split(text: &str) -> Result<Many, Error> {
+        Many::split(Spool::Memory(text.to_owned().into()), false)
+    }
+
+    fn values(many: &Many) -> Vec<Value> {
+        let text = |place: &Range<usize>| read(&many.body, place.clone()).expect("there");
+        many.elements.iter().map(|place| serde_json::from_slice(&text(place)).expect("JSON")).collect()
+    }
+
     #[test]
-    fn elements_come_as_they_were_written() {
-        let many = split(&Bytes::from_static(br#" [ {"a": 1 }, [2] ,"x" ] "#)).expect("an array");
-        assert_eq!(many.elements, [r#"{"a": 1 }"#, "[2]", "\"x\""]);
+    fn elements_come_in_their_order() {
+        let many = split(r#" [ {"a": 1 }, [2] ,"x,]" ] "#).expect("an array");
+        assert_eq!(values(&many), [serde_json::json!({"a": 1}), serde_json::json!([2]), "x,]".into()]);
     }
 
     #[test]
     fn what_is_too_many_is_counted_and_not_kept() {
-        let many = split(&format!("[{}0]", "0,".repeat(4999)).into()).expect("an array");
+        let many = split(&format!("[{}0]", "0,".repeat(4999))).expect("an array");
         assert_eq!((many.elements.len(), many.count), (1000, 5000));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_refused_before_it_is_read_to_its_end() {
+        let refused = split(&"[".repeat(DEEPEST + 2)).err().expect("refused");
+        assert!(refused.message().contains("127 deep"), "{}", refused.message());
+        let deepest = format!("[{}{}]", "[".repeat(DEEPEST), "]".repeat(DEEPEST));
+        assert!(split(&deepest).is_ok());
     }
 
     proptest! {
         /// It says of every text what reading all of it says.
         #[test]
         fn it_agrees_with_reading_all_of_it(text in "[\\[\\]{}\":,a01 -]{0,12}|\\[(0|\"a\"|\\{\\}|\\[\\]|,){0,6}\\]") {
-            match (split(&text.clone().into()), serde_json::from_str::<Value>(&text)) {
-                (Ok(many), Ok(Value::Array(items))) => {
-                    let read = |element: &Bytes| serde_json::from_slice::<Value>(element).expect("JSON");
-                    prop_assert_eq!(many.elements.iter().map(read).collect::<Vec<_>>(), items);
-                }
+            match (split(&text), serde_json::from_str::<Value>(&text)) {
+                (Ok(many), Ok(Value::Array(items))) => prop_assert_eq!(values(&many), items),
                 (Err(Error::Invalid { message }), Ok(other)) => prop_assert!(message.contains(kind(&other))),
                 (Err(Error::NotJson { .. }), Err(_)) => {}
                 (found, read) => prop_assert!(false, "{:?} {read:?}", found.map(|many| many.count)),
             }
+        }
+
+        /// Wherever blocks end, the same is found.
+        #[test]
+        fn it_does_not_matter_where_blocks_end(
+            text in r#"\[(0|"a\\"\\\\,\]"|\{"\[":1\}|\[\]|,| ){0,8}\]?"#,
+            size in 1_usize..5,
+        ) {
+            let (mut whole, mut pieces) = (Elements::default(), Elements::default());
+            let one = whole.look(text.as_bytes()).and_then(|()| whole.finish());
+            let many = text.as_bytes().chunks(size).try_for_each(|block| pieces.look(block)).and_then(|()| pieces.finish());
+            prop_assert_eq!(one.ok(), many.ok());
         }
     }
 }

@@ -11,7 +11,7 @@ pub mod idempotency;
 pub mod input;
 pub mod layout;
 pub mod listener;
-mod many;
+pub mod many;
 pub mod multipart;
 pub mod pagination;
 pub mod query;

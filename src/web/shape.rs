@@ -9,7 +9,7 @@ use crate::error::Error;
 pub const MOST_VALUES: usize = 25_000;
 
 /// How deep one may be nested: as deep as it can be read.
-const DEEPEST: usize = 127;
+pub const DEEPEST: usize = 127;
 
 /// What an array or an object takes at least, and what any other value does.
 const CONTAINER: usize = 512;
@@ -54,10 +54,7 @@ impl Shape {
     /// Refuses a text that holds more than one may, or is nested deeper than can be
     /// read.
     pub fn check(&self) -> Result<(), Error> {
-        if self.depth > DEEPEST {
-            let message = format!("The body is not valid JSON: it is nested more than {DEEPEST} deep.");
-            return Err(Error::NotJson { message });
-        }
+        self.check_depth()?;
         if self.values <= MOST_VALUES {
             return Ok(());
         }
@@ -65,10 +62,18 @@ impl Shape {
         Err(Error::invalid(format!("The JSON holds too much: at most {most} values, at all depths together.")))
     }
 
+    pub fn check_depth(&self) -> Result<(), Error> {
+        if self.depth > DEEPEST { Err(nested_too_deep()) } else { Ok(()) }
+    }
+
     /// About how many bytes of memory are taken by what is built of it.
     pub fn weight(&self) -> usize {
         self.bytes + self.containers * CONTAINER + (self.values - self.containers) * SCALAR
     }
+}
+
+pub fn nested_too_deep() -> Error {
+    Error::NotJson { message: format!("The body is not valid JSON: it is nested more than {DEEPEST} deep.") }
 }
 
 /// Where the string ends whose inside begins at `at`.

@@ -16,7 +16,7 @@ use hyper::body::Body as _;
 
 use crate::app::App;
 use crate::error::Error;
-use crate::limits::Room;
+use crate::limits::{Background, DiskUse};
 
 /// How much of a body is held in memory. The rest is on disk, however many
 /// bodies arrive and however long they take.
@@ -25,12 +25,57 @@ pub const IN_MEMORY: usize = 128 << 10;
 /// A body.
 pub enum Spool {
     Memory(Bytes),
-    File {
-        file: File,
-        size: usize,
-        /// Given back with the file.
-        _room: Room,
-    },
+    File(SpoolFile),
+}
+
+/// A body on disk, and the room that it takes there.
+pub struct SpoolFile {
+    /// `None` while it is being written.
+    file: Option<File>,
+    size: usize,
+    used: DiskUse,
+    spooler: Background,
+}
+
+impl SpoolFile {
+    fn new(app: &App) -> SpoolFile {
+        SpoolFile { file: None, size: 0, used: app.spooled.clone(), spooler: app.admission.spooler.clone() }
+    }
+
+    /// Writes what is held behind what is there, if there is room for it.
+    async fn append(&mut self, folder: PathBuf, mut held: Vec<u8>) -> Result<Vec<u8>, Error> {
+        self.size += held.len();
+        self.used.take(held.len())?;
+        let file = self.file.take();
+        let write = move || {
+            let mut file = match file {
+                Some(file) => file,
+                // Nobody else may read it, and it has no name that could be left behind.
+                None => tempfile::tempfile_in(folder)?,
+            };
+            file.write_all(&held)?;
+            held.clear();
+            Ok((held, file))
+        };
+        let (held, file) = self.spooler.run(write).await?.map_err(|error: io::Error| unusable(&error))?;
+        self.file = Some(file);
+        Ok(held)
+    }
+
+    fn read(&self, part: Range<usize>) -> io::Result<Bytes> {
+        let Some(file) = &self.file else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut bytes = vec![0; part.len()];
+        file.read_exact_at(&mut bytes, part.start as u64)?;
+        Ok(bytes.into())
+    }
+}
+
+impl Drop for SpoolFile {
+    fn drop(&mut self) {
+        self.used.give_back(self.size);
+        // A file without a name goes when it is closed, which takes a while if it is large.
+        self.file.take().into_iter().for_each(|file| self.spooler.discard(file));
+    }
 }
 
 impl Spool {
@@ -50,7 +95,7 @@ impl Spool {
     pub fn len(&self) -> usize {
         match self {
             Spool::Memory(bytes) => bytes.len(),
-            Spool::File { size, .. } => *size,
+            Spool::File(file) => file.size,
         }
     }
 
@@ -64,11 +109,7 @@ impl Spool {
         match self {
             Spool::Memory(bytes) if part.end <= bytes.len() => Ok(bytes.slice(part)),
             Spool::Memory(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Spool::File { file, .. } => {
-                let mut bytes = vec![0; part.len()];
-                file.read_exact_at(&mut bytes, part.start as u64)?;
-                Ok(bytes.into())
-            }
+            Spool::File(file) => file.read(part),
         }
     }
 }
@@ -81,7 +122,6 @@ pub fn unusable(error: &io::Error) -> Error {
 
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
     let (mut held, mut file, mut size) = (Vec::new(), None, 0);
-    let mut room = Room::none(&app.spooled);
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
@@ -96,30 +136,11 @@ async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error>
         }
         held.extend_from_slice(&bytes);
         if held.len() >= IN_MEMORY {
-            room.grow(held.len())?;
-            (held, file) = append(app.config.spool_folder(), held, file).await?;
+            let file = file.get_or_insert_with(|| SpoolFile::new(app));
+            held = file.append(app.config.spool_folder(), held).await?;
         }
     }
-    if file.is_none() {
-        return Ok(Spool::Memory(held.into()));
-    }
-    room.grow(held.len())?;
-    let (_, file) = append(app.config.spool_folder(), held, file).await?;
-    file.map(|file| Spool::File { file, size, _room: room }).ok_or(Error::Internal)
-}
-
-/// Writes what is held to the file, which is made where there is none yet.
-async fn append(folder: PathBuf, mut held: Vec<u8>, file: Option<File>) -> Result<(Vec<u8>, Option<File>), Error> {
-    let write = move || {
-        let mut file = match file {
-            Some(file) => file,
-            // Nobody else may read it, and it has no name that could be left behind.
-            None => tempfile::tempfile_in(folder)?,
-        };
-        file.write_all(&held)?;
-        held.clear();
-        Ok((held, Some(file)))
-    };
-    let written = tokio::task::spawn_blocking(write).await.map_err(|_| Error::Internal)?;
-    written.map_err(|error: io::Error| unusable(&error))
+    let Some(mut file) = file else { return Ok(Spool::Memory(held.into())) };
+    file.append(app.config.spool_folder(), held).await?;
+    Ok(Spool::File(file))
 }

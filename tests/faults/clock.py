@@ -15,11 +15,8 @@ throughout. The clocks of the processes are those of libfaketime. Prints one lin
 scenario; exits 1 if one of them broke the promise.
 """
 
-import argparse
-import http.client
 import json
 import os
-import random
 import socket
 import sys
 import tempfile
@@ -30,49 +27,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cluster import Cluster
+from scene import Stage, play_all
 from server import ENGINES, Postgres, Server
 
 DELAY = 8.0  # seconds that a run sleeps
 EARLY, LATE = 2.0, 30.0  # seconds by which a run may be early, and late
 HOUR, MINUTE = 3600, 60
 LOOK = 0.2  # seconds between looks at the store
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scenario", nargs="*", help=", ".join(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--engine", choices=ENGINES, action="append")
-    options = parser.parse_args()
-    unknown = [name for name in options.scenario if name not in SCENARIOS]
-    if unknown:
-        parser.error(f"there is no scenario {', '.join(unknown)}")
-    print(f"seed {options.seed} (the moments of the steps; --seed {options.seed} repeats them)", flush=True)
-    rng, passed = random.Random(options.seed), True
-    for name in options.scenario or SCENARIOS:
-        scenario, engines = SCENARIOS[name]
-        for engine in [one for one in options.engine or ENGINES if one in engines]:
-            passed &= play(name, scenario, engine, rng, options.rounds)
-    sys.exit(0 if passed else 1)
-
-
-def play(name, scenario, engine, rng, rounds):
-    """One scenario on one engine; True when nothing went wrong."""
-    began, stage = time.monotonic(), Stage(engine, rng)
-    try:
-        for _ in range(rounds):
-            scenario(stage)
-        figures = stage.verify()
-        print(f"{name}, {engine}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
-        return True
-    except (AssertionError, OSError, http.client.HTTPException) as problem:
-        print(f"{name}, {engine}: FAILED: {problem!s:.8000}")
-        for server in stage.servers:
-            print(f"  the log of the server on port {server.port}:\n{server.tail()}", flush=True)
-        return False
-    finally:
-        stage.clear()
 
 
 class FakeTime:
@@ -99,15 +60,14 @@ class FakeTime:
         new.replace(self.file)
 
 
-class Stage:
-    """A store, servers on it with clocks of their own, and what was sent and seen to end."""
+class Clocks(Stage):
+    """Servers with clocks of their own, and what was sent and seen to end."""
 
-    def __init__(self, engine, rng):
-        self.rng, self.engine = rng, engine
+    def __init__(self, engine, rng, rounds):
+        super().__init__(engine, rng, rounds)
         self.folder = tempfile.TemporaryDirectory(prefix="posthorn-clock-")
         os.chmod(self.folder.name, 0o755)
-        self.servers, self.clocks = [], []
-        self.cluster = self.cluster_clock = None
+        self.clocks, self.cluster_clock = [], None
         if engine == "postgres":
             self.cluster_clock = FakeTime(self.folder.name, "postgres")
             self.cluster = Cluster(env=self.cluster_clock.env).start()
@@ -209,14 +169,19 @@ class Stage:
 
     def clear(self):
         self.done.set()
-        for server in self.servers:
-            if server.process and server.process.poll() is None:
-                server.kill()
-        if self.cluster:
-            self.cluster.remove()
-        else:
-            self.store.remove()
+        super().clear()
         self.folder.cleanup()
+
+
+def repeated(scenario):
+    """Round after round on one stage; then all that was sent is looked at."""
+
+    def act(stage):
+        for _ in range(stage.rounds):
+            scenario(stage)
+        return stage.verify()
+
+    return act
 
 
 def mark():
@@ -321,11 +286,11 @@ def ahead(stage):
 
 
 SCENARIOS = {
-    "step": (step, list(ENGINES)),
-    "skew": (skew, ["postgres"]),
-    "killed": (killed, list(ENGINES)),
-    "ahead": (ahead, list(ENGINES)),
+    "step": (repeated(step), list(ENGINES)),
+    "skew": (repeated(skew), ["postgres"]),
+    "killed": (repeated(killed), list(ENGINES)),
+    "ahead": (repeated(ahead), list(ENGINES)),
 }
 
 if __name__ == "__main__":
-    main()
+    play_all(__doc__, SCENARIOS, Clocks, rounds=1)

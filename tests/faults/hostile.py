@@ -8,7 +8,8 @@ alone may take less than 32 MiB, and 100 of the worst (or twenty files of 50 MB)
 less than 256 MiB. Meanwhile somebody else asks for an event over and over: beside
 requests that are refused, the 99th percentile of what he waits is less than twice what
 he waits while the same bytes go, from the same client, to a program that only swallows
-them. (What is accepted is written to the disk, which he has to share.) PostgreSQL is
+them, or less than 10 ms; both are medians of three measurements that take turns. (What
+is accepted is written to the disk, which he has to share.) PostgreSQL is
 $POSTHORN_TEST_POSTGRES. Memory is read from /proc, so this runs on Linux.
 """
 
@@ -29,8 +30,10 @@ from server import ENGINES, Server
 MIB = 1 << 20
 ONE, MANY = 32 * MIB, 256 * MIB
 AT_ONCE = 100
-# Below this the scheduler of a machine with other work to do decides, and not the server.
-NOISE = 0.010
+# A turn of Linux' scheduler is about 3 ms; on two cores that client, server and bystander
+# share, waiting for three of them in one of a hundred requests tells nothing of the server.
+FLOOR = 0.010
+MEASUREMENTS = 3
 BOUNDARY = "edge"
 PATIENCE = 120
 
@@ -244,26 +247,26 @@ class Attack:
 
     def many(self, name, requests):
         """Requests at once: their memory, and what somebody else waits meanwhile."""
-        answers = []
-
-        def act():
-            volley(requests, self.server.port, self.token, answers)
-
-        calm = with_bystander(self, lambda: to_nobody(requests))
-        measured = []
-        grown = self.measure(name, MANY, lambda: measured.extend(with_bystander(self, act)))
+        # What is accepted goes to the disk, which everybody shares: it is only told.
+        is_refused = all(min(request.allowed) >= 400 for request in requests)
+        answers, quiet, loud = [], [], []
+        for _ in range(MEASUREMENTS if is_refused else 1):
+            quiet.append(with_bystander(self, lambda: to_nobody(requests)))
+            act = lambda: loud.append(with_bystander(self, lambda: volley(requests, self.server.port, self.token, answers)))
+            self.measure(name, MANY, act)
         for request, status in answers:
             # Who waits too long for his turn is told to come back.
             if status not in request.allowed | {503} and not (status is None and max(request.allowed) >= 400):
                 self.problems.append(f"{name}: answered {status}")
         put_off = sum(status == 503 for _, status in answers)
-        quiet, loud = percentile(calm), percentile(measured)
-        print(f"           others' p99 {loud * 1000:.1f} ms, beside a sink {quiet * 1000:.1f} ms; {put_off} put off", flush=True)
-        # What is accepted goes to the disk, which everybody shares.
-        is_refused = all(min(request.allowed) >= 400 for request in requests)
-        if is_refused and loud > 2 * max(quiet, NOISE):
-            self.problems.append(f"{name}: others wait {loud * 1000:.0f} ms instead of {quiet * 1000:.0f} ms")
-        return grown
+        limit = max(2 * statistics.median(quiet), FLOOR)
+        print(f"           others' p99 {shown(loud)} ms, beside a sink {shown(quiet)} ms; {put_off} put off", flush=True)
+        if is_refused and statistics.median(loud) > limit:
+            self.problems.append(f"{name}: others wait {shown(loud)} ms, more than {limit * 1000:.1f} ms")
+
+
+def shown(waits):
+    return " / ".join(f"{wait * 1000:.1f}" for wait in waits)
 
 
 def volley(requests, port, token, answers):
@@ -305,7 +308,7 @@ def swallow(listener):
 
 
 def with_bystander(attack, act):
-    """The seconds that somebody else waits for each of his answers while something goes on."""
+    """The 99th percentile of the seconds that somebody else waits for his answers while something goes on."""
     mine, his = multiprocessing.Pipe()
     over = multiprocessing.Event()
     args = (attack.server.port, attack.token, attack.event, over, his)
@@ -319,8 +322,8 @@ def with_bystander(attack, act):
     bystander.join()
     if isinstance(waited, str):
         attack.problems.append(waited)
-        return [float("inf")]
-    return waited
+        return float("inf")
+    return statistics.quantiles(waited, n=100)[98]
 
 
 def stand_by(port, token, event, over, pipe):
@@ -337,10 +340,6 @@ def stand_by(port, token, event, over, pipe):
                 return
             time.sleep(0.003)
     pipe.send(waited)
-
-
-def percentile(waited):
-    return statistics.quantiles(waited, n=100)[98] if len(waited) > 1 else max(waited)
 
 
 def hostile(engine, rounds, only):

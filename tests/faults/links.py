@@ -15,11 +15,9 @@ exits 1 if one of them broke the promise. `silent`, `exhausted` and `refused` us
 PostgreSQL that $POSTHORN_TEST_POSTGRES points to; the others start their own.
 """
 
-import argparse
 import asyncio
 import http.client
 import json
-import random
 import sys
 import time
 from pathlib import Path
@@ -29,48 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster
 from load import Cut, exchange
 from proxy import Proxy
-from runs import Stage, summary
+from runs import Orders, summary
+from scene import play_all
 from server import Postgres, Server
 
 BACK_WITHIN = 10.0  # seconds after a fault, or after what was away is there again
 CLIENTS = 8  # of each process, in `exhausted`
 LIMIT = 13  # connections for three processes that want eight each
 FULL_RATE = 0.6  # of what is usual
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scenario", nargs="*", help=", ".join(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    options = parser.parse_args()
-    unknown = [name for name in options.scenario if name not in SCENARIOS]
-    if unknown:
-        parser.error(f"there is no scenario {', '.join(unknown)}")
-    print(f"seed {options.seed} (the moments of the faults; --seed {options.seed} repeats them)", flush=True)
-    passed = True
-    for name in options.scenario or SCENARIOS:
-        passed &= play(name, random.Random(options.seed), options.rounds)
-    sys.exit(0 if passed else 1)
-
-
-def play(name, rng, rounds):
-    """One scenario; True when nothing went wrong."""
-    stage = Stage("postgres", rng, rounds)
-    stage.others = []  # what else has to be closed
-    began = time.monotonic()
-    try:
-        print(f"{name}: {SCENARIOS[name](stage)}, {time.monotonic() - began:.0f} s", flush=True)
-        return True
-    except (AssertionError, OSError, http.client.HTTPException) as problem:
-        print(f"{name}: FAILED: {problem!s:.8000}")
-        for server in stage.servers:
-            print(f"  the log of the server on port {server.port}:\n{server.tail()}", flush=True)
-        return False
-    finally:
-        for other in stage.others:
-            other.close() if isinstance(other, Proxy) else other.resume()
-        stage.clear()
 
 
 async def served_again(senders, since, fault=None):
@@ -114,7 +78,7 @@ def silent(stage):
     """All connections fall silent, then half of them, then a single one."""
     store = Postgres()
     proxy = Proxy(int(store.url.rpartition("@")[2].partition("/")[0].partition(":")[2]))
-    stage.others.append(proxy)
+    stage.at_end.append(proxy.close)
     store.args = behind(store, proxy.port)
     (server,) = stage.set(store=store)
     senders, back, silenced, reads = stage.senders(pause=0.2), [], [], []
@@ -146,7 +110,7 @@ def silent(stage):
 def hung(stage):
     """PostgreSQL hangs for longer than anybody waits, and goes on."""
     stage.cluster = Cluster().start()
-    stage.others.append(stage.cluster)
+    stage.at_end.append(stage.cluster.resume)
     (server,) = stage.set(store=Postgres(stage.cluster.url))
     senders, back = stage.senders(pause=0.2), []
 
@@ -172,7 +136,7 @@ def failover(stage):
     """The primary hangs, the standby is promoted: the same process goes on there, and everything is there."""
     primary = stage.cluster = Cluster().start()
     standby = Cluster(primary)
-    stage.others += [primary, standby]
+    stage.at_end += [primary.resume, standby.resume]
     standby.start()
     primary.wait_for_standby()
     store = Postgres(primary.url)
@@ -313,7 +277,7 @@ def refused(stage):
     """What was refused does not happen later, over what another process has written since."""
     store = Postgres()
     proxy = Proxy(int(store.url.rpartition("@")[2].partition("/")[0].partition(":")[2]))
-    stage.others.append(proxy)
+    stage.at_end.append(proxy.close)
     direct, store.args = store.args, behind(store, proxy.port)
     stage.store = store
     cut_off = Server(store, "--log", "warn").start()
@@ -382,7 +346,7 @@ def retried(server, path, headers, body):
         time.sleep(0.1)
 
 
-SCENARIOS = {"silent": silent, "hung": hung, "failover": failover, "exhausted": exhausted, "refused": refused}
+SCENARIOS = {act.__name__: (act, ["postgres"]) for act in (silent, hung, failover, exhausted, refused)}
 
 if __name__ == "__main__":
-    main()
+    play_all(__doc__, SCENARIOS, Orders, rounds=2)

@@ -14,10 +14,7 @@ Prints one line a scenario; exits 1 if one of them broke the promise. PostgreSQL
 one that $POSTHORN_TEST_POSTGRES points to; `outage` starts one of its own.
 """
 
-import argparse
 import asyncio
-import http.client
-import random
 import signal
 import statistics
 import sys
@@ -28,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cluster import Cluster
 from history import drain, verify
-from scene import Scene, Senders, Told, place_many
+from scene import Scene, Senders, Stage, Told, place_many, play_all
 from server import ENGINES, Postgres, Server
 
 LEASE = 20.0  # seconds for which a worker has a run to itself
@@ -41,49 +38,12 @@ CATCHES = 5  # times that a process is stopped until it is caught with claims
 BACKLOG = "SELECT count(*) FROM runs WHERE due_at <= extract(epoch from clock_timestamp()) * 1000000"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scenario", nargs="*", help=", ".join(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--engine", choices=ENGINES, action="append")
-    options = parser.parse_args()
-    unknown = [name for name in options.scenario if name not in SCENARIOS]
-    if unknown:
-        parser.error(f"there is no scenario {', '.join(unknown)}")
-    print(f"seed {options.seed} (the moments of the faults; --seed {options.seed} repeats them)", flush=True)
-    engines = options.engine or list(ENGINES)
-    passed = True
-    for name in options.scenario or SCENARIOS:
-        for engine in engines if name == "kill" else [e for e in engines if e == "postgres"]:
-            passed &= play(name, engine, random.Random(options.seed), options.rounds)
-    sys.exit(0 if passed else 1)
-
-
-def play(name, engine, rng, rounds):
-    """One scenario on one engine; True when nothing went wrong."""
-    stage = Stage(engine, rng, rounds)
-    began = time.monotonic()
-    try:
-        figures = SCENARIOS[name](stage)
-        print(f"{name}, {engine}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
-        return True
-    except (AssertionError, OSError, http.client.HTTPException) as problem:
-        print(f"{name}, {engine}: FAILED: {problem!s:.8000}")
-        for server in stage.servers:
-            print(f"  the log of the server on port {server.port}:\n{server.tail()}", flush=True)
-        return False
-    finally:
-        stage.clear()
-
-
-class Stage:
-    """What a scenario plays on: a store, servers on it, the automations and what senders were told."""
+class Orders(Stage):
+    """A stage with the automations of `scene.py`, and what senders were told."""
 
     def __init__(self, engine, rng, rounds):
-        self.engine, self.rng, self.rounds = engine, rng, rounds
+        super().__init__(engine, rng, rounds)
         self.told = Told()
-        self.servers, self.store, self.cluster = [], None, None
 
     def set(self, servers=1, store=None):
         self.store = store or ENGINES[self.engine]()
@@ -103,15 +63,6 @@ class Stage:
         for server in self.servers:
             server.stop()
         return verify(self.store, self.scene, self.told, least)
-
-    def clear(self):
-        for server in self.servers:
-            if server.process and server.process.poll() is None:
-                server.kill()
-        if self.store:
-            self.store.remove()
-        if self.cluster:
-            self.cluster.remove()
 
 
 def summary(stage, figures):
@@ -300,7 +251,12 @@ def cut_connections(store):
     store.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'posthorn'")
 
 
-SCENARIOS = {"kill": kill, "two": two, "pause": pause, "outage": outage}
+SCENARIOS = {
+    "kill": (kill, list(ENGINES)),
+    "two": (two, ["postgres"]),
+    "pause": (pause, ["postgres"]),
+    "outage": (outage, ["postgres"]),
+}
 
 if __name__ == "__main__":
-    main()
+    play_all(__doc__, SCENARIOS, Orders, rounds=50)

@@ -1,4 +1,7 @@
-"""What the fault tests of automations play with: three automations, and senders that set them off.
+"""What the fault tests of automations play with: a stage, three automations, and senders that set them off.
+
+A script names its scenarios and on which engines each is played; `play_all` plays those
+that the command line asks for, each on a stage of its own.
 
 An order is placed: one automation waits a second, adds the contact to a segment and
 mails; one changes the contact if the total is high; one waits two seconds for the
@@ -6,17 +9,78 @@ payment. Every request has a key of its own, and a sender that got no answer sen
 same request under the same key until it gets one, from whichever process is there.
 """
 
+import argparse
 import asyncio
+import http.client
 import json
 import random
+import sys
 import time
 
 from load import Cut, exchange
+from server import ENGINES
 
 SENDERS = 32
 PLACED, PAID = "order.placed", "order.paid"
 DELAY, TIMEOUT = 1_000_000, 2_000_000  # microseconds, as the steps below have them
 HIGH = 50  # a total above this changes the contact
+
+
+def play_all(doc, scenarios, make_stage, rounds):
+    """Plays the scenarios of a script (name -> function and engines) and ends the process, with 1 if one failed."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("scenario", nargs="*", help=", ".join(scenarios))
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--engine", choices=ENGINES, action="append")
+    options = parser.parse_args()
+    unknown = [name for name in options.scenario if name not in scenarios]
+    if unknown:
+        parser.error(f"there is no scenario {', '.join(unknown)}")
+    print(f"seed {options.seed} (the moments of the faults; --seed {options.seed} repeats them)", flush=True)
+    passed = True
+    for name in options.scenario or scenarios:
+        scenario, engines = scenarios[name]
+        for engine in [one for one in options.engine or ENGINES if one in engines]:
+            stage = make_stage(engine, random.Random(options.seed), options.rounds)
+            passed &= play(f"{name}, {engine}", scenario, stage)
+    sys.exit(0 if passed else 1)
+
+
+def play(title, scenario, stage):
+    """One scenario on its stage; True when nothing went wrong."""
+    began = time.monotonic()
+    try:
+        figures = scenario(stage)
+        print(f"{title}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
+        return True
+    except (AssertionError, OSError, http.client.HTTPException) as problem:
+        print(f"{title}: FAILED: {problem!s:.8000}")
+        for server in stage.servers:
+            print(f"  the log of the server on port {server.port}:\n{server.tail()}", flush=True)
+        return False
+    finally:
+        stage.clear()
+
+
+class Stage:
+    """What a scenario plays on: a store and servers on it, which go when it is over."""
+
+    def __init__(self, engine, rng, rounds):
+        self.engine, self.rng, self.rounds = engine, rng, rounds
+        self.servers, self.store, self.cluster = [], None, None
+        self.at_end = []  # what else has to be done before they go
+
+    def clear(self):
+        for act in self.at_end:
+            act()
+        for server in self.servers:
+            if server.process and server.process.poll() is None:
+                server.kill()
+        if self.store:
+            self.store.remove()
+        if self.cluster:
+            self.cluster.remove()
 
 
 class Scene:

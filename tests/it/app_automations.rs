@@ -1,10 +1,11 @@
 //! What an app made that calls the outside ends with the app's access, unless a
 //! person keeps it.
 
+use posthorn::accounts;
 use serde_json::{Value, json};
 
 use crate::flow::{Person, app_named, text};
-use crate::harness::{TestApp, on_both};
+use crate::harness::{NOW, TestApp, on_both};
 use crate::sending::{Stage, statuses};
 
 const NOWHERE: &str = "http://127.0.0.1:9/";
@@ -90,6 +91,33 @@ on_both! {
         let given_back = guest.stage.app.post("/oauth/revoke").body("application/x-www-form-urlencoded", form).send().await;
         assert_eq!(given_back.status, 200);
         assert_eq!(guest.status(&made).await, "disabled");
+    }
+
+    async fn who_leaves_a_workspace_takes_along_what_he_let_apps_do_there(app: TestApp) {
+        let guest = Guest::new(app).await;
+        let made = guest.publish().await;
+        let (db, workspace) = (&guest.stage.app.app.db, guest.stage.app.workspace().await);
+        let elsewhere = accounts::remove_member("elsewhere", &guest.owner.id, NOW);
+        assert!(db.commit(elsewhere).await.is_err(), "he is no member there");
+        assert_eq!(guest.status(&made).await, "enabled");
+        db.commit(accounts::remove_member(&workspace, &guest.owner.id, NOW)).await.expect("removed");
+        assert_eq!(guest.status(&made).await, "disabled");
+        assert_eq!(guest.stage.get("/oauth/grants").await["data"][0]["revoked_reason"], "user_removed");
+    }
+
+    async fn what_he_let_apps_do_elsewhere_goes_on(app: TestApp) {
+        let guest = Guest::new(app).await;
+        let made = guest.publish().await;
+        guest.stage.app.second_workspace_key().await;
+        let (db, store) = (&guest.stage.app.app.db, &guest.stage.app.store);
+        let other = "SELECT id FROM workspaces WHERE name = 'Other'";
+        store.run(&format!(
+            "INSERT INTO memberships (workspace_id, user_id, role, created_at)
+             SELECT id, '{}', 'owner', 0 FROM workspaces WHERE name = 'Other'", guest.owner.id)).await;
+        let other = store.value(other).await.expect("a workspace");
+        db.commit(accounts::remove_member(&other, &guest.owner.id, NOW)).await.expect("removed");
+        assert_eq!(guest.status(&made).await, "enabled");
+        assert_eq!(guest.stage.get("/oauth/grants").await["data"][0]["revoked_at"], Value::Null);
     }
 
     async fn a_deleted_client_stops_it_too(app: TestApp) {

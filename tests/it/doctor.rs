@@ -88,6 +88,22 @@ fn the_doctor_says_what_is_wrong_with_a_store_that_is_not_there() {
 }
 
 #[test]
+fn the_doctor_leaves_nothing_beside_a_store_that_nobody_has_open() {
+    let parent = TempDir::new().expect("a folder");
+    let folder = parent.path().join("a folder?with=odd#name");
+    keys_create(&folder).ok();
+    let names = || {
+        let all = fs::read_dir(&folder).expect("a folder").map(|file| file.expect("a file").file_name());
+        all.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    assert!(before.contains(std::ffi::OsStr::new("posthorn.db")), "{before:?}");
+    let (found, _) = examine(&["--data-dir", folder.to_str().expect("text")]);
+    assert_finding(&found, "schema", "ok", "");
+    assert_eq!(names(), before);
+}
+
+#[test]
 fn the_doctor_finds_nothing_at_a_running_server() {
     let parent = TempDir::new().expect("a folder");
     let folder = parent.path().join("data");

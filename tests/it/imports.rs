@@ -36,7 +36,8 @@ async fn hand_in(app: &TestApp, key: &str, fields: &[(&str, &str)]) -> String {
 
 /// Works until nothing is due.
 async fn work(app: &TestApp) {
-    while worker::round(app.app.occurrences()).await.expect("a round") {}
+    let mut last = String::new();
+    while worker::round(app.app.occurrences(), &mut last).await.expect("a round") {}
 }
 
 async fn show(app: &TestApp, key: &str, id: &str) -> Value {
@@ -213,18 +214,33 @@ on_both! {
         assert_eq!((&done["status"], &done["counts"]), (&json!("completed"), &counts(0, 0, 0, 0, 0)));
     }
 
+    async fn workspaces_take_turns_however_many_imports_one_of_them_has(app: TestApp) {
+        let (key, other) = (app.full_key().await, app.second_workspace_key().await);
+        for n in 0..5 {
+            hand_in(&app, &key, &[("file", &format!("email\nmany{n}@b\n"))]).await;
+        }
+        let only = hand_in(&app, &other, &[("file", "email\nonly@b\n")]).await;
+        let mut last = String::new();
+        for _ in 0..2 {
+            assert!(worker::round(app.app.occurrences(), &mut last).await.expect("a round"));
+        }
+        assert_eq!(show(&app, &other, &only).await["status"], "completed", "the second turn is the other's");
+        work(&app).await;
+        assert_eq!(app.count("contacts").await, 6);
+    }
+
     async fn an_import_goes_on_where_it_was_and_nothing_is_created_twice(app: TestApp) {
         let key = app.full_key().await;
         let id = hand_in(&app, &key, &[("file", &many(1_234))]).await;
-        let mut first = worker::claim(app.app.occurrences()).await.expect("a claim").expect("an import");
+        let mut first = worker::claim(app.app.occurrences(), "").await.expect("a claim").expect("an import");
         assert!(worker::step(app.app.occurrences(), &mut first).await.expect("a step"), "there is more");
         let half = show(&app, &key, &id).await;
         assert_eq!((&half["status"], &half["counts"]), (&json!("in_progress"), &counts(500, 500, 0, 0, 0)));
         let second = TestApp::open(&app.store, &[]).await;
-        assert!(worker::claim(second.app.occurrences()).await.expect("a look").is_none(), "it is taken");
+        assert!(worker::claim(second.app.occurrences(), "").await.expect("a look").is_none(), "it is taken");
         // The first process falls silent; when its lease is over another goes on.
         second.clock.advance(LEASE + 1);
-        let mut other = worker::claim(second.app.occurrences()).await.expect("a claim").expect("an import");
+        let mut other = worker::claim(second.app.occurrences(), "").await.expect("a claim").expect("an import");
         assert!(worker::step(second.app.occurrences(), &mut other).await.expect("a step"));
         // The first wakes up again, and cannot do what is done.
         assert!(!worker::step(app.app.occurrences(), &mut first).await.expect("a step"), "it is not ours any more");

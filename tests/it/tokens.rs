@@ -204,7 +204,6 @@ on_both! {
     async fn who_is_shut_out_takes_his_tokens_along(app: TestApp) {
         let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
         let workspace = app.workspace().await;
-        let key = &owner.email;
         let tokens = app.tokens(&client, &owner).await;
         app.app.db.commit(posthorn::oauth::store::disable_client(&client, Some(1))).await.expect("shut out");
         assert_eq!(app.works(&tokens).await, 401);
@@ -212,7 +211,7 @@ on_both! {
         app.app.db.commit(posthorn::oauth::store::disable_client(&client, None)).await.expect("let in");
         let tokens = app.tokens(&client, &owner).await;
         let code = app.code(&client, &owner).await;
-        app.app.db.commit(accounts::store::remove_member(&workspace, key)).await.expect("removed");
+        app.app.db.commit(accounts::remove_member(&workspace, &owner.id, NOW)).await.expect("removed");
         assert_eq!(app.works(&tokens).await, 401);
         app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");

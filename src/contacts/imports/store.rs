@@ -31,6 +31,7 @@ statements! {
     DUE = Sql::both(
         "SELECT 1 FROM contact_imports
          WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) LIMIT 1");
+    /// Workspaces take turns: the next one behind $3 has its own, however many imports another has.
     /// The conditions stand twice: PostgreSQL asks those outside again when another process was
     /// faster with a row, and those inside not.
     CLAIM = Sql::both(
@@ -38,7 +39,7 @@ statements! {
          WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
            AND (workspace_id, id) IN (SELECT workspace_id, id FROM contact_imports
                       WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
-                      ORDER BY due_at LIMIT 1)
+                      ORDER BY CASE WHEN workspace_id > $3 THEN 0 ELSE 1 END, workspace_id, due_at LIMIT 1)
          RETURNING workspace_id, id, plan, size, position, line, errors, attempt");
     /// Holds only as long as nobody else has claimed the import since.
     ADVANCE = Sql::both(
@@ -172,9 +173,9 @@ pub(super) fn due(now: i64) -> Stmt {
     DUE.with([now.into()])
 }
 
-/// Claims an import that is due; it returns it.
-pub(super) fn claim(now: i64, lease_until: i64) -> Stmt {
-    CLAIM.with([now.into(), lease_until.into()])
+/// Claims an import that is due, of the workspace next behind another; it returns it.
+pub(super) fn claim(now: i64, lease_until: i64, behind: &str) -> Stmt {
+    CLAIM.with([now.into(), lease_until.into(), behind.into()])
 }
 
 /// Where an import stands once some rows are in.

@@ -46,9 +46,9 @@ const SWEEP_EVERY: u32 = 60;
 
 /// Works until told to stop; what was begun is committed first.
 pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
-    let mut looks = 0_u32;
+    let (mut looks, mut last) = (0_u32, String::new());
     while !*stopping.borrow() {
-        match round(&app).await {
+        match round(&app, &mut last).await {
             Ok(true) => continue,
             // Nothing is due, or the store is on hold.
             Ok(false) | Err(DbError::Stale) => {}
@@ -67,9 +67,11 @@ pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-/// Gives one import a turn, if any is due.
-pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
-    let Some(mut import) = claim(app).await? else { return Ok(false) };
+/// Gives one import a turn, if any is due: of another workspace than the last one,
+/// where there is one.
+pub async fn round(app: &Occurrences, last: &mut String) -> Result<bool, DbError> {
+    let Some(mut import) = claim(app, last).await? else { return Ok(false) };
+    last.clone_from(&import.workspace_id);
     for _ in 0..TURN {
         match step(app, &mut import).await {
             Ok(true) => {}
@@ -87,14 +89,15 @@ pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
     Ok(true)
 }
 
-/// Claims an import that is due; [`DbError::Stale`] while the store is on hold.
-pub async fn claim(app: &Occurrences) -> Result<Option<Claimed>, DbError> {
+/// Claims an import that is due, of the workspace next behind the last one;
+/// [`DbError::Stale`] while the store is on hold.
+pub async fn claim(app: &Occurrences, last: &str) -> Result<Option<Claimed>, DbError> {
     let now = app.clock.steady();
     // Looking costs no write; most of the time that is all there is to do.
     if app.db.read(store::due(now)).await?.is_empty() {
         return Ok(None);
     }
-    let claim = Batch::from(store::claim(now, now + LEASE)).when(hold::absent());
+    let claim = Batch::from(store::claim(now, now + LEASE, last)).when(hold::absent());
     let effects = app.db.commit(claim).await?;
     effects.iter().flat_map(|effect| &effect.rows).next().map(Claimed::read).transpose()
 }

@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::files::{check_integrity, sync_folder};
 use super::{order, run, wait_for_lock};
+use crate::db::files::{FAILED, LOG, LOG_INDEX, beside};
 use crate::db::{Stmt, migrate};
 
 /// How many pages are copied between two words about it (8 MiB).
@@ -102,8 +103,8 @@ pub fn restore(file: &Path, store: &Path, marks: &[Stmt], replace: bool) -> anyh
     drop(copy);
     let kept = if store.exists() { Some(move_aside(store)?) } else { None };
     // A log without its file would be taken for the new one's.
-    for suffix in ["-wal", "-shm", "-failed"] {
-        let _ = std::fs::remove_file(suffixed(store, suffix));
+    for suffix in [LOG, LOG_INDEX, FAILED] {
+        let _ = std::fs::remove_file(beside(store, suffix));
     }
     draft.finish(store)?;
     Ok(kept)
@@ -114,10 +115,10 @@ fn move_aside(store: &Path) -> anyhow::Result<PathBuf> {
     if is_in_use(store) {
         bail!("a process has the store {} open; stop it first", store.display());
     }
-    let free = (1_u32..).map(|number| suffixed(store, &format!(".replaced-{number}"))).find(|path| !path.exists());
+    let free = (1_u32..).map(|number| beside(store, &format!(".replaced-{number}"))).find(|path| !path.exists());
     let kept = free.context("there is no name left for the store that is replaced")?;
-    for suffix in ["-wal", "-shm", ""] {
-        let (from, to) = (suffixed(store, suffix), suffixed(&kept, suffix));
+    for suffix in [LOG, LOG_INDEX, ""] {
+        let (from, to) = (beside(store, suffix), beside(&kept, suffix));
         if from.exists() {
             std::fs::rename(&from, to).with_context(|| format!("{} cannot be moved", from.display()))?;
         }
@@ -139,18 +140,12 @@ fn is_in_use(store: &Path) -> bool {
     refused.is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
 }
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 /// A file in the making, which is deleted unless it is finished.
 struct Draft(PathBuf);
 
 impl Draft {
     fn beside(target: &Path) -> anyhow::Result<Draft> {
-        let path = suffixed(target, ".partial");
+        let path = beside(target, ".partial");
         // What is in it is nobody else's business on this machine.
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         made.with_context(|| {
@@ -177,8 +172,8 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         // Once it is finished, nothing has these names any more.
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            let _ = std::fs::remove_file(suffixed(&self.0, suffix));
+        for suffix in ["", "-journal", LOG, LOG_INDEX] {
+            let _ = std::fs::remove_file(beside(&self.0, suffix));
         }
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::files::{Failure, Files, beside, disk_failed};
+use super::files::{self, Failure, Files, disk_failed};
 use super::flush::Seen;
 use super::leave_log;
 use super::watch::Watch;
@@ -70,7 +70,7 @@ impl Carrier {
         watch: Watch,
     ) -> anyhow::Result<Carrier> {
         let (news, told) = sync_channel(1);
-        let (length, path) = (Arc::<Length>::default(), beside(&connection, "")?);
+        let (length, path) = (Arc::<Length>::default(), files::store(&connection)?);
         let limit = i64::try_from(options.log_limit / PAGE).unwrap_or(i64::MAX);
         let (is_failing, is_warned) = (false, false);
         let mut work = Work { files, watch, length: length.clone(), path: path.clone(), limit, is_failing, is_warned };

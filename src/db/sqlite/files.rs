@@ -18,6 +18,8 @@ use anyhow::{Context, bail};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
 use tokio::sync::Notify;
 
+use crate::db::files::{FAILED, LOG, beside, folder};
+
 /// How much of the log is written anew at once.
 const PIECE: usize = 1 << 20;
 
@@ -31,7 +33,7 @@ impl Files {
             let found = std::fs::metadata(&path).with_context(|| format!("{} is not there", path.display()))?;
             Ok((path, found.dev(), found.ino()))
         };
-        let all = [beside(connection, "")?, beside(connection, "-wal")?].map(known);
+        let all = [store(connection)?, log(connection)?].map(known);
         Ok(Files(all.into_iter().collect::<anyhow::Result<_>>()?))
     }
 
@@ -49,17 +51,20 @@ impl Files {
     }
 }
 
-/// A file of the store as SQLite itself knows it, whatever way leads there.
-pub(super) fn beside(connection: &Connection, suffix: &str) -> anyhow::Result<PathBuf> {
-    let path = connection.path().filter(|path| !path.is_empty()).context("the store has no file")?;
-    Ok(PathBuf::from(format!("{path}{suffix}")))
+/// The file of the store as SQLite itself knows it, whatever way leads there.
+pub(super) fn store(connection: &Connection) -> anyhow::Result<PathBuf> {
+    connection.path().filter(|path| !path.is_empty()).map(PathBuf::from).context("the store has no file")
+}
+
+fn log(connection: &Connection) -> anyhow::Result<PathBuf> {
+    Ok(beside(&store(connection)?, LOG))
 }
 
 /// The log, and what an earlier process had committed and not flushed is flushed:
 /// what is told from here on must not vanish. The folder as well, which has to know
 /// of a log that was made just now.
 pub(super) fn open_log(connection: &Connection) -> anyhow::Result<File> {
-    let path = beside(connection, "-wal")?;
+    let path = log(connection)?;
     let open = || {
         let log = File::options().read(true).write(true).open(&path)?;
         log.sync_data()?;
@@ -70,8 +75,7 @@ pub(super) fn open_log(connection: &Connection) -> anyhow::Result<File> {
 }
 
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 /// Tells the process that nothing can be written any more.
@@ -106,7 +110,7 @@ impl Failure {
 }
 
 fn note(connection: &Connection) -> anyhow::Result<PathBuf> {
-    beside(connection, "-failed")
+    Ok(beside(&store(connection)?, FAILED))
 }
 
 /// Whether an error means that the disk did not do what it was told, or cannot be
@@ -122,8 +126,7 @@ pub(super) fn disk_failed(error: &rusqlite::Error, store: &Path) -> bool {
 
 /// SQLite knows a full disk, but takes a quota that is used up for a disk that fails.
 fn is_full(store: &Path) -> bool {
-    let mut probe = store.as_os_str().to_owned();
-    probe.push("-probe");
+    let probe = beside(store, "-probe");
     let written = std::fs::write(&probe, [0; 64 << 10]);
     let _ = std::fs::remove_file(&probe);
     written.is_err_and(|error| matches!(error.kind(), ErrorKind::QuotaExceeded | ErrorKind::StorageFull))
@@ -139,7 +142,7 @@ pub(super) fn verify(connection: &mut Connection) -> anyhow::Result<()> {
     tracing::warn!("the disk failed under an earlier process; the log is written anew and the store is checked");
     // While this one waits to write, nobody else does.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let log = beside(&transaction, "-wal")?;
+    let log = log(&transaction)?;
     rewrite(&log).with_context(|| format!("the log {} cannot be written anew", log.display()))?;
     drop(transaction);
     check_integrity(connection)?;

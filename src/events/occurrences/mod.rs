@@ -8,6 +8,7 @@
 //! | `GET /occurrences/{id}` | one, with the runs that it started |
 //! | `POST /occurrences/{id}/replay` | let it happen once more |
 
+mod orders;
 pub mod routes;
 mod send;
 mod shapes;

@@ -1,37 +1,29 @@
 //! An event happens: to one contact, to many, or once more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
-use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 
+use super::orders::{self, Order};
 use super::shapes::{Sent, SentMany};
-use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
-use crate::contacts::arrival::{Recipient, happen_to};
-use crate::contacts::contact::Email;
+use crate::contacts::arrival::happen_to;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::{Events, store as definitions};
-use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners, Occurrence};
-use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, PAYLOAD_LIMIT, shown};
+use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners};
+use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
+use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY};
+use crate::web::many::Many;
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
 /// wait for it.
 const MOST_WEIGHT: usize = 20_000;
-
-/// After so many events of one request, others have their turn.
-const AT_A_STRETCH: usize = 16;
 
 /// Send an event
 ///
@@ -60,7 +52,7 @@ pub async fn send(
     let request = key.request(&caller, &app, &input);
     let order = Order::parse(&app, input)?;
     let orders = std::slice::from_ref(&order);
-    Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
+    Errand { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
 }
 
 /// Send many events
@@ -86,28 +78,12 @@ pub async fn send_many(
     if many.count == 0 || many.count > Many::MOST {
         return Err(Error::invalid(format!("Send 1 to {} events at once, not {}.", Many::MOST, many.count)));
     }
-    let (reading, digest) = (app.clone(), key.digest());
-    let read = move || read_orders(&reading, digest, many);
-    let (orders, digest) = app.admission.build(read).await??;
+    let (reading, digest, is_large) = (app.clone(), key.digest(), many.is_large);
+    let read = move || orders::read_many(&reading, digest, many);
+    let (orders, digest) = if is_large { app.admission.build(read).await?? } else { read()? };
     let request = key.request(&caller, &app, &digest);
-    Errand { caller: &caller, app: &app, request, orders: &orders, in_array: true }.run().await
-}
-
-/// Reads orders, one at a time, and takes the fingerprint of all of them where one
-/// is wanted.
-fn read_orders(app: &Events, mut digest: Option<Sha256>, many: Many) -> Result<(Vec<Order>, Option<Sha256>), Error> {
-    let mut orders = Vec::with_capacity(many.count);
-    for (at, element) in many.elements.into_iter().enumerate() {
-        let placed = |error: Error| error.about(&format!("Event {at}: "));
-        let input = Input::of_element(&element).map_err(placed)?;
-        if let Some(digest) = &mut digest {
-            input.write(digest);
-            // No JSON holds this byte: one thing cannot be taken for two.
-            digest.update([0]);
-        }
-        orders.push(Order::parse(app, input).map_err(placed)?.unread(&element));
-    }
-    Ok((orders, digest))
+    let large = is_large.then(|| orders.clone());
+    Errand { caller: &caller, app: &app, request, orders: &orders, in_array: true, large }.run().await
 }
 
 /// Replay an occurrence
@@ -135,103 +111,7 @@ pub async fn replay(
         Err(refusal) => return request.run(std::future::ready(Err(refusal))).await,
     };
     let orders = std::slice::from_ref(&order);
-    Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
-}
-
-/// What came with an event: as it was read, or where it lies in the body of a
-/// request that sends many, which takes no memory of its own.
-enum Payload {
-    Read(Option<Value>),
-    Unread(Bytes),
-}
-
-/// What somebody wants to happen.
-pub struct Order {
-    pub id: String,
-    pub name: String,
-    payload: Payload,
-    recipient: Recipient,
-    pub replay_of: Option<String>,
-}
-
-impl Order {
-    fn parse(app: &Events, mut input: Input) -> Result<Order, Error> {
-        let name = input.required("event")?;
-        let name = EventName::sent(name)?;
-        let recipient = match (input.get("contact_id"), input.get("email")) {
-            (Some(_), Some(_)) => {
-                return Err(Error::invalid("Name the contact by `contact_id` or by `email`, not by both."));
-            }
-            (None, None) => {
-                return Err(Error::Missing {
-                    message: "Missing `contact_id` or `email` field: whom does it happen to?".into(),
-                });
-            }
-            (Some(id), None) => Recipient::Known(contact_id(id)?),
-            (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
-        };
-        let payload = Payload::Read(input.take("payload"));
-        Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
-    }
-
-    /// An occurrence once more.
-    async fn again(caller: &Caller<FullAccess>, app: &Events, id: &str) -> Result<Order, Error> {
-        let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-        let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
-        if stored.name.starts_with(RESERVED_PREFIX) {
-            return Err(Error::invalid(format!(
-                "`{}` is a system event, which only the product itself lets happen.",
-                shown(&stored.name)
-            )));
-        }
-        Ok(Order {
-            id: app.clock.ordered_id(),
-            name: stored.name,
-            payload: Payload::Read(Some(serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?)),
-            recipient: Recipient::Known(stored.contact_id),
-            replay_of: Some(stored.id),
-        })
-    }
-
-    /// The same, one of many, which was read from this text.
-    fn unread(self, element: &Bytes) -> Order {
-        let Payload::Read(Some(payload)) = &self.payload else { return self };
-        let fields: HashMap<String, &RawValue> = serde_json::from_slice(element).unwrap_or_default();
-        let text = match fields.get("payload") {
-            Some(text) => element.slice_ref(text.get().as_bytes()),
-            None => payload.to_string().into(),
-        };
-        Order { payload: Payload::Unread(text), ..self }
-    }
-
-    /// How long its payload is, where it is one of many.
-    fn size(&self) -> usize {
-        match &self.payload {
-            Payload::Read(_) => 0,
-            Payload::Unread(text) => text.len(),
-        }
-    }
-
-    /// The occurrence that it becomes, if its payload fits what is in force.
-    fn occurrence(&self, in_force: &InForce) -> Result<Occurrence<'_>, Error> {
-        let payload = match &self.payload {
-            Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
-            Payload::Unread(text) => {
-                let payload: Value = serde_json::from_slice(text).map_err(|_| Error::Internal)?;
-                in_force.types.check(Some(&payload))?.to_string()
-            }
-        };
-        if payload.len() > PAYLOAD_LIMIT {
-            return Err(Error::TooLarge { limit: PAYLOAD_LIMIT });
-        }
-        Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
-    }
-}
-
-fn contact_id(value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(|text| uuid::Uuid::try_parse(text).ok());
-    let id = id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))?;
-    Ok(id.as_hyphenated().to_string())
+    Errand { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
 }
 
 /// Orders on their way into one commit.
@@ -242,6 +122,8 @@ struct Errand<'a> {
     orders: &'a [Order],
     /// Whether they were sent in an array, and are answered in one.
     in_array: bool,
+    /// The same orders, where so much is made of them that others would have to wait.
+    large: Option<Arc<[Order]>>,
 }
 
 /// What one attempt would commit, and what it would answer.
@@ -251,10 +133,18 @@ struct Prepared {
     answer: Answer,
 }
 
-/// What is in force for a name, and the first order that uses it.
+/// What is in force for the name of an order, and whether it is the first to use it.
+#[derive(Clone)]
 struct Use {
     in_force: Arc<InForce>,
-    first: usize,
+    is_first: bool,
+}
+
+impl Use {
+    /// Whether the order defines its name.
+    fn defines(&self) -> bool {
+        self.is_first && !self.in_force.is_defined
+    }
 }
 
 impl Errand<'_> {
@@ -304,47 +194,23 @@ impl Errand<'_> {
         Err(Error::Unavailable)
     }
 
-    async fn prepare(&self, listeners: &Listeners, attempt: usize) -> Result<Prepared, Error> {
-        let Errand { caller, app, orders, .. } = self;
+    async fn prepare(&self, listeners: &Arc<Listeners>, attempt: usize) -> Result<Prepared, Error> {
+        let Errand { caller, app, orders, in_array, .. } = self;
         let uses = self.uses(attempt).await?;
-        let is_first = |at: usize, used: &Use| used.first == at && !used.in_force.is_defined;
-        let answer = self.answer(|at| is_first(at, &uses[at]))?;
-        let mut happenings = Happenings::new(caller.workspace_id(), listeners, &app.clock, app.clock.now());
-        self.request.take(&answer, &mut happenings.batch);
-        let mut undefined = Vec::new();
-        for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
-            // Where there is no definition, the one that is made here finds out whether there is one now.
-            if used.first == at && used.in_force.is_defined {
-                used.in_force.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
-            }
-            if is_first(at, used) {
-                undefined.push(order.name.as_str());
-            }
-        }
-        let mut bytes = 0;
-        // Two that define the same names must not wait for each other.
-        undefined.sort_unstable();
-        for name in undefined {
-            let (id, now) = (app.clock.ordered_id(), happenings.now());
-            happenings.define(definitions::define_by_use(caller.workspace_id(), &id, name, now));
-        }
-        for (at, (order, used)) in orders.iter().zip(&uses).enumerate() {
-            if at % AT_A_STRETCH == AT_A_STRETCH - 1 {
-                tokio::task::yield_now().await;
-            }
-            let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
-            let occurrence = order.occurrence(&used.in_force).map_err(placed)?;
-            // Numbers may take more than they did in the body.
-            bytes += occurrence.payload.len();
-            if bytes > LIMIT_OF_MANY {
-                return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
-            }
-            happen_to(&mut happenings, &occurrence, &order.recipient);
-            if happenings.weight > MOST_WEIGHT {
-                return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
-            }
-        }
-        let (batch, aftermath) = happenings.aftermath();
+        let mut batch = Batch::new();
+        let Some(large) = &self.large else {
+            let answer = answer(orders, &uses, *in_array)?;
+            self.request.take(&answer, &mut batch);
+            let (batch, aftermath) = prepare(app, caller.workspace_id(), batch, listeners, orders, &uses)?;
+            return Ok(Prepared { batch, aftermath, answer });
+        };
+        let (orders, used) = (large.clone(), uses.clone());
+        let answer = app.admission.build(move || answer(&orders, &used, true)).await??;
+        self.request.take(&answer, &mut batch);
+        let (own, workspace_id) = (Events::clone(app), caller.workspace_id().to_owned());
+        let (listeners, orders) = (listeners.clone(), large.clone());
+        let build = move || prepare(&own, &workspace_id, batch, &listeners, &orders, &uses);
+        let (batch, aftermath) = app.admission.build(build).await??;
         Ok(Prepared { batch, aftermath, answer })
     }
 
@@ -352,40 +218,25 @@ impl Errand<'_> {
     async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
         let Errand { caller, app, orders, .. } = self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
+        let mut firsts = HashMap::new();
         for (at, order) in orders.iter().enumerate() {
-            let before = uses.iter().find(|used| orders[used.first].name == order.name);
-            let used = match before {
-                Some(Use { in_force, first }) => Use { in_force: in_force.clone(), first: *first },
-                None => {
-                    let in_force = match attempt < GUARDED {
-                        true => app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?,
-                        false => app.definitions.of_this_moment(&app.db, caller.workspace_id(), &order.name).await?,
-                    };
-                    Use { in_force, first: at }
-                }
+            let first = if orders.len() > 1 { *firsts.entry(&order.name).or_insert(at) } else { at };
+            let in_force = match uses.get(first) {
+                Some(before) => before.in_force.clone(),
+                None if attempt < GUARDED => app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?,
+                None => app.definitions.of_this_moment(&app.db, caller.workspace_id(), &order.name).await?,
             };
-            uses.push(used);
+            uses.push(Use { in_force, is_first: first == at });
         }
         Ok(uses)
-    }
-
-    /// The answer, if all of it happens.
-    fn answer(&self, defines: impl Fn(usize) -> bool) -> Result<Answer, Error> {
-        let sent = |(at, order): (usize, &Order)| Sent::of(order, defines(at));
-        let mut data = self.orders.iter().enumerate().map(sent);
-        match data.next() {
-            Some(only) if !self.in_array => Answer::json(StatusCode::ACCEPTED, &only),
-            first => Answer::json(StatusCode::ACCEPTED, &SentMany { data: first.into_iter().chain(data).collect() }),
-        }
     }
 
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
         let Errand { caller, app, orders, .. } = self;
         let mut guards = Vec::from_iter(listeners.guard());
-        for order in *orders {
-            let guard = app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard();
-            guards.extend(guard.filter(|guard| !guards.contains(guard)));
+        for name in orders.iter().map(|order| &order.name).collect::<HashSet<_>>() {
+            guards.extend(app.definitions.of(&app.db, caller.workspace_id(), name).await?.guard());
         }
         for guard in guards {
             if app.db.read(guard).await?.is_empty() {
@@ -400,4 +251,57 @@ impl Errand<'_> {
         self.app.forget_listeners(workspace_id);
         self.orders.iter().for_each(|order| self.app.definitions.forget(workspace_id, &order.name));
     }
+}
+
+/// The answer, if all of it happens.
+fn answer(orders: &[Order], uses: &[Use], in_array: bool) -> Result<Answer, Error> {
+    let mut data = orders.iter().zip(uses).map(|(order, used)| Sent::of(order, used.defines()));
+    match data.next() {
+        Some(only) if !in_array => Answer::json(StatusCode::ACCEPTED, &only),
+        first => Answer::json(StatusCode::ACCEPTED, &SentMany { data: first.into_iter().chain(data).collect() }),
+    }
+}
+
+/// What lets orders happen, behind what the batch already holds.
+fn prepare(
+    app: &Events,
+    workspace_id: &str,
+    batch: Batch,
+    listeners: &Listeners,
+    orders: &[Order],
+    uses: &[Use],
+) -> Result<(Batch, Aftermath), Error> {
+    let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, app.clock.now());
+    happenings.batch.append(batch);
+    let mut undefined = Vec::new();
+    for (order, used) in orders.iter().zip(uses) {
+        // Where there is no definition, the one that is made here finds out whether there is one now.
+        if used.is_first && used.in_force.is_defined {
+            used.in_force.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
+        }
+        if used.defines() {
+            undefined.push(&*order.name);
+        }
+    }
+    // Two that define the same names must not wait for each other.
+    undefined.sort_unstable();
+    for name in undefined {
+        let (id, now) = (app.clock.ordered_id(), happenings.now());
+        happenings.define(definitions::define_by_use(workspace_id, &id, name, now));
+    }
+    let mut bytes = 0;
+    for (at, (order, used)) in orders.iter().zip(uses).enumerate() {
+        let placed = |error: Error| if orders.len() > 1 { error.about(&format!("Event {at}: ")) } else { error };
+        let occurrence = order.occurrence(&used.in_force).map_err(placed)?;
+        // Numbers may take more than they did in the body.
+        bytes += occurrence.payload.len();
+        if bytes > LIMIT_OF_MANY {
+            return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
+        }
+        happen_to(&mut happenings, &occurrence, &order.recipient);
+        if happenings.weight > MOST_WEIGHT {
+            return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
+        }
+    }
+    Ok(happenings.aftermath())
 }

@@ -1,10 +1,12 @@
 //! What occurrences look like over HTTP.
 
-use serde::Serialize;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::send::Order;
+use super::orders::Order;
 use super::store::Stored;
 use crate::clock::rfc3339;
 use crate::error::Error;
@@ -35,7 +37,9 @@ pub struct Sent {
     #[schema(pattern = "^event$")]
     object: &'static str,
     /// The name of the event.
-    event: String,
+    #[schema(value_type = String)]
+    #[serde(serialize_with = "shared_text")]
+    event: Arc<str>,
     /// The id of the occurrence.
     #[schema(format = Uuid)]
     id: String,
@@ -59,6 +63,10 @@ impl Sent {
             defined: defines.then_some(true),
         }
     }
+}
+
+fn shared_text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// The answer to sending many.

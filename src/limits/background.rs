@@ -1,0 +1,93 @@
+//! Threads for work that may wait: they give way to those that answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, mpsc};
+
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+
+/// How far such a thread stands back, as `nice` counts: of a core that another
+/// thread wants as well it gets a quarter, and the other one is served at once.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A few threads that work off one queue. Clones share them.
+///
+/// They are few and stay, because an allocator keeps for each thread what it has
+/// freed.
+#[derive(Clone)]
+pub struct Background {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Background {
+    pub fn start(name: &str, threads: usize) -> Background {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let jobs = Arc::new(Mutex::new(jobs));
+        for _ in 0..threads {
+            let jobs = jobs.clone();
+            let next = move || jobs.lock().ok()?.recv().ok();
+            let work = move || {
+                give_way();
+                std::iter::from_fn(&next).for_each(|job| job());
+            };
+            // Where no thread can be started, whoever needs one is told so.
+            let _ = std::thread::Builder::new().name(name.into()).spawn(work);
+        }
+        Background { jobs: sender }
+    }
+
+    /// What comes of some work.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+        let (reply, done) = oneshot::channel();
+        let job = move || {
+            // A panic ends the request, and not the thread.
+            if let Ok(done) = std::panic::catch_unwind(AssertUnwindSafe(work)) {
+                let _ = reply.send(done);
+            }
+        };
+        self.jobs.send(Box::new(job)).map_err(|_| Error::Internal)?;
+        done.await.map_err(|_| Error::Internal)
+    }
+
+    /// Lets go of something that takes a while to go.
+    pub fn discard(&self, what: impl Send + 'static) {
+        let _ = self.jobs.send(Box::new(move || drop(what)));
+    }
+}
+
+/// Lowers the priority of the thread that asks. On Linux each has its own; elsewhere
+/// it would be that of the process.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "a thread keeps its priority");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_panics_ends_alone() {
+        let background = Background::start("test", 1);
+        for _ in 0..3 {
+            assert!(matches!(background.run(|| -> usize { panic!("on purpose") }).await, Err(Error::Internal)));
+        }
+        assert_eq!(background.run(|| 5).await.expect("done"), 5);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn its_threads_stand_back_and_others_do_not() {
+        let own = || rustix::process::getpriority_process(None).expect("a priority");
+        let before = own();
+        let background = Background::start("test", 1);
+        assert_eq!(background.run(own).await.expect("done"), before.max(NICE));
+        assert_eq!(own(), before);
+    }
+}

@@ -13,6 +13,7 @@ pub mod db;
 pub mod error;
 pub mod events;
 pub mod hold;
+mod http_client;
 pub mod log;
 pub mod mail;
 pub mod oauth;
@@ -22,5 +23,6 @@ pub mod segments;
 pub mod serve;
 #[cfg(test)]
 mod testing;
+mod tls;
 pub mod topics;
 pub mod web;

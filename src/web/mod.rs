@@ -7,7 +7,6 @@ pub mod assets;
 pub mod attempts;
 pub mod connections;
 pub mod docs;
-pub mod fetch;
 pub mod form;
 pub mod fuzzing;
 pub mod gate;

@@ -24,9 +24,9 @@ use crate::app::App;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::hold;
+use crate::http_client::{HttpClient, Reach};
 use calls::Calls;
 use store::Claimed;
-use webhook::Outside;
 
 /// How long a claim lasts. Whoever claims a run and dies delays it by this much.
 pub const LEASE: i64 = 20 * SECOND;
@@ -55,7 +55,7 @@ pub(super) struct Plan {
 pub struct Engine {
     app: App,
     plans: Cache<(String, i64), Arc<Plan>>,
-    outside: Outside,
+    client: HttpClient,
     calls: Arc<Calls>,
 }
 
@@ -97,8 +97,8 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
 
 impl Engine {
     pub fn new(app: App) -> Engine {
-        let outside = Outside::new(app.config.private_webhooks);
-        Engine { app, plans: Cache::new(1_000), outside, calls: Arc::default() }
+        let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
+        Engine { app, plans: Cache::new(1_000), client: HttpClient::new(reach), calls: Arc::default() }
     }
 
     /// Claims what is due and brings it on, calls included. Tells how many runs

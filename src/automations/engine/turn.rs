@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::destinations::destination;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
-use super::{Engine, Plan};
+use super::{Engine, Plan, webhook};
 use crate::automations::entry;
 use crate::automations::run::{Call, Effect, Run};
 use crate::automations::triggers::Listeners;
@@ -84,7 +84,7 @@ impl Engine {
     /// Makes a call, and remembers whether anybody answered.
     async fn call(&self, claimed: &Claimed, call: &Call, secret: Option<&str>, now: i64) -> Result<Value, String> {
         let secret = secret.ok_or("the secret that signs the call cannot be opened; `posthorn doctor` says why")?;
-        let answer = self.outside.call(call, secret, now).await;
+        let answer = webhook::call(&self.client, call, secret, now).await;
         if let Some(destination) = &claimed.destination {
             let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
             let noted = self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await;

@@ -26,3 +26,4 @@ mod testing;
 mod tls;
 pub mod topics;
 pub mod web;
+mod work;

@@ -20,6 +20,7 @@ use crate::events::event::RESERVED_PREFIX;
 use crate::events::occurrences::{Happenings, Moment, system};
 use crate::segments;
 use crate::web::input::Input;
+use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
 /// that the run is put off: a contact to whom so much happens will calm down.
@@ -301,12 +302,4 @@ pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Resu
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
     let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
     changes.apply(contact).map_err(|error| error.message().into_owned())
-}
-
-/// A run that another worker has taken over is his.
-pub(super) fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
-    match committed {
-        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }

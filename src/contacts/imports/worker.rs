@@ -1,10 +1,8 @@
-//! Works imports off. Any number of processes share the work: each claims an
-//! import under a lease and commits some rows at a time together with how far it
-//! has come, as long as the claim is still its own. So a process that dies leaves
-//! an import that goes on behind the last row that is in.
+//! Works imports off. Some rows at a time are committed together with how far the
+//! import has come, as long as the claim is still the worker's own. So a process
+//! that dies leaves an import that goes on behind the last row that is in.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -12,20 +10,14 @@ use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::app::App;
-use crate::clock::{HOUR, SECOND, first_id_at};
+use crate::clock::{HOUR, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
 use crate::contacts::{properties_store, store as contacts};
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::events::occurrences::{Happenings, Moment, system};
-use crate::{hold, segments, topics};
-
-/// How often to look for imports that are due.
-const POLL: Duration = Duration::from_secs(1);
-
-/// Far longer than some rows take. A process that dies leaves its import to the
-/// others for so long.
-const LEASE: i64 = 20 * SECOND;
+use crate::work::{self, Claimable, Next, Tasks, Worker};
+use crate::{segments, topics};
 
 /// After so many commits another import has its turn.
 const TURN: usize = 10;
@@ -42,30 +34,25 @@ const MOST_BYTES: usize = 1 << 20;
 /// How many rows that failed are kept with their reasons.
 const MOST_PROBLEMS: usize = 100;
 
-/// After so many looks that found nothing, what was left behind is swept.
-const SWEEP_EVERY: u32 = 60;
+/// Works until told to stop.
+pub async fn run(app: App, stopping: watch::Receiver<bool>) {
+    let clock = app.clock.clone();
+    work::run(Imports(app), clock, stopping).await;
+}
 
-/// Works until told to stop; what was begun is committed first.
-pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
-    let mut looks = 0_u32;
-    while !*stopping.borrow() {
-        match round(&app).await {
-            Ok(true) => continue,
-            // Nothing is due, or the store is on hold.
-            Ok(false) | Err(DbError::Stale) => {}
-            Err(error) => tracing::warn!(%error, "an import could not be gone on with"),
-        }
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(SWEEP_EVERY)
-            && let Err(error) = app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await
-        {
-            tracing::warn!(%error, "what is left of broken uploads could not be deleted");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            _ = stopping.changed() => {}
-        }
+struct Imports(App);
+
+impl Worker for Imports {
+    const NAME: &'static str = "imports";
+
+    async fn round(&mut self, _: &mut Tasks) -> Result<Next, DbError> {
+        Ok(if round(&self.0).await? { Next::AtOnce } else { Next::Due(None) })
     }
+}
+
+/// Deletes what is left of uploads that broke off.
+pub async fn sweep(app: &App) -> Result<(), DbError> {
+    app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await.map(drop)
 }
 
 /// Gives one import a turn, if any is due.
@@ -90,14 +77,7 @@ pub async fn round(app: &App) -> Result<bool, DbError> {
 
 /// Claims an import that is due; [`DbError::Stale`] while the store is on hold.
 pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
-    let now = app.clock.steady();
-    // Looking costs no write; most of the time that is all there is to do.
-    if app.db.read(store::due(now)).await?.is_empty() {
-        return Ok(None);
-    }
-    let claim = Batch::from(store::claim(now, now + LEASE)).when(hold::absent());
-    let effects = app.db.commit(claim).await?;
-    effects.iter().flat_map(|effect| &effect.rows).next().map(Claimed::read).transpose()
+    Ok(work::claim_due(&app.db, &app.clock, 1).await?.pop())
 }
 
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
@@ -198,7 +178,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
         line,
         counts: &outcome.counts,
         problems: &problems,
-        lease_until: app.clock.steady() + LEASE,
+        lease_until: app.clock.steady() + Claimed::LEASE,
     };
 
     let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;

@@ -259,7 +259,6 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         automations::engine::store::ALL,
         automations::entry::ALL,
         automations::triggers::ALL,
-        contacts::arrival::ALL,
         db::inspect::ALL,
         events::occurrences::store::ALL,
         idempotency::ALL,

@@ -16,9 +16,8 @@
 //! | `POST`, `GET /contact-properties` | declare a property with its type, list those declared |
 //! | `GET`, `PATCH`, `DELETE /contact-properties/{id}` | read one, change its fallback, delete it |
 
-pub mod arrival;
 mod audience_routes;
-pub mod change;
+mod change;
 pub mod contact;
 pub mod imports;
 mod membership_routes;
@@ -31,6 +30,7 @@ mod routes;
 mod shapes;
 pub mod store;
 mod topic_routes;
+pub mod write;
 
 use utoipa_axum::router::OpenApiRouter;
 

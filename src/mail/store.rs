@@ -119,14 +119,8 @@ pub(super) struct Claimed {
 impl Claimable for Claimed {
     const QUEUE: &'static str = "mail";
     const LEASE: i64 = 30 * SECOND;
-
-    fn next() -> Stmt {
-        NEXT.with([])
-    }
-
-    fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
-        CLAIM.with([now.into(), lease_until.into(), most.into()])
-    }
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {

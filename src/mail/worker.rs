@@ -35,7 +35,7 @@ impl Worker for Delivery {
     const NAME: &'static str = "mail";
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
-        let room = AT_ONCE - tasks.len();
+        let room = AT_ONCE - tasks.count();
         if room > 0 {
             for message in claim(&self.app, room).await? {
                 let (app, postman) = (self.app.clone(), self.postman.clone());

@@ -13,7 +13,7 @@ use super::store::{self, Claimed};
 use super::worker::{AT_ONCE, claim, deliver, settle};
 use crate::app::App;
 use crate::clock::{Clock, HOUR, SECOND};
-use crate::db::{DbError, Row, Sql, Stmt};
+use crate::db::{DbError, Row, Sql};
 use crate::hold;
 use crate::testing::{NOW, Store};
 use crate::work::{Claimable, next_due, under_lease};
@@ -265,14 +265,8 @@ struct Brief;
 impl Claimable for Brief {
     const QUEUE: &'static str = "brief";
     const LEASE: i64 = SECOND / 100;
-
-    fn next() -> Stmt {
-        Claimed::next()
-    }
-
-    fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
-        Claimed::claim(now, lease_until, most)
-    }
+    const NEXT: Sql = Claimed::NEXT;
+    const CLAIM: Sql = Claimed::CLAIM;
 
     fn read(_: &Row) -> Result<Brief, DbError> {
         Ok(Brief)

@@ -1,7 +1,7 @@
 //! Claiming rows, and the fence that a claim is.
 
 use crate::clock::Clock;
-use crate::db::{Batch, Db, DbError, Row, Stmt};
+use crate::db::{Batch, Db, DbError, Row, Sql};
 use crate::hold;
 
 /// The statement that claims rows of a table which are due. `$1` is now, `$2` the
@@ -43,19 +43,17 @@ pub trait Claimable: Sized {
     /// How long a claim lasts, in steady time. A process that dies leaves what it
     /// had claimed to the others for so long.
     const LEASE: i64;
-
     /// Finds when the next one is due.
-    fn next() -> Stmt;
-
-    /// Claims up to `most` that are due, and returns them: [`claim_rows`].
-    fn claim(now: i64, lease_until: i64, most: i64) -> Stmt;
+    const NEXT: Sql;
+    /// Claims some that are due, and returns them: made by [`claim_rows`].
+    const CLAIM: Sql;
 
     fn read(row: &Row) -> Result<Self, DbError>;
 }
 
 /// When the next row is due, in steady time.
 pub async fn next_due<C: Claimable>(db: &Db) -> Result<Option<i64>, DbError> {
-    db.read(C::next()).await?.first().map(|row| row.int(0)).transpose()
+    db.read(C::NEXT.with([])).await?.first().map(|row| row.int(0)).transpose()
 }
 
 /// Claims rows that are due; [`DbError::Stale`] while the store is on hold.
@@ -65,7 +63,7 @@ pub async fn claim_due<C: Claimable>(db: &Db, clock: &Clock, most: usize) -> Res
     if next_due::<C>(db).await?.is_none_or(|due| due > now) {
         return Ok(Vec::new());
     }
-    claim_by(db, C::claim(now, now + C::LEASE, most as i64)).await
+    claim_by(db, C::CLAIM.with([now.into(), (now + C::LEASE).into(), (most as i64).into()])).await
 }
 
 /// Claims what the statements of a batch claim; [`DbError::Stale`] while the store

@@ -68,19 +68,22 @@ impl Tasks {
         self.0.spawn(task);
     }
 
-    /// How many have not ended.
-    pub fn len(&mut self) -> usize {
-        while let Some(ended) = self.0.try_join_next() {
-            note(ended);
-        }
+    /// How many have not ended, as of the beginning of the round.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Resolves when one ends.
+    /// Resolves when one ends, or several: they are one reason for a round.
     async fn ended(&mut self) {
         match self.0.join_next().await {
             Some(ended) => note(ended),
             None => std::future::pending().await,
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        while let Some(ended) = self.0.try_join_next() {
+            note(ended);
         }
     }
 
@@ -101,6 +104,7 @@ fn note(ended: Result<(), JoinError>) {
 pub async fn run<W: Worker>(mut worker: W, clock: Clock, mut stopping: watch::Receiver<bool>) {
     let (mut tasks, mut failures) = (Tasks::default(), 0);
     while !*stopping.borrow() {
+        tasks.forget_ended();
         let round = worker.round(&mut tasks).await;
         failures = if matches!(round, Ok(_) | Err(DbError::Stale)) { 0 } else { failures + 1 };
         // Who cannot work now need not hear that there is work.

@@ -13,11 +13,10 @@ use crate::app::App;
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
-use crate::contacts::{properties_store, store as contacts};
+use crate::contacts::{properties_store, write};
 use crate::db::DbError;
-use crate::events::occurrences::{Happenings, Moment, system};
+use crate::events::occurrences::Happenings;
 use crate::work::{self, Claimable, Next, Tasks, Worker};
-use crate::{segments, topics};
 
 /// After so many commits another import has its turn.
 const TURN: usize = 10;
@@ -83,7 +82,7 @@ pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
     let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
-    let stretch = read(app, import, &Declared::read_all(&declared)?).await?;
+    let stretch = read(app, import, Declared::read_all(&declared)?).await?;
     let mut most = stretch.rows.len();
     for _ in 0..ATTEMPTS {
         match commit(app, import, &stretch, most).await {
@@ -111,10 +110,12 @@ struct Place {
 struct Stretch {
     rows: Vec<(Line, Place)>,
     end: Place,
+    /// The properties that were declared when the rows were read.
+    declared: Vec<Declared>,
 }
 
 /// Reads as many rows as go into one commit.
-async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Stretch, DbError> {
+async fn read(app: &App, import: &Claimed, declared: Vec<Declared>) -> Result<Stretch, DbError> {
     let (most, size) = (import.plan.rows_at_once(), CHUNK as i64);
     let mut chunk = import.position / size;
     let origin = chunk * size;
@@ -139,13 +140,13 @@ async fn read(app: &App, import: &Claimed, declared: &[Declared]) -> Result<Stre
         line += record.lines;
         let said = match record.fields {
             Ok(fields) if fields.is_empty() => continue,
-            Ok(fields) => import.plan.person(&fields, declared).map_err(|error| error.message().into_owned()),
+            Ok(fields) => import.plan.person(&fields, &declared).map_err(|error| error.message().into_owned()),
             Err(flaw) => Err(flaw.into()),
         };
         let said = said.map_err(|message| Problem { line: number, message });
         rows.push((Line { number, said }, Place { position: origin + at as i64, line }));
     }
-    Ok(Stretch { rows, end: Place { position: origin + at as i64, line } })
+    Ok(Stretch { rows, end: Place { position: origin + at as i64, line }, declared })
 }
 
 /// All that is left of a file whose next row does not end in time.
@@ -168,7 +169,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
     let Place { position, line } = rows.last().filter(|_| !is_all).map_or(stretch.end, |(_, behind)| *behind);
     let lines: Vec<&Line> = rows.iter().map(|(line, _)| line).collect();
     let known = known(app, import, &lines).await?;
-    let outcome = apply(&lines, &import.plan, &known, &app.clock);
+    let outcome = apply(&lines, (&import.plan, &stretch.declared), &known, &app.clock);
     let mut problems = import.problems.clone();
     problems.extend(outcome.problems.iter().cloned());
     problems.truncate(MOST_PROBLEMS);
@@ -184,7 +185,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
     let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;
     let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);
     happenings.batch.push(store::advance(import, &to));
-    fill(&mut happenings, import, &outcome, now);
+    fill(&mut happenings, import, &outcome);
     let is_done = position >= import.size;
     if is_done {
         happenings.batch.append(store::end(import, "completed", now));
@@ -206,25 +207,17 @@ async fn known(app: &App, import: &Claimed, lines: &[&Line]) -> Result<HashMap<S
 
 /// What the rows do, and what is told of it. A segment or topic that was deleted
 /// meanwhile is left out.
-fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome, now: i64) {
-    let workspace = &import.workspace_id;
+fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome) {
+    let (workspace_id, now) = (happenings.workspace_id(), happenings.now());
     for Touched { contact, is_new, is_changed } in &outcome.touched {
+        let ties = write::ties(workspace_id, contact, (&import.plan.segment_ids, &import.plan.choices), now);
         if *is_new {
-            happenings.batch.push(contacts::insert(workspace, contact));
-        } else if *is_changed {
-            happenings.batch.push(contacts::replace(workspace, contact, now));
+            write::create(happenings, contact, ties);
+            continue;
         }
-        for segment_id in &import.plan.segment_ids {
-            happenings.batch.push(segments::store::add(workspace, segment_id, &contact.id, now));
+        if *is_changed {
+            write::update(happenings, contact);
         }
-        for choice in &import.plan.choices {
-            happenings.batch.push(topics::store::choose(workspace, &contact.id, choice));
-        }
-        if *is_new {
-            happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
-        } else if *is_changed {
-            let told = Contact { updated_at: Some(now), ..contact.clone() };
-            happenings.tell(system::CONTACT_UPDATED, &contact.id, &told.json(), Moment::NOW);
-        }
+        ties.for_each(|tie| happenings.batch.push(tie));
     }
 }

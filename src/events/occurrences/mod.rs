@@ -22,9 +22,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::automations::entry::{self, Cause};
 use crate::automations::triggers::Listeners;
 use crate::clock::Clock;
-use crate::contacts::arrival;
-use crate::contacts::contact::Email;
-use crate::db::{Batch, DbError, Effect};
+use crate::db::{Batch, DbError, Effect, Stmt};
 use crate::error::Error;
 use crate::events::store as definitions;
 
@@ -42,14 +40,6 @@ pub struct Occurrence<'a> {
     pub payload: String,
     /// The occurrence that this one repeats.
     pub replay_of: Option<&'a str>,
-}
-
-/// Whom it happens to.
-pub enum Recipient {
-    /// A contact that must be there.
-    Known(String),
-    /// Whoever has the address; where nobody has it, a contact with this id.
-    Address { email: Email, new_id: String },
 }
 
 /// How a statement finds the contact that something happened to.
@@ -79,15 +69,20 @@ pub struct Moment {
 impl Moment {
     /// Whatever just made the contact's version what it is.
     pub const NOW: Moment = Moment { behind: 0, newest: i64::MAX };
-    /// The making of a contact that is new; nothing for one that is not.
-    pub const BIRTH: Moment = Moment { behind: 1, newest: arrival::NEW };
+
+    /// What came before all else, in the commit that made a contact with this
+    /// version; nothing for one that was there before.
+    pub const fn first(version: i64) -> Moment {
+        Moment { behind: 1, newest: version }
+    }
 }
 
 /// What a commit will hold: occurrences, the runs that they start with their
 /// first timers, and the waking of runs that waited for them.
 pub struct Happenings<'a> {
     workspace_id: &'a str,
-    listeners: &'a Listeners,
+    /// `None`: nobody is told.
+    listeners: Option<&'a Listeners>,
     clock: &'a Clock,
     now: i64,
     steady: i64,
@@ -107,15 +102,20 @@ pub struct Happenings<'a> {
 
 impl<'a> Happenings<'a> {
     pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
-        let mut batch = Batch::new();
-        listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
+        let mut happenings = Happenings { listeners: Some(listeners), ..Happenings::untold(workspace_id, clock, now) };
+        listeners.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
+        happenings
+    }
+
+    /// The same, of which nobody is told.
+    pub fn untold(workspace_id: &'a str, clock: &'a Clock, now: i64) -> Happenings<'a> {
         Happenings {
             workspace_id,
-            listeners,
+            listeners: None,
             clock,
             now,
             steady: clock.steady(),
-            batch,
+            batch: Batch::new(),
             wakes: Vec::new(),
             alarms: Vec::new(),
             lookups: Vec::new(),
@@ -125,6 +125,30 @@ impl<'a> Happenings<'a> {
         }
     }
 
+    pub fn workspace_id(&self) -> &'a str {
+        self.workspace_id
+    }
+
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Whether anybody is told.
+    pub fn is_told(&self) -> bool {
+        self.listeners.is_some()
+    }
+
+    /// Whether an event of this name starts runs.
+    pub fn starts_runs(&self, name: &str) -> bool {
+        self.listeners.is_some_and(|listeners| !listeners.to(name).is_empty())
+    }
+
+    /// A statement that must find the contact that was named.
+    pub fn look_up(&mut self, stmt: Stmt) {
+        self.lookups.push(self.batch.len());
+        self.batch.push(stmt);
+    }
+
     /// The first use of a name defines it. Where another's came first, the batch
     /// fails at this statement.
     pub fn define(&mut self, name: &str) {
@@ -132,39 +156,17 @@ impl<'a> Happenings<'a> {
         self.batch.push(definitions::define_by_use(self.workspace_id, &self.clock.ordered_id(), name, self.now));
     }
 
-    /// An event happens to somebody.
-    pub fn add(&mut self, occurrence: &Occurrence<'_>, recipient: &Recipient) {
-        match recipient {
-            Recipient::Known(id) => {
-                self.lookups.push(self.batch.len());
-                self.batch.lock(id);
-                self.batch.push(arrival::touch(self.workspace_id, id));
-                self.record(occurrence, Whom::Id(id), Moment::NOW);
-            }
-            Recipient::Address { email, new_id } => {
-                let key = email.key();
-                self.batch.lock(&key);
-                self.batch.push(arrival::meet(self.workspace_id, (email, &key), new_id, self.now));
-                if !self.listeners.to(system::CONTACT_CREATED).is_empty() {
-                    let birth = Occurrence {
-                        id: self.clock.ordered_id(),
-                        name: system::CONTACT_CREATED,
-                        payload: system::newborn(new_id, email, self.now).to_string(),
-                        replay_of: None,
-                    };
-                    self.record(&birth, Whom::EmailKey(&key), Moment::BIRTH);
-                }
-                self.record(occurrence, Whom::EmailKey(&key), Moment::NOW);
-            }
-        }
+    /// An event happens to a contact, whose version has counted it.
+    pub fn add(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>) {
+        self.record(occurrence, whom, Moment::NOW);
     }
 
     /// The product tells what it did to a contact, in the commit that does it.
-    pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
-        self.batch.lock(contact_id);
+    pub fn tell(&mut self, name: &str, whom: Whom<'_>, payload: &Value, moment: Moment) {
+        self.batch.lock(whom.key());
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
-        self.record(&occurrence, Whom::Id(contact_id), moment);
+        self.record(&occurrence, whom, moment);
     }
 
     /// The contact goes: a run that only an event could wake waits in vain.
@@ -174,14 +176,15 @@ impl<'a> Happenings<'a> {
     }
 
     fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+        let Some(listeners) = self.listeners else { return };
         // Nobody can have waited for a contact that was not there.
-        let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
+        let heard = moment.newest == Moment::NOW.newest && listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
         let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
-        let triggers = self.listeners.to(occurrence.name);
+        let triggers = listeners.to(occurrence.name);
         self.weight += 1 + triggers.len();
-        let entry = entry::enter(&cause, triggers, (self.clock, self.listeners.fuse()), &mut self.batch);
+        let entry = entry::enter(&cause, triggers, (self.clock, listeners.fuse()), &mut self.batch);
         self.starts_now |= entry.at_once;
         self.alarms.extend(entry.alarms);
         if heard {
@@ -267,28 +270,9 @@ impl Aftermath {
 
 /// What the product itself lets happen.
 pub mod system {
-    use serde_json::{Value, json};
-
-    use crate::clock::rfc3339;
-    use crate::contacts::contact::Email;
-
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
     pub const CONTACT_DELETED: &str = "svc:contact.deleted";
 
     pub const ALL: [&str; 3] = [CONTACT_CREATED, CONTACT_UPDATED, CONTACT_DELETED];
-
-    /// A contact of which nothing is known but the address.
-    pub fn newborn(id: &str, email: &Email, now: i64) -> Value {
-        json!({
-            "id": id,
-            "email": email.as_str(),
-            "first_name": null,
-            "last_name": null,
-            "unsubscribed": false,
-            "properties": {},
-            "created_at": rfc3339(now),
-            "updated_at": null,
-        })
-    }
 }

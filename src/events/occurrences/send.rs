@@ -13,11 +13,12 @@ use sha2::{Digest, Sha256};
 
 use super::shapes::{Sent, SentMany};
 use super::store::{self, Stored};
-use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Recipient, listeners};
+use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Whom, listeners};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::triggers::Listeners;
 use crate::contacts::contact::Email;
+use crate::contacts::write;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::event::{EventName, RESERVED_PREFIX};
@@ -144,6 +145,14 @@ pub async fn replay(
 enum Payload {
     Read(Option<Value>),
     Unread(Bytes),
+}
+
+/// Whom it happens to.
+enum Recipient {
+    /// A contact that must be there.
+    Known(String),
+    /// Whoever has the address; where nobody has it, a contact with this id.
+    Address { email: Email, new_id: String },
 }
 
 /// What somebody wants to happen.
@@ -337,7 +346,18 @@ impl Errand<'_> {
             if bytes > LIMIT_OF_MANY {
                 return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
             }
-            happenings.add(&occurrence, &order.recipient);
+            let key;
+            let whom = match &order.recipient {
+                Recipient::Known(id) => {
+                    write::bump_version(&mut happenings, id);
+                    Whom::Id(id)
+                }
+                Recipient::Address { email, new_id } => {
+                    key = write::upsert_by_email(&mut happenings, email, new_id);
+                    Whom::EmailKey(&key)
+                }
+            };
+            happenings.add(&occurrence, whom);
             if happenings.weight > MOST_WEIGHT {
                 return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
             }

@@ -16,6 +16,7 @@ pub mod events;
 pub mod grants;
 pub mod hold;
 pub mod home;
+mod http_client;
 pub mod limits;
 pub mod log;
 pub mod mail;
@@ -28,5 +29,7 @@ pub mod segments;
 pub mod serve;
 #[cfg(test)]
 mod testing;
+mod tls;
 pub mod topics;
 pub mod web;
+mod work;

@@ -307,6 +307,11 @@ async fn do_chores(app: Product) {
             tracing::warn!(%error, "clients that came to nothing could not be deleted");
         }
         if tick % RARELY == 0
+            && let Err(error) = contacts::imports::worker::sweep(app.occurrences()).await
+        {
+            tracing::warn!(%error, "what is left of broken uploads could not be deleted");
+        }
+        if tick % RARELY == 0
             && let Err(error) = device::sweep(&app.db, app.clock.now()).await
         {
             tracing::warn!(%error, "browsers that were not used for long could not be forgotten");

@@ -126,15 +126,6 @@ statements! {
         enter_one!("INSERT", concat!(
             unless_there!("", " AND r.status = 'running'"), " AND ", lately!("", "$9", "$10"), " < $10")));
     TELL_OF_LOOP = Sql::each(tell_of_loop!(" INDEXED BY runs_by_contact"), tell_of_loop!(""));
-    WAKE = Sql::both(
-        "UPDATE runs SET due_at = $4, destination = NULL
-         WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
-           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
-           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4 OR destination IS NOT NULL)");
-    RELEASE = Sql::both(
-        "UPDATE runs SET due_at = $3
-         WHERE contact_id = $2 AND workspace_id = $1
-           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL) AND due_at IS NULL");
 }
 
 /// Lets the contact in, where the automations take it, with the first timers set.
@@ -198,17 +189,6 @@ fn tell_of_loop(cause: &Cause<'_>, trigger: &Trigger, clock: &Clock, [since, lim
         since.clone(),
         limit.clone(),
     ])
-}
-
-/// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
-pub fn wake(cause: &Cause<'_>, event_name: &str) -> Stmt {
-    WAKE.with([cause.workspace_id.into(), cause.occurrence_id.into(), event_name.into(), cause.steady.into()])
-}
-
-/// Wakes the runs of a contact that is gone which only an event could wake: none
-/// will come.
-pub fn release(workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
-    RELEASE.with([workspace_id.into(), contact_id.into(), due_at.into()])
 }
 
 #[cfg(test)]

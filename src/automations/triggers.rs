@@ -11,7 +11,7 @@ use super::fuse::Fuse;
 use super::graph::Graph;
 use super::{entry, store};
 use crate::clock::Clock;
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Row, Sql, statements};
 use crate::occurrences::{Automations, Cause, Entry, Loaded, Starts};
 
 statements! {
@@ -66,14 +66,6 @@ impl Starts for ByEvent {
 
     fn start(&self, event_name: &str, cause: &Cause<'_>, clock: &Clock, batch: &mut Batch) -> Entry {
         entry::enter(cause, self.started_by(event_name), (clock, &self.fuse), batch)
-    }
-
-    fn wake(&self, cause: &Cause<'_>, event_name: &str) -> Stmt {
-        entry::wake(cause, event_name)
-    }
-
-    fn release(&self, workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
-        entry::release(workspace_id, contact_id, due_at)
     }
 }
 

@@ -11,10 +11,10 @@ use utoipa_axum::routes;
 
 use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact, Email};
-use super::membership_routes::{joined, joining, leave, not_a_member};
+use super::membership_routes::{joined, leave, not_a_member};
 use super::path::{Named, SegmentId};
-use super::routes as contacts;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
+use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
@@ -67,8 +67,8 @@ async fn create(
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
             Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
                 let answer = Answer::created(&Reference::to(&contact))?;
-                let joining = || joining(caller.workspace_id(), &contact, &id, app.clock.now());
-                joined(request.commit(answer, joining).await?)
+                let join = || write::join_segment(caller.workspace_id(), &contact, &id, app.clock.now());
+                joined(request.commit(answer, join).await?)
             }
             creation => creation.made(),
         }

@@ -1,4 +1,4 @@
-//! What happens to contacts: each thing in one commit.
+//! What requests ask of contacts: each thing in one commit.
 
 use axum::response::Response;
 
@@ -6,11 +6,11 @@ use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
 use super::properties::{Declared, Properties};
 use super::shapes::Reference;
-use super::{arrival, properties_store, store};
+use super::{properties_store, store, write};
 use crate::auth::{Caller, FullAccess};
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
-use crate::occurrences::{Happenings, Moment, Occurrences, system};
+use crate::occurrences::{Happenings, Occurrences};
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::idempotency::{Answer, IdempotentRequest};
@@ -27,31 +27,10 @@ pub struct Ties {
 }
 
 impl Ties {
-    /// What was missing where a statement of [`created`] found nothing.
+    /// What was missing where a statement of [`write::create`] found nothing.
     fn missing(&self, statement: usize) -> Error {
         if statement <= self.segment_ids.len() { segments::not_found() } else { topics::not_found() }
     }
-}
-
-/// The commit of a new contact. Its first statement is the contact; the others
-/// are its segments and what it chose of topics, in their order.
-fn created(workspace_id: &str, contact: &Contact, ties: &Ties) -> Batch {
-    let add = |id: &String| segments::store::add(workspace_id, id, &contact.id, contact.created_at).expect(1);
-    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice).expect(1);
-    std::iter::once(store::insert(workspace_id, contact))
-        .chain(ties.segment_ids.iter().map(add))
-        .chain(ties.choices.iter().map(choose))
-        .collect()
-}
-
-/// The commit of a changed contact, under the version that it was read with.
-fn updated(workspace_id: &str, contact: &Contact, now: i64) -> Batch {
-    store::replace(workspace_id, contact, now).into()
-}
-
-/// The commit of a deletion.
-fn deleted(workspace_id: &str, contact: &Contact) -> Batch {
-    store::delete(workspace_id, &contact.id)
 }
 
 /// What came of a wish for a new contact.
@@ -79,13 +58,14 @@ pub async fn create(
     email: &Email,
     (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
-    check_types(caller, &changes.properties).await?;
-    let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
+    let declared = declared(caller, &changes.properties).await?;
+    let contact = changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)?;
     let answer = Answer::created(&Reference::to(&contact))?;
     let make = |happenings: &mut Happenings<'_>| {
         request.take(&answer, &mut happenings.batch);
-        happenings.batch.append(created(caller.workspace_id(), &contact, ties));
-        happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
+        let ties = (ties.segment_ids.as_slice(), ties.choices.as_slice());
+        let ties = write::ties(caller.workspace_id(), &contact, ties, contact.created_at);
+        write::create(happenings, &contact, ties.map(|tie| tie.expect(1)));
     };
     let settled = app.commit(caller, make).await?;
     match request.settle(settled, answer).await? {
@@ -104,20 +84,14 @@ pub async fn update(
     named: &Named,
     changes: &Changes,
 ) -> Result<Contact, Error> {
-    check_types(caller, &changes.properties).await?;
+    let declared = declared(caller, &changes.properties).await?;
     for _ in 0..ATTEMPTS {
         let before = named.find(caller).await?;
-        let after = changes.apply(&before)?;
+        let after = changes.apply(&before, &declared)?;
         if after == before {
             return Ok(before);
         }
-        let now = app.clock.now();
-        let change = |happenings: &mut Happenings<'_>| {
-            happenings.batch.append(updated(caller.workspace_id(), &after, now));
-            let told = Contact { updated_at: Some(now), ..after.clone() };
-            happenings.tell(system::CONTACT_UPDATED, &after.id, &told.json(), Moment::NOW);
-        };
-        match app.commit(caller, change).await? {
+        match app.commit(caller, |happenings| write::update(happenings, &after)).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
@@ -127,29 +101,22 @@ pub async fn update(
     Err(Error::Unavailable)
 }
 
-/// Deletes a contact. What is told of it is told first: nothing can happen to
-/// whom is not there.
+/// Deletes a contact.
 pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
-    let remove = |happenings: &mut Happenings<'_>| {
-        happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
-        happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
-        happenings.part_with(&contact.id);
-        happenings.batch.append(deleted(caller.workspace_id(), contact));
-    };
-    match app.commit(caller, remove).await? {
+    match app.commit(caller, |happenings| write::delete(happenings, contact)).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_found()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Holds given properties to the types that were declared for them.
-async fn check_types(caller: &Caller<FullAccess>, properties: &Properties) -> Result<(), Error> {
+/// The types that given properties are held to.
+async fn declared(caller: &Caller<FullAccess>, properties: &Properties) -> Result<Vec<Declared>, Error> {
     if properties.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
-    properties.check(&Declared::read_all(&rows)?)
+    Ok(Declared::read_all(&rows)?)
 }
 
 /// Who has this address.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::properties::Properties;
+use super::properties::{Declared, Properties};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::web::input::{Input, is_longer, kind};
@@ -28,6 +28,21 @@ pub struct Contact {
 }
 
 impl Contact {
+    /// Somebody of whom nothing is known but the address.
+    pub fn new(id: String, email: &Email, now: i64) -> Contact {
+        Contact {
+            id,
+            email: email.0.clone(),
+            first_name: None,
+            last_name: None,
+            unsubscribed: false,
+            properties: Map::new(),
+            version: FIRST_VERSION,
+            created_at: now,
+            updated_at: None,
+        }
+    }
+
     /// What rules and variables see.
     pub fn json(&self) -> Value {
         json!({
@@ -157,8 +172,10 @@ impl Changes {
         })
     }
 
-    /// The contact as it is after the changes.
-    pub fn apply(&self, contact: &Contact) -> Result<Contact, Error> {
+    /// The contact as it is after the changes. A property that was declared is only
+    /// given values of its type.
+    pub fn apply(&self, contact: &Contact, declared: &[Declared]) -> Result<Contact, Error> {
+        self.properties.check(declared)?;
         let name = |change: &Option<Option<Name>>, name: &Option<String>| match change {
             None => name.clone(),
             Some(new) => new.as_ref().map(|name| name.0.clone()),
@@ -172,25 +189,10 @@ impl Changes {
             ..contact.clone()
         })
     }
-
-    /// A new contact of which this is all that is known.
-    pub fn create(&self, id: String, email: &Email, now: i64) -> Result<Contact, Error> {
-        self.apply(&Contact {
-            id,
-            email: email.0.clone(),
-            first_name: None,
-            last_name: None,
-            unsubscribed: false,
-            properties: Map::new(),
-            version: FIRST_VERSION,
-            created_at: now,
-            updated_at: None,
-        })
-    }
 }
 
 /// What a new contact is stored with: 1 is the number of its creation.
-const FIRST_VERSION: i64 = 2;
+pub const FIRST_VERSION: i64 = 2;
 
 fn unsubscribed(value: &Value) -> Result<bool, Error> {
     value.as_bool().ok_or_else(|| {
@@ -230,7 +232,7 @@ mod tests {
     fn contact(properties: Value) -> Contact {
         let email = Email::read("Ada@Example.com").expect("an address");
         let changes = Changes::parse(&input(json!({"first_name": "Ada", "properties": properties}))).expect("valid");
-        changes.create("01890000-0000-7000-8000-000000000000".into(), &email, 7).expect("a contact")
+        changes.apply(&Contact::new("01890000-0000-7000-8000-000000000000".into(), &email, 7), &[]).expect("a contact")
     }
 
     #[test]
@@ -299,12 +301,12 @@ mod tests {
     #[test]
     fn what_is_not_said_stays_and_null_empties_a_name() {
         let before = contact(json!({"a": 1, "b": "x"}));
-        assert_eq!(Changes::parse(&input(json!({}))).expect("valid").apply(&before).expect("applied"), before);
+        assert_eq!(Changes::parse(&input(json!({}))).expect("valid").apply(&before, &[]).expect("applied"), before);
         let absent = json!({"email": null, "unsubscribed": null, "properties": null});
-        assert_eq!(Changes::parse(&input(absent)).expect("valid").apply(&before).expect("applied"), before);
+        assert_eq!(Changes::parse(&input(absent)).expect("valid").apply(&before, &[]).expect("applied"), before);
         let change =
             json!({"first_name": null, "last_name": "L", "unsubscribed": true, "properties": {"a": null, "c": false}});
-        let after = Changes::parse(&input(change)).expect("valid").apply(&before).expect("applied");
+        let after = Changes::parse(&input(change)).expect("valid").apply(&before, &[]).expect("applied");
         assert_eq!((after.first_name, after.last_name.as_deref(), after.unsubscribed), (None, Some("L"), true));
         assert_eq!(Value::Object(after.properties).to_string(), r#"{"b":"x","c":false}"#);
         assert_eq!((after.version, &after.email), (before.version, &before.email));

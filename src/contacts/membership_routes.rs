@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 use super::contact::Contact;
 use super::path::{Named, SegmentId, not_found};
 use super::shapes::{Identifier, Item};
-use super::{routes as contacts, store};
+use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
@@ -103,20 +103,12 @@ async fn add(
     SegmentId(segment_id): SegmentId,
 ) -> Result<Json<Membership>, Error> {
     let contact = named.find(&caller).await?;
-    let joining = || joining(caller.workspace_id(), &contact, &segment_id, app.clock.now());
-    joined(caller.try_commit(joining).await?)?;
+    let join = || write::join_segment(caller.workspace_id(), &contact, &segment_id, app.clock.now());
+    joined(caller.try_commit(join).await?)?;
     Ok(Json(Membership { object: "contact_segment", id: segment_id.clone(), contact_id: contact.id, segment_id }))
 }
 
-/// Puts a contact into a segment, if both are still there.
-pub(super) fn joining(workspace_id: &str, contact: &Contact, segment_id: &str, now: i64) -> Batch {
-    Batch::new()
-        .and(store::by_id(workspace_id, &contact.id).expect(1))
-        .and(segments::store::exists(workspace_id, segment_id).expect(1))
-        .and(segments::store::add(workspace_id, segment_id, &contact.id, now))
-}
-
-/// What came of [`joining`].
+/// What came of [`write::join_segment`].
 pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
     committed.map_err(|error| match error {
         DbError::Unexpected { statement: 0 } => not_found(),
@@ -156,8 +148,8 @@ async fn remove(
 }
 
 pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<(), Error> {
-    let batch = || segments::store::remove(caller.workspace_id(), segment_id, &contact.id).into();
-    match caller.try_commit(batch).await? {
+    let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
+    match caller.try_commit(leave).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_a_member()),
         Err(error) => Err(error.into()),

@@ -16,9 +16,8 @@
 //! | `POST`, `GET /contact-properties` | declare a property with its type, list those declared |
 //! | `GET`, `PATCH`, `DELETE /contact-properties/{id}` | read one, change its fallback, delete it |
 
-pub mod arrival;
 mod audience_routes;
-pub mod change;
+mod change;
 pub mod contact;
 pub mod imports;
 mod membership_routes;
@@ -31,6 +30,7 @@ mod routes;
 mod shapes;
 pub mod store;
 mod topic_routes;
+pub mod write;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
@@ -41,7 +41,7 @@ use crate::app::App;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub const STATEMENTS: &[&[Sql]] = &[arrival::ALL, imports::store::ALL, properties_store::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[imports::store::ALL, properties_store::ALL, store::ALL];
 
 pub fn pages() -> Router<App> {
     pages::router()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::contact::{Contact, email_key};
+use super::contact::{Contact, Email, email_key};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::topics;
 use crate::web::pagination::Page;
@@ -39,6 +39,14 @@ statements! {
         "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
              properties = $9, version = version + 1, updated_at = $10
          WHERE workspace_id = $1 AND id = $2 AND version = $3");
+    /// One that is new has the version `FIRST_VERSION`.
+    UPSERT_BY_EMAIL = Sql::both(
+        "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
+         VALUES ($1, $2, $3, $4, $5, '{}', 2, $6)
+         ON CONFLICT (workspace_id, email_key) DO UPDATE SET version = contacts.version + 1");
+    BUMP_VERSION = Sql::both("UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND id = $2");
+    HOLD_VERSION = Sql::both(
+        "UPDATE contacts SET version = version WHERE workspace_id = $1 AND id = $2 AND version = $3");
     DELETE = Sql::both("DELETE FROM contacts WHERE workspace_id = $1 AND id = $2");
     DELETE_MEMBERSHIPS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND contact_id = $2");
 }
@@ -95,7 +103,7 @@ fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
     serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
 }
 
-pub fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
+pub(super) fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
     INSERT.with([
         workspace_id.into(),
         (&contact.id).into(),
@@ -129,7 +137,7 @@ pub fn page_in_segment(workspace_id: &str, segment_id: &str, page: &Page) -> Stm
 
 /// Writes the whole contact over the one it was read from, unless that has
 /// changed since.
-pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
+pub(super) fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
     let replace = REPLACE.with([
         workspace_id.into(),
         (&contact.id).into(),
@@ -145,10 +153,34 @@ pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
     replace.expect(1)
 }
 
+/// Counts up the version of whoever has this address, of which `key` is the key; a
+/// contact is made where nobody has it.
+pub(super) fn upsert_by_email(workspace_id: &str, (email, key): (&Email, &str), new_id: &str, now: i64) -> Stmt {
+    UPSERT_BY_EMAIL.with([
+        workspace_id.into(),
+        new_id.into(),
+        email.as_str().into(),
+        key.into(),
+        false.into(),
+        now.into(),
+    ])
+}
+
+/// Counts up the version of a contact that must be there.
+pub(super) fn bump_version(workspace_id: &str, id: &str) -> Stmt {
+    BUMP_VERSION.with([workspace_id.into(), id.into()]).expect(1)
+}
+
+/// Nothing has happened to a contact since it had this version, and nothing
+/// will before the commit.
+pub fn hold_version(workspace_id: &str, contact: &Contact) -> Stmt {
+    HOLD_VERSION.with([workspace_id.into(), (&contact.id).into(), contact.version.into()]).expect(1)
+}
+
 /// Deletes a contact, takes it out of its segments and forgets what it chose.
 /// The contact goes first: whoever is adding it to a segment has either finished
 /// by then, or finds it gone.
-pub fn delete(workspace_id: &str, id: &str) -> Batch {
+pub(super) fn delete(workspace_id: &str, id: &str) -> Batch {
     let of = || [workspace_id.into(), id.into()];
     Batch::new()
         .and(DELETE.with(of()).expect(1))

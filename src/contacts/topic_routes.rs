@@ -8,13 +8,13 @@ use utoipa_axum::routes;
 
 use super::path::{Named, not_found};
 use super::shapes::{Identifier, Reference};
-use super::store;
+use super::write;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::topics::{self, Choice, Chosen, TopicChoices};
+use crate::topics::{self, Chosen, TopicChoices};
 use crate::web::input::{self, Input, kind};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
@@ -59,13 +59,8 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;
     let choices = topics::choices(&given?)?;
-    let workspace = caller.workspace_id();
-    let choose = |choice: &Choice| topics::store::choose(workspace, &contact.id, choice).expect(1);
-    let batch = || -> Batch {
-        // The contact is looked for on its own, so that it is known which of them is missing.
-        std::iter::once(store::by_id(workspace, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
-    };
-    match caller.try_commit(batch).await? {
+    let choose = || write::choose_topics(caller.workspace_id(), &contact, &choices);
+    match caller.try_commit(choose).await? {
         Ok(_) => Ok(Json(Reference::to(&contact))),
         Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
         Err(DbError::Unexpected { .. }) => Err(topics::not_found()),

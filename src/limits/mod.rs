@@ -8,7 +8,7 @@ mod background;
 mod disk;
 mod rate;
 
-pub use address::{is_public, neighbourhood};
+pub use address::neighbourhood;
 pub use admission::{Admission, Turn, serving};
 pub use attempts::{Attempt, Attempts};
 pub use background::Background;

@@ -1,7 +1,9 @@
 //! Messages in the store.
 
+use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
+use crate::work::{Claimable, claim_rows};
 
 statements! {
     INSERT = Sql::both(
@@ -19,27 +21,22 @@ statements! {
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM messages WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
-    DUE = Sql::both(
-        "SELECT 1 FROM messages
-         WHERE due_at <= $1 AND status = 'queued' AND (lease_until IS NULL OR lease_until <= $1) LIMIT 1");
-    /// The conditions stand twice: PostgreSQL asks those outside again when another process was
-    /// faster with a row, and those inside not.
-    CLAIM = Sql::both(
-        "UPDATE messages SET attempt = attempt + 1, lease_until = $2
-         WHERE due_at <= $1 AND status = 'queued' AND (lease_until IS NULL OR lease_until <= $1)
-           AND id IN (SELECT id FROM messages
-                      WHERE due_at <= $1 AND status = 'queued' AND (lease_until IS NULL OR lease_until <= $1)
-                      ORDER BY due_at LIMIT $3)
-         RETURNING id, recipient, subject, body, created_at, attempt");
+    NEXT = Sql::both(
+        "SELECT due_at FROM messages WHERE due_at IS NOT NULL AND status = 'queued' ORDER BY due_at LIMIT 1");
+    CLAIM = claim_rows!(
+        "messages" ("id") where "status = 'queued'" set ""
+        returning "messages.id, recipient, subject, body, created_at, attempt");
     /// Each holds only as long as nobody else has claimed the message since.
     SENT = Sql::both(
-        "UPDATE messages SET status = 'sent', due_at = NULL, lease_until = NULL, error = NULL
+        "UPDATE messages SET status = 'sent', due_at = NULL, error = NULL
          WHERE id = $1 AND attempt = $2 AND status = 'queued'");
     LATER = Sql::both(
-        "UPDATE messages SET due_at = $3, lease_until = NULL, error = $4
+        "UPDATE messages SET due_at = $3, error = $4
          WHERE id = $1 AND attempt = $2 AND status = 'queued'");
+    RENEW = Sql::both(
+        "UPDATE messages SET due_at = $3 WHERE id = $1 AND attempt = $2 AND status = 'queued'");
     FAILED = Sql::both(
-        "UPDATE messages SET status = 'failed', due_at = NULL, lease_until = NULL, error = $3
+        "UPDATE messages SET status = 'failed', due_at = NULL, error = $3
          WHERE id = $1 AND attempt = $2 AND status = 'queued'");
 }
 
@@ -119,8 +116,13 @@ pub(super) struct Claimed {
     pub attempt: i64,
 }
 
-impl Claimed {
-    pub fn read(row: &Row) -> Result<Claimed, DbError> {
+impl Claimable for Claimed {
+    const QUEUE: &'static str = "mail";
+    const LEASE: i64 = 30 * SECOND;
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
+
+    fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
             id: row.text(0)?,
             recipient: row.text(1)?,
@@ -132,14 +134,8 @@ impl Claimed {
     }
 }
 
-/// Finds a row if any message waits to be delivered.
-pub(super) fn due(now: i64) -> Stmt {
-    DUE.with([now.into()])
-}
-
-/// Claims messages that are due; it returns them.
-pub(super) fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
-    CLAIM.with([now.into(), lease_until.into(), most.into()])
+pub(super) fn renew(message: &Claimed, lease_until: i64) -> Stmt {
+    RENEW.with([(&message.id).into(), message.attempt.into(), lease_until.into()]).expect(1)
 }
 
 pub(super) fn sent(message: &Claimed) -> Stmt {

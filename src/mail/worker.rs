@@ -1,84 +1,64 @@
-//! Delivers the messages that wait in the store. Any number of processes share
-//! the work: each claims what is due under a lease, and writes what became of it
-//! only while the claim is still its own.
+//! Delivers the messages that wait in the store.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 
 use super::postman::{Outcome, Postman, wait_after};
 use super::store::{self, Claimed};
 use crate::app::App;
-use crate::clock::SECOND;
-use crate::db::{Batch, DbError};
-use crate::{hold, secret};
+use crate::db::DbError;
+use crate::secret;
+use crate::work::{self, Next, Tasks, Worker};
 
-/// How often to look for messages that are due.
-const POLL: Duration = Duration::from_secs(1);
+/// How many messages are delivered side by side.
+pub(super) const AT_ONCE: usize = 8;
 
-/// How many messages are taken at once; all of them are delivered side by side.
-const BATCH: i64 = 8;
-
-/// Longer than a delivery may take. A process that dies leaves its messages to
-/// the others for so long.
-const LEASE: i64 = 30 * SECOND;
-
-/// How often to try to write down what became of a message, which otherwise
-/// would be sent again.
-const TRIES: u64 = 4;
-
-/// Delivers until told to stop; what was begun is finished first.
-pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
+/// Delivers until told to stop.
+pub async fn run(app: App, stopping: watch::Receiver<bool>) {
     let Some(relay) = &app.config.smtp_url else { return };
-    let postman = match Postman::new(relay, app.config.mail_from.as_ref(), &app.addresses.base) {
-        Ok(postman) => postman,
-        Err(error) => {
-            tracing::error!(%error, "mail cannot be sent through --smtp-url");
-            return;
+    match Postman::new(relay, app.config.mail_from.as_ref(), &app.addresses.base) {
+        Ok(postman) => {
+            let clock = app.clock.clone();
+            work::run(Delivery { app, postman: Arc::new(postman) }, clock, stopping).await;
         }
-    };
-    while !*stopping.borrow() {
-        let taken = match round(&app, &postman).await {
-            Ok(taken) => taken,
-            // On hold.
-            Err(DbError::Stale) => 0,
-            Err(error) => {
-                tracing::warn!(%error, "messages that are due could not be read");
-                0
-            }
-        };
-        if taken < BATCH as usize {
-            tokio::select! {
-                () = tokio::time::sleep(POLL) => {}
-                _ = stopping.changed() => {}
-            }
-        }
+        Err(error) => tracing::error!(%error, "mail cannot be sent through --smtp-url"),
     }
 }
 
-/// Claims what is due and delivers it. Tells how much that was.
-pub(super) async fn round(app: &App, postman: &Postman) -> Result<usize, DbError> {
-    // Looking costs no write; most of the time that is all there is to do.
-    if app.db.read(store::due(app.clock.steady())).await?.is_empty() {
-        return Ok(0);
+struct Delivery {
+    app: App,
+    postman: Arc<Postman>,
+}
+
+impl Worker for Delivery {
+    const NAME: &'static str = "mail";
+
+    async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
+        let room = AT_ONCE - tasks.count();
+        if room > 0 {
+            for message in claim(&self.app, room).await? {
+                let (app, postman) = (self.app.clone(), self.postman.clone());
+                tasks.spawn(async move { deliver(&app, &postman, &message).await });
+            }
+        }
+        Ok(Next::Due(None))
     }
-    let claimed = claim(app).await?;
-    join_all(claimed.iter().map(|message| deliver(app, postman, message))).await;
-    Ok(claimed.len())
 }
 
 /// [`DbError::Stale`] while the store is on hold.
-pub(super) async fn claim(app: &App) -> Result<Vec<Claimed>, DbError> {
-    let now = app.clock.steady();
-    let claim = Batch::from(store::claim(now, now + LEASE, BATCH)).when(hold::absent());
-    let effects = app.db.commit(claim).await?;
-    effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
+pub(super) async fn claim(app: &App, most: usize) -> Result<Vec<Claimed>, DbError> {
+    work::claim_due(&app.db, &app.clock, most).await
 }
 
-async fn deliver(app: &App, postman: &Postman, message: &Claimed) {
-    let outcome = postman.deliver(message).await;
+pub(super) async fn deliver(app: &App, postman: &Postman, message: &Claimed) {
     let (id, attempt) = (message.id.as_str(), message.attempt);
+    let renew = |lease_until| store::renew(message, lease_until);
+    let outcome = work::under_lease::<Claimed, _>((&app.db, &app.clock), renew, postman.deliver(message)).await;
+    let Some(outcome) = outcome else {
+        tracing::warn!(id, attempt, "a message took longer than its lease, and is another worker's");
+        return;
+    };
     let label = match &outcome {
         Outcome::Sent => {
             tracing::info!(id, attempt, "a message was handed to the relay");
@@ -102,21 +82,13 @@ async fn deliver(app: &App, postman: &Postman, message: &Claimed) {
 /// Writes down what became of an attempt.
 pub(super) async fn settle(app: &App, message: &Claimed, outcome: &Outcome) -> Result<(), DbError> {
     let chance = u16::from_le_bytes(secret::random());
-    let mut tries = 1;
-    loop {
-        let stmt = match outcome {
-            Outcome::Sent => store::sent(message),
-            Outcome::Never(error) => store::failed(message, error),
-            Outcome::Later(error) => match wait_after(message.attempt, chance) {
-                Some(wait) => store::later(message, app.clock.steady() + wait, error),
-                None => store::failed(message, error),
-            },
-        };
-        match app.db.commit(stmt).await {
-            Ok(_) => return Ok(()),
-            Err(DbError::Busy | DbError::Unavailable(_)) if tries < TRIES => tries += 1,
-            Err(error) => return Err(error),
-        }
-        tokio::time::sleep(Duration::from_millis(250 * tries)).await;
-    }
+    let stmt = || match outcome {
+        Outcome::Sent => store::sent(message),
+        Outcome::Never(error) => store::failed(message, error),
+        Outcome::Later(error) => match wait_after(message.attempt, chance) {
+            Some(wait) => store::later(message, app.clock.steady() + wait, error),
+            None => store::failed(message, error),
+        },
+    };
+    work::settle(&app.db, stmt).await
 }

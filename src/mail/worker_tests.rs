@@ -2,18 +2,21 @@
 //! wants it to say.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::postman::{Outcome, Postman};
 use super::store::{self, Claimed};
-use super::worker::{claim, round, settle};
+use super::worker::{AT_ONCE, claim, deliver, settle};
 use crate::clock::{Clock, HOUR, SECOND};
-use crate::db::{DbError, Sql};
+use crate::db::{DbError, Row, Sql};
 use crate::hold;
 use crate::product::Product;
 use crate::testing::{NOW, Store};
+use crate::work::{Claimable, next_due, under_lease};
 
 /// A relay that keeps what it gets. `say` may answer a command otherwise.
 struct Sink {
@@ -80,6 +83,13 @@ async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (Product, Postman) {
     let relay = app.config.smtp_url.clone().expect("a relay");
     let postman = Postman::new(&relay, None, &app.addresses.base).expect("a postman");
     (app, postman)
+}
+
+/// Claims what is due and delivers it. Tells how much that was.
+async fn round(app: &Product, postman: &Postman) -> Result<usize, DbError> {
+    let claimed = claim(app, AT_ONCE).await?;
+    join_all(claimed.iter().map(|message| deliver(app, postman, message))).await;
+    Ok(claimed.len())
 }
 
 async fn queue(app: &Product, recipient: &str) -> String {
@@ -232,10 +242,10 @@ async fn architecture_3_who_overslept_his_lease_writes_nothing() {
         let clock = Clock::fixed(NOW);
         let (app, _) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
-        let first: Vec<Claimed> = claim(&app).await.expect("a claim");
-        assert!(first.len() == 1 && claim(&app).await.expect("a claim").is_empty());
+        let first: Vec<Claimed> = claim(&app, AT_ONCE).await.expect("a claim");
+        assert!(first.len() == 1 && claim(&app, AT_ONCE).await.expect("a claim").is_empty());
         clock.advance(31 * SECOND);
-        let second = claim(&app).await.expect("a claim");
+        let second = claim(&app, AT_ONCE).await.expect("a claim");
         assert_eq!((second.len(), second[0].attempt), (1, 2));
         let late = settle(&app, &first[0], &Outcome::Never("late".into())).await;
         assert!(matches!(late, Err(DbError::Unexpected { .. })), "{late:?}");
@@ -244,6 +254,61 @@ async fn architecture_3_who_overslept_his_lease_writes_nothing() {
         let again = settle(&app, &first[0], &Outcome::Later("late".into())).await;
         assert!(matches!(again, Err(DbError::Unexpected { .. })), "{again:?}");
         assert_eq!(state(&app, &id).await, ("sent".into(), 2, None, None));
+        drop(app);
+        store.discard().await;
+    }
+}
+
+/// A message whose lease is short, so that it is soon renewed.
+struct Brief;
+
+impl Claimable for Brief {
+    const QUEUE: &'static str = "brief";
+    const LEASE: i64 = SECOND / 100;
+    const NEXT: Sql = Claimed::NEXT;
+    const CLAIM: Sql = Claimed::CLAIM;
+
+    fn read(_: &Row) -> Result<Brief, DbError> {
+        Ok(Brief)
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_for_as_long_as_a_delivery_lasts() {
+    for store in Store::each().await {
+        let sink = Sink::open(|_| None).await;
+        let clock = Clock::fixed(NOW);
+        let (app, _) = open(&store, &sink, &clock).await;
+        let id = queue(&app, "owner@example.com").await;
+        let message = claim(&app, AT_ONCE).await.expect("a claim").remove(0);
+        assert_eq!(state(&app, &id).await.2, Some(NOW + Claimed::LEASE));
+        clock.advance(HOUR);
+        let long = async {
+            while state(&app, &id).await.2 != Some(NOW + HOUR + Brief::LEASE) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let renew = |lease_until| store::renew(&message, lease_until);
+        assert_eq!(under_lease::<Brief, _>((&app.db, &clock), renew, long).await, Some(()));
+        assert!(claim(&app, AT_ONCE).await.expect("a claim").is_empty(), "it is still ours");
+        drop(app);
+        store.discard().await;
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_whose_claim_was_lost_is_dropped_where_it_stands() {
+    for store in Store::each().await {
+        let sink = Sink::open(|_| None).await;
+        let clock = Clock::fixed(NOW);
+        let (app, _) = open(&store, &sink, &clock).await;
+        queue(&app, "owner@example.com").await;
+        let message = claim(&app, AT_ONCE).await.expect("a claim").remove(0);
+        clock.advance(Claimed::LEASE);
+        assert_eq!(claim(&app, AT_ONCE).await.expect("a claim").len(), 1, "by another worker");
+        let renew = |lease_until| store::renew(&message, lease_until);
+        let endless = std::future::pending::<()>();
+        assert_eq!(under_lease::<Brief, _>((&app.db, &clock), renew, endless).await, None);
         drop(app);
         store.discard().await;
     }
@@ -263,7 +328,7 @@ async fn architecture_3_several_processes_share_the_work_and_send_each_message_o
         }
         let work = processes.into_iter().map(|(app, postman)| {
             tokio::spawn(async move {
-                while !app.db.read(store::due(app.clock.steady())).await.expect("a look").is_empty() {
+                while next_due::<Claimed>(&app.db).await.expect("a look").is_some_and(|due| due <= NOW) {
                     round(&app, &postman).await.expect("a round");
                 }
             })

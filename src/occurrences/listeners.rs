@@ -34,19 +34,13 @@ pub struct Loaded {
     pub starts: Box<dyn Starts>,
 }
 
-/// How runs begin and are woken, as statements in the commit of an occurrence.
+/// How runs begin, as statements in the commit of an occurrence.
 pub trait Starts: Send + Sync {
     /// How many automations an event starts.
     fn count(&self, event_name: &str) -> usize;
 
     /// Lets the contact of an occurrence into the automations that it starts.
     fn start(&self, event_name: &str, cause: &Cause<'_>, clock: &Clock, batch: &mut Batch) -> Entry;
-
-    /// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
-    fn wake(&self, cause: &Cause<'_>, event_name: &str) -> Stmt;
-
-    /// Wakes the runs of a contact that is gone which only an event could wake.
-    fn release(&self, workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt;
 }
 
 /// The occurrence that starts a run, recorded before it in the same commit.
@@ -92,14 +86,6 @@ impl Listeners {
 
     pub(super) fn start(&self, event_name: &str, cause: &Cause<'_>, clock: &Clock, batch: &mut Batch) -> Entry {
         self.starts.start(event_name, cause, clock, batch)
-    }
-
-    pub(super) fn wake(&self, cause: &Cause<'_>, event_name: &str) -> Stmt {
-        self.starts.wake(cause, event_name)
-    }
-
-    pub(super) fn release(&self, contact_id: &str, due_at: i64) -> Stmt {
-        self.starts.release(&self.workspace_id, contact_id, due_at)
     }
 
     /// Whether a run may wait for the event, or end on it. After a moment that has

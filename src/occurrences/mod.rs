@@ -52,9 +52,6 @@ impl<'a> Whom<'a> {
     }
 }
 
-/// The version of a contact that was made a moment ago, in the same commit.
-pub const NEW: i64 = 2;
-
 /// The moment in a contact's life that an occurrence is.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
@@ -67,15 +64,20 @@ pub struct Moment {
 impl Moment {
     /// Whatever just made the contact's version what it is.
     pub const NOW: Moment = Moment { behind: 0, newest: i64::MAX };
-    /// The making of a contact that is new; nothing for one that is not.
-    pub const BIRTH: Moment = Moment { behind: 1, newest: NEW };
+
+    /// What came before all else, in the commit that made a contact with this
+    /// version; nothing for one that was there before.
+    pub const fn first(version: i64) -> Moment {
+        Moment { behind: 1, newest: version }
+    }
 }
 
 /// What a commit will hold: occurrences, the runs that they start with their
 /// first timers, and the waking of runs that waited for them.
 pub struct Happenings<'a> {
     workspace_id: &'a str,
-    listeners: &'a Listeners,
+    /// `None`: nobody is told.
+    listeners: Option<&'a Listeners>,
     clock: &'a Clock,
     now: i64,
     steady: i64,
@@ -95,15 +97,20 @@ pub struct Happenings<'a> {
 
 impl<'a> Happenings<'a> {
     pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
-        let mut batch = Batch::new();
-        listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
+        let mut happenings = Happenings { listeners: Some(listeners), ..Happenings::untold(workspace_id, clock, now) };
+        listeners.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
+        happenings
+    }
+
+    /// The same, of which nobody is told.
+    pub fn untold(workspace_id: &'a str, clock: &'a Clock, now: i64) -> Happenings<'a> {
         Happenings {
             workspace_id,
-            listeners,
+            listeners: None,
             clock,
             now,
             steady: clock.steady(),
-            batch,
+            batch: Batch::new(),
             wakes: Vec::new(),
             alarms: Vec::new(),
             lookups: Vec::new(),
@@ -117,18 +124,25 @@ impl<'a> Happenings<'a> {
         self.workspace_id
     }
 
-    pub fn clock(&self) -> &'a Clock {
-        self.clock
-    }
-
     /// The time of all that it holds.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// Whether an automation is triggered by the event.
-    pub fn triggers(&self, event_name: &str) -> bool {
-        self.listeners.count(event_name) > 0
+    /// Whether anybody is told.
+    pub fn is_told(&self) -> bool {
+        self.listeners.is_some()
+    }
+
+    /// Whether an event of this name starts runs.
+    pub fn starts_runs(&self, name: &str) -> bool {
+        self.listeners.is_some_and(|listeners| listeners.count(name) > 0)
+    }
+
+    /// A statement that must find the contact that was named.
+    pub fn look_up(&mut self, stmt: Stmt) {
+        self.lookups.push(self.batch.len());
+        self.batch.push(stmt);
     }
 
     /// The first use of a name defines it. Where another's came first, the batch
@@ -138,41 +152,39 @@ impl<'a> Happenings<'a> {
         self.batch.push(definition);
     }
 
-    /// Something happens to a contact that must be there: a batch that fails at this
-    /// statement did not find it.
-    pub fn find(&mut self, contact: Stmt) {
-        self.lookups.push(self.batch.len());
-        self.batch.push(contact);
+    /// An event happens to a contact, whose version has counted it.
+    pub fn add(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>) {
+        self.record(occurrence, whom, Moment::NOW);
     }
 
     /// The product tells what it did to a contact, in the commit that does it.
-    pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
-        self.batch.lock(contact_id);
+    pub fn tell(&mut self, name: &str, whom: Whom<'_>, payload: &Value, moment: Moment) {
+        self.batch.lock(whom.key());
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
-        self.record(&occurrence, Whom::Id(contact_id), moment);
+        self.record(&occurrence, whom, moment);
     }
 
     /// The contact goes: a run that only an event could wake waits in vain.
     pub fn part_with(&mut self, contact_id: &str) {
         self.wakes.push(self.batch.len());
-        self.batch.push(self.listeners.release(contact_id, self.steady));
+        self.batch.push(store::release(self.workspace_id, contact_id, self.steady));
     }
 
-    /// An event happens to a contact that the batch found or made.
-    pub fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+    fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+        let Some(listeners) = self.listeners else { return };
         // Nobody can have waited for a contact that was not there.
-        let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
+        let heard = moment.newest == Moment::NOW.newest && listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
         let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
-        self.weight += 1 + self.listeners.count(occurrence.name);
-        let entry = self.listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
+        self.weight += 1 + listeners.count(occurrence.name);
+        let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
         self.starts_now |= entry.at_once;
         self.alarms.extend(entry.alarms);
         if heard {
             self.wakes.push(self.batch.len());
-            self.batch.push(self.listeners.wake(&cause, occurrence.name));
+            self.batch.push(store::wake(&cause, occurrence.name));
         }
     }
 

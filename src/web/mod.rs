@@ -3,7 +3,6 @@
 
 pub mod assets;
 pub mod connections;
-pub mod fetch;
 pub mod form;
 pub mod fuzzing;
 pub mod gate;

@@ -5,18 +5,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
 
 use super::destinations::{self, Change, Destinations};
 use super::pauses::{self, PAGE, Waiting};
 use super::store::{self, Claimed};
-use super::turn::unless_lost;
-use super::{Engine, LEASE, POLL};
+use super::{Engine, LEASE};
 use crate::automations::run::Run;
 use crate::clock::{HOUR, SECOND};
 use crate::db::{Batch, DbError};
-use crate::hold;
+use crate::work::{self, Next, Tasks, Worker, unless_lost};
 
 /// How long a run waits for a destination that does not answer.
 const PATIENCE: i64 = 24 * HOUR;
@@ -31,7 +29,7 @@ const SIDE_BY_SIDE: usize = 8;
 #[derive(Default)]
 pub(super) struct Calls {
     destinations: Mutex<Destinations>,
-    /// A run came before a call, or a call has ended.
+    /// A run came before a call.
     moved: Notify,
     /// Up to where the destinations had their turn.
     cursor: Mutex<String>,
@@ -75,31 +73,26 @@ struct Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.calls.destinations().release(&self.destination, 1);
-        self.calls.note();
     }
 }
 
-/// Makes calls until it is time to stop, and waits for the answers.
-pub(super) async fn run(engine: Arc<Engine>, mut stopping: watch::Receiver<bool>) {
-    let mut calls = JoinSet::new();
-    while !*stopping.borrow() {
-        while calls.try_join_next().is_some() {}
-        match engine.claim_calls().await {
-            Ok(callers) => {
-                for caller in callers {
-                    let engine = engine.clone();
-                    calls.spawn(async move { engine.make_call(caller).await });
-                }
-            }
-            Err(error) => tracing::warn!(%error, "runs that are to call could not be claimed"),
+/// Makes the calls that runs stand before.
+pub(super) struct Calling(pub Arc<Engine>);
+
+impl Worker for Calling {
+    const NAME: &'static str = "calls";
+
+    async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
+        for caller in self.0.claim_calls().await? {
+            let engine = self.0.clone();
+            tasks.spawn(async move { engine.make_call(caller).await });
         }
-        tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            () = engine.calls.moved.notified() => {}
-            _ = stopping.changed() => {}
-        }
+        Ok(Next::Due(None))
     }
-    calls.join_all().await;
+
+    async fn woken(&self) {
+        self.0.calls.moved.notified().await;
+    }
 }
 
 impl Engine {
@@ -118,7 +111,6 @@ impl Engine {
                 if let Err(error) = self.give_up(&caller.claimed, reason).await {
                     tracing::warn!(run = caller.claimed.id, %error, "a run could not be given up");
                 }
-                self.calls.note();
             }
         }
     }
@@ -181,10 +173,10 @@ impl Engine {
     }
 
     async fn claim_by(&self, batch: impl Into<Batch>) -> Result<Vec<Claimed>, DbError> {
-        match self.app.db.commit(batch.into().when(hold::absent())).await {
+        match work::claim_by(&self.app.db, batch).await {
             // Somebody else was first, or the store is on hold.
             Err(DbError::Unexpected { .. } | DbError::Stale) => Ok(Vec::new()),
-            settled => settled?.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect(),
+            claimed => claimed,
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use http::Uri;
 
 use crate::clock::{MINUTE, SECOND};
+use crate::http_client::port;
 
 /// How many calls are made at once by this process: in all, by one workspace, and by
 /// one workspace to one host.
@@ -27,10 +28,6 @@ const MOST_REMEMBERED: usize = 10_000;
 pub fn destination(workspace_id: &str, url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     Some(format!("{workspace_id} {}:{}", uri.host()?.to_ascii_lowercase(), port(&uri)))
-}
-
-pub fn port(uri: &Uri) -> u16 {
-    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
 }
 
 /// The host of a destination, as people read it.

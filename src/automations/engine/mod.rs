@@ -11,7 +11,6 @@ mod webhook;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -23,11 +22,11 @@ use super::graph::Graph;
 use crate::app::App;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
-use crate::hold;
+use crate::http_client::{HttpClient, Reach};
 use crate::occurrences::Occurrences;
-use calls::Calls;
+use crate::work::{self, Next, Tasks, Worker};
+use calls::{Calling, Calls};
 use store::Claimed;
-use webhook::Outside;
 
 /// How long a claim lasts. Whoever claims a run and dies delays it by this much.
 pub const LEASE: i64 = 20 * SECOND;
@@ -35,12 +34,6 @@ pub const LEASE: i64 = 20 * SECOND;
 /// How many runs are claimed at once: enough to share commits, few enough that
 /// requests do not wait behind them.
 const BATCH: usize = 128;
-
-/// The net below the waking: other processes' runs are noticed within this time.
-const POLL: Duration = Duration::from_secs(1);
-
-/// What is due and cannot be claimed is another's at this moment.
-const BREATH: Duration = Duration::from_millis(5);
 
 /// How many commits a sweep takes before it lets others have a turn.
 const SWEEPS: usize = 20;
@@ -56,50 +49,44 @@ pub(super) struct Plan {
 pub struct Engine {
     app: Occurrences,
     plans: Cache<(String, i64), Arc<Plan>>,
-    outside: Outside,
+    client: HttpClient,
     calls: Arc<Calls>,
 }
 
 /// Works until it is time to stop. Calls to the outside are made beside the
 /// rest: a slow server must not hold up anybody's timer.
-pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
+pub async fn run(app: Occurrences, stopping: watch::Receiver<bool>) {
+    let clock = app.clock.clone();
     let engine = Arc::new(Engine::new(app));
-    let mut calls = JoinSet::new();
-    calls.spawn(calls::run(engine.clone(), stopping.clone()));
-    while !*stopping.borrow() {
-        if let Some(Err(error)) = calls.try_join_next() {
-            // This task begins anew as a whole.
-            std::panic::resume_unwind(error.into_panic());
-        }
-        let idle = match engine.take_round().await {
-            Ok(BATCH) => continue,
-            Ok(_) => engine.idle().await,
-            Err(DbError::Stale) => {
-                // On hold: whoever says that something is due need not be heard.
-                tokio::select! {
-                    () = tokio::time::sleep(POLL) => {}
-                    _ = stopping.changed() => {}
-                }
-                continue;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "runs that are due could not be claimed");
-                POLL
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(idle) => {}
-            () = engine.app.work_waits() => {}
-            _ = stopping.changed() => {}
+    let mut workers = JoinSet::new();
+    workers.spawn(work::run(Turns(engine.clone()), clock.clone(), stopping.clone()));
+    workers.spawn(work::run(Calling(engine), clock, stopping));
+    // Where one panics, this task begins anew as a whole.
+    workers.join_all().await;
+}
+
+/// Brings on the runs that call nobody.
+struct Turns(Arc<Engine>);
+
+impl Worker for Turns {
+    const NAME: &'static str = "runs";
+
+    async fn round(&mut self, _: &mut Tasks) -> Result<Next, DbError> {
+        match self.0.take_round().await? {
+            BATCH => Ok(Next::AtOnce),
+            _ => Ok(Next::Due(work::next_due::<Claimed>(&self.0.app.db).await?)),
         }
     }
-    calls.join_all().await;
+
+    async fn woken(&self) {
+        self.0.app.work_waits().await;
+    }
 }
 
 impl Engine {
     pub fn new(app: Occurrences) -> Engine {
-        let outside = Outside::new(app.config.private_webhooks);
-        Engine { app, plans: Cache::new(1_000), outside, calls: Arc::default() }
+        let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
+        Engine { app, plans: Cache::new(1_000), client: HttpClient::new(reach), calls: Arc::default() }
     }
 
     /// Claims what is due and brings it on, calls included. Tells how many runs
@@ -135,30 +122,7 @@ impl Engine {
 
     /// [`DbError::Stale`] while the store is on hold.
     pub async fn claim(&self) -> Result<Vec<Claimed>, DbError> {
-        let now = self.app.clock.steady();
-        // Looking costs no write; most of the time that is all there is to do.
-        if self.next().await?.is_none_or(|due| due > now) {
-            return Ok(Vec::new());
-        }
-        let claim = Batch::from(store::claim(now, now + LEASE, BATCH as i64)).when(hold::absent());
-        let effects = self.app.db.commit(claim).await?;
-        effects.iter().flat_map(|effect| &effect.rows).map(Claimed::read).collect()
-    }
-
-    /// When the next run is due.
-    async fn next(&self) -> Result<Option<i64>, DbError> {
-        self.app.db.read(store::next()).await?.first().map(|row| row.int(0)).transpose()
-    }
-
-    /// How long nothing will be due.
-    async fn idle(&self) -> Duration {
-        match self.next().await {
-            Ok(Some(due)) => {
-                let wait = u64::try_from(due - self.app.clock.steady()).unwrap_or(0);
-                Duration::from_micros(wait).clamp(BREATH, POLL)
-            }
-            _ => POLL,
-        }
+        work::claim_due(&self.app.db, &self.app.clock, BATCH).await
     }
 
     async fn plan(&self, claimed: &Claimed) -> Result<Option<Arc<Plan>>, DbError> {

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
+use super::LEASE;
 use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::work::{Claimable, claim_rows};
 
 /// How many occurrences one look into a contact's log returns. Each may be large.
 pub const LOG_PAGE: usize = 16;
@@ -28,69 +30,17 @@ macro_rules! log {
 
 /// What a claim tells of a run.
 macro_rules! claimed {
-    ($r:literal) => {
-        concat!(
-            $r,
-            "automation_id, ",
-            $r,
-            "id, ",
-            $r,
-            "workspace_id, ",
-            $r,
-            "version, ",
-            $r,
-            "contact_id, ",
-            $r,
-            "occurrence_id, ",
-            $r,
-            "since, ",
-            $r,
-            "exit_on, ",
-            $r,
-            "state, ",
-            $r,
-            "attempt, ",
-            $r,
-            "settled, ",
-            $r,
-            "created_at, ",
-            $r,
-            "destination"
-        )
-    };
-}
-
-/// Claims are leases: the time at which a run is due moves on, and whoever
-/// overslept that time finds that the attempt is not his any more.
-macro_rules! claim {
-    (sqlite, $which:literal) => {
-        concat!(
-            "UPDATE runs SET due_at = $2, attempt = attempt + 1
-             WHERE (automation_id, id) IN
-                   (SELECT automation_id, id FROM runs WHERE due_at <= $1 AND ",
-            $which,
-            " ORDER BY due_at LIMIT $3) RETURNING ",
-            claimed!("")
-        )
-    };
-    (postgres, $which:literal) => {
-        concat!(
-            "WITH due AS MATERIALIZED
-                 (SELECT automation_id, id FROM runs WHERE due_at <= $1 AND ",
-            $which,
-            " ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-             UPDATE runs r SET due_at = $2, attempt = r.attempt + 1
-             FROM due WHERE r.automation_id = due.automation_id AND r.id = due.id RETURNING ",
-            claimed!("r.")
-        )
+    () => {
+        "runs.automation_id, runs.id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state, attempt,
+         settled, created_at, destination"
     };
 }
 
 statements! {
     NEXT = Sql::both(
         "SELECT due_at FROM runs WHERE due_at IS NOT NULL AND destination IS NULL ORDER BY due_at LIMIT 1");
-    CLAIM = Sql::each(claim!(sqlite, "destination IS NULL"), claim!(postgres, "destination IS NULL"));
-    CLAIM_CALLS = Sql::each(claim!(sqlite, "destination = $4"), claim!(postgres, "destination = $4"));
+    CLAIM = claim_rows!("runs" ("automation_id", "id") where "destination IS NULL" set "" returning claimed!());
+    CLAIM_CALLS = claim_rows!("runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
     /// The contact, the payload that started the run, whether the automation is
     /// there, and whether its steps may call the outside: what an app published may
     /// as long as a key of that app would work.
@@ -153,8 +103,13 @@ pub struct Claimed {
     pub destination: Option<String>,
 }
 
-impl Claimed {
-    pub fn read(row: &Row) -> Result<Claimed, DbError> {
+impl Claimable for Claimed {
+    const QUEUE: &'static str = "runs";
+    const LEASE: i64 = LEASE;
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
+
+    fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
             automation_id: row.text(0)?,
             id: row.text(1)?,
@@ -171,16 +126,6 @@ impl Claimed {
             destination: row.maybe(12, Row::text)?,
         })
     }
-}
-
-/// When the next run is due.
-pub fn next() -> Stmt {
-    NEXT.with([])
-}
-
-/// Claims runs that are due; it returns them.
-pub fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
-    CLAIM.with([now.into(), lease_until.into(), most.into()])
 }
 
 /// Claims runs that are to call this destination and are due; it returns them.

@@ -8,18 +8,17 @@ use serde_json::Value;
 use super::destinations::destination;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
-use super::{Engine, Plan};
-use crate::automations::entry;
+use super::{Engine, Plan, webhook};
 use crate::automations::run::{Call, Effect, Run};
-use crate::clock::{Clock, SECOND};
+use crate::clock::SECOND;
 use crate::contacts::contact::Changes;
-use crate::contacts::{self, Contact, arrival};
+use crate::contacts::properties::Declared;
+use crate::contacts::{Contact, write};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
-use crate::occurrences::Listeners;
-use crate::occurrences::{Happenings, Moment, system};
-use crate::segments;
+use crate::occurrences::{Happenings, system};
 use crate::web::input::Input;
+use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
 /// that the run is put off: a contact to whom so much happens will calm down.
@@ -84,7 +83,7 @@ impl Engine {
     /// Makes a call, and remembers whether anybody answered.
     async fn call(&self, claimed: &Claimed, call: &Call, secret: Option<&str>, now: i64) -> Result<Value, String> {
         let secret = secret.ok_or("the secret that signs the call cannot be opened; `posthorn doctor` says why")?;
-        let answer = self.outside.call(call, secret, now).await;
+        let answer = webhook::call(&self.client, call, secret, now).await;
         if let Some(destination) = &claimed.destination {
             let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
             let noted = self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await;
@@ -114,13 +113,16 @@ impl Engine {
             run.quiet_to = contact.version;
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
-        let told = match tells(plan, &effects) {
+        let listeners = match tells(plan, &effects) {
             true => Some(self.app.listeners(&claimed.workspace_id).await?),
             false => None,
         };
-        let teller = told.as_deref().map(|listeners| (listeners, &self.app.clock));
-        let (mut batch, own) = match statements(claimed, view, effects, is_held, teller) {
-            Ok(made) => made,
+        let mut happenings = match &listeners {
+            Some(listeners) => Happenings::new(&claimed.workspace_id, listeners, &self.app.clock, view.now),
+            None => Happenings::untold(&claimed.workspace_id, &self.app.clock, view.now),
+        };
+        let own = match fill(&mut happenings, claimed, view, effects, is_held) {
+            Ok(own) => own,
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
         // What it did itself is not what it waits for.
@@ -128,10 +130,11 @@ impl Engine {
         let run = &run;
         let ahead = ahead(claimed, plan, run);
         let is_to_call = ahead.destination.is_some();
-        let last = batch.len();
-        batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
+        let last = happenings.batch.len();
+        happenings.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
+        let (batch, aftermath) = happenings.aftermath();
         match self.app.db.commit(batch).await {
-            Ok(_) => {
+            Ok(effects) => {
                 if let Some(ending) = run.ending() {
                     metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
                 }
@@ -139,7 +142,7 @@ impl Engine {
                 if is_due && is_to_call {
                     self.calls.note();
                 }
-                self.app.wake_workers_if((is_due && !is_to_call) || told.is_some());
+                self.app.wake_workers_if(aftermath.is_urgent(&effects) || (is_due && !is_to_call));
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
@@ -227,18 +230,17 @@ pub(in crate::automations) fn advance(
     })
 }
 
-/// The statements of what a run does. A contact is written once, however many
-/// steps change it, and first: that locks it in the order that occurrences do.
-/// Where it is held, nothing may have happened to it since the look at it.
-/// Whoever listens is told of what was done to the contact; the place of that
-/// news in the contact's log is returned, too.
-fn statements(
+/// What a run does. A contact is written once, however many steps change it, and
+/// first: that locks it in the order that occurrences do. Where it is held, nothing
+/// may have happened to it since the look at it. Returns the place in the contact's
+/// log of the news of what was done to it, if there is any.
+fn fill(
+    happenings: &mut Happenings<'_>,
     claimed: &Claimed,
     view: &View,
     effects: Vec<Effect>,
     is_held: bool,
-    teller: Option<(&Listeners, &Clock)>,
-) -> Result<(Batch, Option<i64>), String> {
+) -> Result<Option<i64>, String> {
     let workspace_id = &claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
     let mut is_deleted = false;
@@ -246,11 +248,12 @@ fn statements(
     for effect in effects {
         match effect {
             Effect::UpdateContact { changes } => {
-                contact = Some(changed(contact.as_ref().ok_or("the contact was deleted")?, changes)?);
+                let before = contact.as_ref().ok_or("the contact was deleted")?;
+                contact = Some(changed(before, changes, &view.declared)?);
             }
             Effect::DeleteContact => is_deleted = true,
             Effect::AddToSegment { segment_id } => {
-                rest.push(segments::store::add(workspace_id, &segment_id, &claimed.contact_id, view.now));
+                rest.push(write::add_to_segment(workspace_id, &claimed.contact_id, &segment_id, view.now));
             }
             Effect::SendEmail { id, step, message } => {
                 let recipient = message["to"].as_str().unwrap_or_default();
@@ -259,35 +262,20 @@ fn statements(
             }
         }
     }
-    let tell = |batch: &mut Batch, name: &str, contact: &Contact| {
-        let Some((listeners, clock)) = teller else { return };
-        let mut happenings = Happenings::new(workspace_id, listeners, clock, view.now);
-        happenings.tell(name, &contact.id, &contact.json(), Moment::NOW);
-        batch.append(happenings.aftermath().0);
-    };
-    let (mut batch, mut own) = (Batch::new(), None);
-    batch.lock(&claimed.contact_id);
+    let is_changed = contact != view.sight.contact;
+    happenings.batch.lock(&claimed.contact_id);
     match &contact {
-        Some(contact) if is_deleted => {
-            batch.push(arrival::hold(workspace_id, &contact.id, contact.version));
-            batch.push(arrival::touch(workspace_id, &contact.id));
-            tell(&mut batch, system::CONTACT_DELETED, contact);
-        }
-        Some(contact) if Some(contact) != view.sight.contact.as_ref() => {
-            own = teller.map(|_| contact.version + 1);
-            batch.push(contacts::store::replace(workspace_id, contact, view.now));
-            let updated = Contact { updated_at: Some(view.now), ..contact.clone() };
-            tell(&mut batch, system::CONTACT_UPDATED, &updated);
-        }
-        Some(contact) if is_held => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
+        Some(contact) if is_changed && !is_deleted => write::update(happenings, contact),
+        Some(contact) if is_held || is_deleted => happenings.batch.push(write::hold_version(workspace_id, contact)),
         _ => {}
     }
-    batch.append(rest);
-    if is_deleted {
-        batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
-        batch.push(entry::release(workspace_id, &claimed.contact_id, view.steady));
+    happenings.batch.append(rest);
+    match &contact {
+        Some(contact) if is_deleted => write::delete(happenings, contact),
+        Some(contact) if is_changed && happenings.is_told() => return Ok(Some(contact.version + 1)),
+        _ => {}
     }
-    Ok((batch, own))
+    Ok(None)
 }
 
 /// Whether others are told of what a run does to its contact. One that was set
@@ -297,16 +285,12 @@ fn tells(plan: &Plan, effects: &[Effect]) -> bool {
     !plan.graph.event_name().starts_with(RESERVED_PREFIX) && effects.iter().any(touches)
 }
 
-pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {
+pub(in crate::automations) fn changed(
+    contact: &Contact,
+    changes: Value,
+    declared: &[Declared],
+) -> Result<Contact, String> {
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
     let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
-    changes.apply(contact).map_err(|error| error.message().into_owned())
-}
-
-/// A run that another worker has taken over is his.
-pub(super) fn unless_lost<T>(committed: Result<T, DbError>) -> Result<(), DbError> {
-    match committed {
-        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
+    changes.apply(contact, declared).map_err(|error| error.message().into_owned())
 }

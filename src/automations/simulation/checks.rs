@@ -193,7 +193,7 @@ fn acts_right(store: &Store, row: &Row, graph: &Graph, turn: &Turn<'_>, fresh: &
             },
             Some(Action::ContactUpdate) => match (effects.next(), &contact) {
                 (Some(Effect::UpdateContact { changes }), Some(before)) => {
-                    contact = Some(changed(before, changes.clone())?);
+                    contact = Some(changed(before, changes.clone(), &[])?);
                 }
                 _ => return wrong("a change that should not be"),
             },

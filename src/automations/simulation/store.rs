@@ -15,7 +15,7 @@ use crate::automations::engine::turn::changed;
 use crate::automations::engine::{LEASE, Plan};
 use crate::automations::run::{Effect, Heard, Run};
 use crate::contacts::Contact;
-use crate::occurrences::NEW;
+use crate::contacts::contact::FIRST_VERSION;
 use crate::occurrences::system;
 
 pub struct Store {
@@ -117,7 +117,7 @@ impl Store {
             last_name: None,
             unsubscribed: false,
             properties: serde_json::Map::new(),
-            version: NEW,
+            version: FIRST_VERSION,
             created_at: happening.at,
             updated_at: None,
         });
@@ -279,7 +279,7 @@ impl Store {
             match effect {
                 Effect::UpdateContact { changes } => {
                     let stored = self.contact_mut(id).ok_or("nobody to change")?;
-                    *stored = changed(stored, changes.clone())?;
+                    *stored = changed(stored, changes.clone(), &[])?;
                 }
                 Effect::DeleteContact => self.remove_contact(id, turn.now),
                 Effect::AddToSegment { .. } | Effect::SendEmail { .. } => {}

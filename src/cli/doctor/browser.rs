@@ -2,29 +2,23 @@
 //! followed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, SET_COOKIE, USER_AGENT};
+use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE, USER_AGENT};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::ClientConfig;
 use serde_json::Value;
-use tokio::net::TcpStream;
 
 use super::page::Page;
-use crate::web::fetch::{self, Answer};
+use crate::http_client::{Answer, Bounds, HttpClient, Reach};
 
-/// How long one exchange may take.
-const PATIENCE: Duration = Duration::from_secs(15);
-
-/// The largest answer that is read.
-const LIMIT: usize = 1 << 20;
+const BOUNDS: Bounds = Bounds { time: Duration::from_secs(15), bytes: 1 << 20 };
 
 pub struct Browser {
-    tls: Arc<ClientConfig>,
+    client: HttpClient,
     /// By host and port, then by name.
     cookies: Mutex<HashMap<(String, String), String>>,
 }
@@ -39,7 +33,7 @@ pub struct Sent<'a> {
 
 impl Browser {
     pub fn new() -> Browser {
-        Browser { tls: fetch::public_tls(), cookies: Mutex::default() }
+        Browser { client: HttpClient::new(Reach::Anywhere), cookies: Mutex::default() }
     }
 
     pub async fn get(&self, url: &str) -> Result<Answer, String> {
@@ -52,32 +46,19 @@ impl Browser {
 
     /// Sends a request. `Err` says why there is no answer at all.
     pub async fn send(&self, url: &str, sent: Sent<'_>) -> Result<Answer, String> {
-        let exchange = tokio::time::timeout(PATIENCE, self.exchange(url, &sent)).await;
-        exchange.unwrap_or_else(|_| Err("no answer within 15 seconds".into())).map_err(|why| format!("{url}: {why}"))
+        self.exchange(url, &sent).await.map_err(|why| format!("{url}: {why}"))
     }
 
     async fn exchange(&self, url: &str, sent: &Sent<'_>) -> Result<Answer, String> {
         let target: Uri = url.parse().map_err(|_| "not an address")?;
-        let host = target.host().ok_or("not an address with a host")?;
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let https = target.scheme_str() == Some("https");
-        let port = target.port_u16().unwrap_or(if https { 443 } else { 80 });
         let request = self.request(&target, sent)?;
-        let stream = TcpStream::connect((bare, port)).await.map_err(|error| error.to_string())?;
-        let answer = if https {
-            let stream = fetch::secured(stream, bare, self.tls.clone()).await.map_err(|error| error.to_string())?;
-            fetch::exchange(stream, request, LIMIT).await
-        } else {
-            fetch::exchange(stream, request, LIMIT).await
-        };
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = self.client.send(request, BOUNDS).await.map_err(|error| error.to_string())?;
         self.keep_cookies(&target, &answer);
         Ok(answer)
     }
 
     fn request(&self, target: &Uri, sent: &Sent<'_>) -> Result<Request<Full<Bytes>>, String> {
         let authority = authority(target);
-        let path = target.path_and_query().map_or("/", |path| path.as_str());
         let (method, label, body) = match (sent.form, sent.json) {
             (Some(form), _) => (Method::POST, Some("application/x-www-form-urlencoded"), encoded(form)),
             (_, Some(json)) => (Method::POST, Some("application/json"), json.to_string()),
@@ -85,8 +66,7 @@ impl Browser {
         };
         let mut request = Request::builder()
             .method(method)
-            .uri(path)
-            .header(HOST, &authority)
+            .uri(target)
             .header(USER_AGENT, concat!("posthorn-doctor/", env!("CARGO_PKG_VERSION")));
         if let Some(label) = label {
             request = request.header(CONTENT_TYPE, label);

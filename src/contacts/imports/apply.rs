@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::plan::{Person, Plan};
 use crate::clock::Clock;
 use crate::contacts::contact::Contact;
+use crate::contacts::properties::Declared;
 use crate::error::Error;
 
 /// How many rows of a file came to what.
@@ -65,14 +66,19 @@ pub struct Outcome {
 }
 
 /// Lets rows happen to contacts. `known` are those that are there, by address.
-pub fn apply(lines: &[&Line], plan: &Plan, known: &HashMap<String, Contact>, clock: &Clock) -> Outcome {
+pub fn apply(
+    lines: &[&Line],
+    (plan, declared): (&Plan, &[Declared]),
+    known: &HashMap<String, Contact>,
+    clock: &Clock,
+) -> Outcome {
     let mut outcome = Outcome::default();
     // Where in `touched` a contact is: a file may name one more than once.
     let mut places: HashMap<String, usize> = HashMap::new();
     for line in lines {
         outcome.counts.total += 1;
         let done = match &line.said {
-            Ok(person) => outcome.meet(person, plan, known, &mut places, clock),
+            Ok(person) => outcome.take(person, (plan, declared), known, &mut places, clock),
             Err(problem) => Err(Error::invalid(problem.message.clone())),
         };
         if let Err(error) = done {
@@ -84,10 +90,10 @@ pub fn apply(lines: &[&Line], plan: &Plan, known: &HashMap<String, Contact>, clo
 }
 
 impl Outcome {
-    fn meet(
+    fn take(
         &mut self,
         person: &Person,
-        plan: &Plan,
+        (plan, declared): (&Plan, &[Declared]),
         known: &HashMap<String, Contact>,
         places: &mut HashMap<String, usize>,
         clock: &Clock,
@@ -100,7 +106,7 @@ impl Outcome {
             return Ok(());
         }
         if let Some(touched) = place.and_then(|place| self.touched.get_mut(place)) {
-            let after = person.changes.apply(&touched.contact)?;
+            let after = person.changes.apply(&touched.contact, declared)?;
             touched.is_changed |= after != touched.contact;
             touched.contact = after;
             self.counts.updated += 1;
@@ -108,11 +114,12 @@ impl Outcome {
         }
         let touched = match known.get(&key) {
             Some(before) => {
-                let contact = person.changes.apply(before)?;
+                let contact = person.changes.apply(before, declared)?;
                 Touched { is_new: false, is_changed: contact != *before, contact }
             }
             None => {
-                let contact = person.changes.create(clock.ordered_id(), &person.email, clock.now())?;
+                let new = Contact::new(clock.ordered_id(), &person.email, clock.now());
+                let contact = person.changes.apply(&new, declared)?;
                 Touched { is_new: true, is_changed: true, contact }
             }
         };

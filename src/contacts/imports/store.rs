@@ -2,8 +2,10 @@
 
 use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
+use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
+use crate::work::{Claimable, claim_rows};
 
 /// How large a piece of a file is.
 pub const CHUNK: usize = 256 << 10;
@@ -28,29 +30,22 @@ statements! {
     BY_ID = Sql::both(
         "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
          FROM contact_imports WHERE workspace_id = $1 AND id = $2");
-    DUE = Sql::both(
-        "SELECT 1 FROM contact_imports
-         WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) LIMIT 1");
-    /// Workspaces take turns: the next one behind $3 has its own, however many imports another has.
-    /// The conditions stand twice: PostgreSQL asks those outside again when another process was
-    /// faster with a row, and those inside not.
-    CLAIM = Sql::both(
-        "UPDATE contact_imports SET status = 'in_progress', attempt = attempt + 1, lease_until = $2
-         WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
-           AND (workspace_id, id) IN (SELECT workspace_id, id FROM contact_imports
-                      WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
-                      ORDER BY CASE WHEN workspace_id > $3 THEN 0 ELSE 1 END, workspace_id, due_at LIMIT 1)
-         RETURNING workspace_id, id, plan, size, position, line, errors, attempt");
+    NEXT = Sql::both("SELECT due_at FROM contact_imports WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
+    /// Workspaces take turns: the next one behind $4 has its own, however many imports another has.
+    CLAIM = claim_rows!(
+        "contact_imports" ("workspace_id", "id") where "due_at IS NOT NULL"
+        first "CASE WHEN workspace_id > $4 THEN 0 ELSE 1 END, workspace_id, " set "status = 'in_progress', "
+        returning "contact_imports.workspace_id, contact_imports.id, plan, size, position, line, errors, attempt");
     /// Holds only as long as nobody else has claimed the import since.
     ADVANCE = Sql::both(
         "UPDATE contact_imports SET position = $4, line = $5, total = total + $6, created = created + $7,
-             updated = updated + $8, skipped = skipped + $9, failed = failed + $10, errors = $11, lease_until = $12
+             updated = updated + $8, skipped = skipped + $9, failed = failed + $10, errors = $11, due_at = $12
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
     RELEASE = Sql::both(
-        "UPDATE contact_imports SET lease_until = NULL, due_at = $4
+        "UPDATE contact_imports SET due_at = $4
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
     END = Sql::both(
-        "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL, lease_until = NULL
+        "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
     DELETE_CHUNKS = Sql::both("DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
     /// Pieces of files that were never handed in whole: their ids are older than $1.
@@ -111,8 +106,14 @@ pub struct Claimed {
     pub attempt: i64,
 }
 
-impl Claimed {
-    pub fn read(row: &Row) -> Result<Claimed, DbError> {
+impl Claimable for Claimed {
+    const QUEUE: &'static str = "imports";
+    /// Far longer than some rows take.
+    const LEASE: i64 = 20 * SECOND;
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
+
+    fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
             workspace_id: row.text(0)?,
             id: row.text(1)?,
@@ -124,7 +125,9 @@ impl Claimed {
             attempt: row.int(7)?,
         })
     }
+}
 
+impl Claimed {
     fn fence(&self) -> [Value; 3] {
         [(&self.workspace_id).into(), (&self.id).into(), self.attempt.into()]
     }
@@ -166,16 +169,6 @@ pub fn page(workspace_id: &str, status: Option<&str>, page: &Page) -> Stmt {
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// Finds a row if any import waits to be worked on.
-pub(super) fn due(now: i64) -> Stmt {
-    DUE.with([now.into()])
-}
-
-/// Claims an import that is due, of the workspace next behind another; it returns it.
-pub(super) fn claim(now: i64, lease_until: i64, behind: &str) -> Stmt {
-    CLAIM.with([now.into(), lease_until.into(), behind.into()])
 }
 
 /// Where an import stands once some rows are in.

@@ -1,30 +1,21 @@
-//! Works imports off. Any number of processes share the work: each claims an
-//! import under a lease and commits some rows at a time together with how far it
-//! has come, as long as the claim is still its own. So a process that dies leaves
-//! an import that goes on behind the last row that is in.
+//! Works imports off. Some rows at a time are committed together with how far the
+//! import has come, as long as the claim is still the worker's own. So a process
+//! that dies leaves an import that goes on behind the last row that is in.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
-use crate::clock::{HOUR, SECOND, first_id_at};
+use crate::clock::{HOUR, first_id_at};
 use crate::contacts::contact::{Contact, email_key};
 use crate::contacts::properties::Declared;
-use crate::contacts::{properties_store, store as contacts};
-use crate::db::{Batch, DbError};
-use crate::occurrences::{Happenings, Moment, Occurrences, system};
-use crate::{hold, segments, topics};
-
-/// How often to look for imports that are due.
-const POLL: Duration = Duration::from_secs(1);
-
-/// Far longer than some rows take. A process that dies leaves its import to the
-/// others for so long.
-const LEASE: i64 = 20 * SECOND;
+use crate::contacts::{properties_store, write};
+use crate::db::DbError;
+use crate::occurrences::{Happenings, Occurrences};
+use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// After so many commits another import has its turn.
 const TURN: usize = 10;
@@ -41,30 +32,29 @@ const MOST_BYTES: usize = 1 << 20;
 /// How many rows that failed are kept with their reasons.
 const MOST_PROBLEMS: usize = 100;
 
-/// After so many looks that found nothing, what was left behind is swept.
-const SWEEP_EVERY: u32 = 60;
+/// Works until told to stop.
+pub async fn run(app: Occurrences, stopping: watch::Receiver<bool>) {
+    let clock = app.clock.clone();
+    work::run(Imports { app, last: String::new() }, clock, stopping).await;
+}
 
-/// Works until told to stop; what was begun is committed first.
-pub async fn run(app: Occurrences, mut stopping: watch::Receiver<bool>) {
-    let (mut looks, mut last) = (0_u32, String::new());
-    while !*stopping.borrow() {
-        match round(&app, &mut last).await {
-            Ok(true) => continue,
-            // Nothing is due, or the store is on hold.
-            Ok(false) | Err(DbError::Stale) => {}
-            Err(error) => tracing::warn!(%error, "an import could not be gone on with"),
-        }
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(SWEEP_EVERY)
-            && let Err(error) = app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await
-        {
-            tracing::warn!(%error, "what is left of broken uploads could not be deleted");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            _ = stopping.changed() => {}
-        }
+struct Imports {
+    app: Occurrences,
+    /// The workspace whose import had the last turn.
+    last: String,
+}
+
+impl Worker for Imports {
+    const NAME: &'static str = "imports";
+
+    async fn round(&mut self, _: &mut Tasks) -> Result<Next, DbError> {
+        Ok(if round(&self.app, &mut self.last).await? { Next::AtOnce } else { Next::Due(None) })
     }
+}
+
+/// Deletes what is left of uploads that broke off.
+pub async fn sweep(app: &Occurrences) -> Result<(), DbError> {
+    app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await.map(drop)
 }
 
 /// Gives one import a turn, if any is due: of another workspace than the last one,
@@ -92,20 +82,13 @@ pub async fn round(app: &Occurrences, last: &mut String) -> Result<bool, DbError
 /// Claims an import that is due, of the workspace next behind the last one;
 /// [`DbError::Stale`] while the store is on hold.
 pub async fn claim(app: &Occurrences, last: &str) -> Result<Option<Claimed>, DbError> {
-    let now = app.clock.steady();
-    // Looking costs no write; most of the time that is all there is to do.
-    if app.db.read(store::due(now)).await?.is_empty() {
-        return Ok(None);
-    }
-    let claim = Batch::from(store::claim(now, now + LEASE, last)).when(hold::absent());
-    let effects = app.db.commit(claim).await?;
-    effects.iter().flat_map(|effect| &effect.rows).next().map(Claimed::read).transpose()
+    Ok(work::claim_due_with(&app.db, &app.clock, 1, [last.into()]).await?.pop())
 }
 
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &Occurrences, import: &mut Claimed) -> Result<bool, DbError> {
     let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
-    let stretch = read(app, import, &Declared::read_all(&declared)?).await?;
+    let stretch = read(app, import, Declared::read_all(&declared)?).await?;
     let mut most = stretch.rows.len();
     for _ in 0..ATTEMPTS {
         match commit(app, import, &stretch, most).await {
@@ -133,10 +116,12 @@ struct Place {
 struct Stretch {
     rows: Vec<(Line, Place)>,
     end: Place,
+    /// The properties that were declared when the rows were read.
+    declared: Vec<Declared>,
 }
 
 /// Reads as many rows as go into one commit.
-async fn read(app: &Occurrences, import: &Claimed, declared: &[Declared]) -> Result<Stretch, DbError> {
+async fn read(app: &Occurrences, import: &Claimed, declared: Vec<Declared>) -> Result<Stretch, DbError> {
     let (most, size) = (import.plan.rows_at_once(), CHUNK as i64);
     let mut chunk = import.position / size;
     let origin = chunk * size;
@@ -161,13 +146,13 @@ async fn read(app: &Occurrences, import: &Claimed, declared: &[Declared]) -> Res
         line += record.lines;
         let said = match record.fields {
             Ok(fields) if fields.is_empty() => continue,
-            Ok(fields) => import.plan.person(&fields, declared).map_err(|error| error.message().into_owned()),
+            Ok(fields) => import.plan.person(&fields, &declared).map_err(|error| error.message().into_owned()),
             Err(flaw) => Err(flaw.into()),
         };
         let said = said.map_err(|message| Problem { line: number, message });
         rows.push((Line { number, said }, Place { position: origin + at as i64, line }));
     }
-    Ok(Stretch { rows, end: Place { position: origin + at as i64, line } })
+    Ok(Stretch { rows, end: Place { position: origin + at as i64, line }, declared })
 }
 
 /// All that is left of a file whose next row does not end in time.
@@ -190,7 +175,7 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
     let Place { position, line } = rows.last().filter(|_| !is_all).map_or(stretch.end, |(_, behind)| *behind);
     let lines: Vec<&Line> = rows.iter().map(|(line, _)| line).collect();
     let known = known(app, import, &lines).await?;
-    let outcome = apply(&lines, &import.plan, &known, &app.clock);
+    let outcome = apply(&lines, (&import.plan, &stretch.declared), &known, &app.clock);
     let mut problems = import.problems.clone();
     problems.extend(outcome.problems.iter().cloned());
     problems.truncate(MOST_PROBLEMS);
@@ -200,13 +185,13 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
         line,
         counts: &outcome.counts,
         problems: &problems,
-        lease_until: app.clock.steady() + LEASE,
+        lease_until: app.clock.steady() + Claimed::LEASE,
     };
 
     let listeners = app.listeners(&import.workspace_id).await?;
     let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);
     happenings.batch.push(store::advance(import, &to));
-    fill(&mut happenings, import, &outcome, now);
+    fill(&mut happenings, import, &outcome);
     let is_done = position >= import.size;
     if is_done {
         happenings.batch.append(store::end(import, "completed", now));
@@ -228,25 +213,17 @@ async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<H
 
 /// What the rows do, and what is told of it. A segment or topic that was deleted
 /// meanwhile is left out.
-fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome, now: i64) {
-    let workspace = &import.workspace_id;
+fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome) {
+    let (workspace_id, now) = (happenings.workspace_id(), happenings.now());
     for Touched { contact, is_new, is_changed } in &outcome.touched {
+        let ties = write::ties(workspace_id, contact, (&import.plan.segment_ids, &import.plan.choices), now);
         if *is_new {
-            happenings.batch.push(contacts::insert(workspace, contact));
-        } else if *is_changed {
-            happenings.batch.push(contacts::replace(workspace, contact, now));
+            write::create(happenings, contact, ties);
+            continue;
         }
-        for segment_id in &import.plan.segment_ids {
-            happenings.batch.push(segments::store::add(workspace, segment_id, &contact.id, now));
+        if *is_changed {
+            write::update(happenings, contact);
         }
-        for choice in &import.plan.choices {
-            happenings.batch.push(topics::store::choose(workspace, &contact.id, choice));
-        }
-        if *is_new {
-            happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
-        } else if *is_changed {
-            let told = Contact { updated_at: Some(now), ..contact.clone() };
-            happenings.tell(system::CONTACT_UPDATED, &contact.id, &told.json(), Moment::NOW);
-        }
+        ties.for_each(|tie| happenings.batch.push(tie));
     }
 }

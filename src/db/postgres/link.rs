@@ -16,6 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::refusal;
 use super::session::Session;
 use crate::db::DbError;
+use crate::tls;
 
 /// How long one address may take to be connected to, and one host until it has
 /// answered everything that opens a session.
@@ -107,7 +108,9 @@ impl Link {
         let hosts = hosts(&config);
         let (readers, writers) = (Crew::default(), Crew::default());
         let (current, epoch) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Link { hosts, readers, writers, current, epoch, tls: tls() }))
+        // Encryption as the address asks for it (`sslmode`).
+        let tls = MakeRustlsConnect::new(tls::client());
+        Ok(Arc::new(Link { hosts, readers, writers, current, epoch, tls }))
     }
 
     fn crew(&self, purpose: Purpose) -> &Crew {
@@ -256,18 +259,6 @@ fn without_hosts(given: &Config) -> Config {
     config.keepalives_idle(Duration::from_secs(5)).keepalives_interval(Duration::from_secs(2)).keepalives_retries(3);
     config.tcp_user_timeout(Duration::from_secs(10));
     config
-}
-
-/// Encryption as the address asks for it (`sslmode`), with the public roots.
-fn tls() -> MakeRustlsConnect {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the ring provider supports the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    MakeRustlsConnect::new(config)
 }
 
 #[cfg(test)]

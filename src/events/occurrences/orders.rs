@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
-use crate::contacts::arrival::Recipient;
 use crate::contacts::contact::Email;
+use crate::contacts::write;
 use crate::error::Error;
 use crate::events::Events;
 use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
-use crate::occurrences::Occurrence;
+use crate::occurrences::{Happenings, Occurrence, Whom};
 use crate::web::idempotency::Fingerprint;
 use crate::web::input::{Input, PAYLOAD_LIMIT, shown};
 use crate::web::many::Many;
@@ -24,6 +24,30 @@ use crate::web::many::Many;
 enum Payload {
     Read(Option<Value>),
     Unread(Arc<Many>, usize),
+}
+
+/// Whom it happens to.
+pub enum Recipient {
+    /// A contact that must be there.
+    Known(String),
+    /// Whoever has the address; where nobody has it, a contact with this id.
+    Address { email: Email, new_id: String },
+}
+
+impl Recipient {
+    /// An event happens to this contact.
+    pub fn receive(&self, happenings: &mut Happenings<'_>, occurrence: &Occurrence<'_>) {
+        match self {
+            Recipient::Known(id) => {
+                write::bump_version(happenings, id);
+                happenings.add(occurrence, Whom::Id(id));
+            }
+            Recipient::Address { email, new_id } => {
+                let key = write::upsert_by_email(happenings, email, new_id);
+                happenings.add(occurrence, Whom::EmailKey(&key));
+            }
+        }
+    }
 }
 
 /// What somebody wants to happen.

@@ -10,7 +10,6 @@ use http::StatusCode;
 use super::orders::{self, Order};
 use super::shapes::{Sent, SentMany};
 use crate::auth::{Caller, FullAccess};
-use crate::contacts::arrival::happen_to;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::in_force::InForce;
@@ -298,7 +297,7 @@ fn prepare(
         if bytes > LIMIT_OF_MANY {
             return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
         }
-        happen_to(&mut happenings, &occurrence, &order.recipient);
+        order.recipient.receive(&mut happenings, &occurrence);
         if happenings.weight > MOST_WEIGHT {
             return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
         }

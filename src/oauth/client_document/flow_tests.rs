@@ -7,8 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::Documents;
 use super::stage::{self, Stage};
-use super::{Documents, Outside};
 use crate::clock::{Clock, HOUR, MINUTE};
 use crate::db::Sql;
 use crate::oauth;
@@ -35,7 +35,7 @@ async fn scene(store: &Store, settings: &[&str]) -> Scene {
     let stage = Stage::open(move |_| stage::document(served.lock().expect("a document").to_string())).await;
     let clock = Clock::fixed(NOW);
     let app = store.open(settings, clock.clone()).await;
-    let app = app.reading(Documents::reaching(Outside::stage(stage.clone())));
+    let app = app.reading(Documents::reaching(stage.client()));
     Scene { app, stage, document, clock }
 }
 

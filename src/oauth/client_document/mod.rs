@@ -16,7 +16,6 @@ mod tests;
 mod url;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
@@ -26,15 +25,13 @@ use super::refusal::{ErrorCode, Refusal};
 use super::registration::Registration;
 use super::store;
 use crate::error::Error;
+use crate::http_client::{HttpClient, Reach};
 use crate::oauth::OAuth;
 
-use outside::{Outside, Unreachable};
+use outside::{PATIENCE, Unreachable};
 use url::DocumentUrl;
 
 pub use url::is_document;
-
-/// How long a fetch may take, from the look-up of the name to the last byte.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many documents are remembered, and how many are fetched at once.
 const REMEMBERED: usize = 1000;
@@ -42,7 +39,7 @@ const AT_ONCE: usize = 8;
 
 /// The documents that this process has read lately.
 pub struct Documents {
-    outside: Outside,
+    client: HttpClient,
     read: Cache<String, Arc<Kept>>,
     fetching: Semaphore,
 }
@@ -74,7 +71,7 @@ impl From<Refusal> for Failure {
 
 impl Default for Documents {
     fn default() -> Documents {
-        Documents::reaching(Outside::internet())
+        Documents::reaching(HttpClient::new(Reach::Public))
     }
 }
 
@@ -95,8 +92,8 @@ pub async fn find(app: &OAuth, id: &str) -> Result<Arc<Known>, Failure> {
 }
 
 impl Documents {
-    fn reaching(outside: Outside) -> Documents {
-        Documents { outside, read: Cache::new(REMEMBERED), fetching: Semaphore::new(AT_ONCE) }
+    fn reaching(client: HttpClient) -> Documents {
+        Documents { client, read: Cache::new(REMEMBERED), fetching: Semaphore::new(AT_ONCE) }
     }
 
     /// What the document at this address says, if it was read lately or can be
@@ -119,7 +116,7 @@ impl Documents {
             tracing::warn!(client_id = url.as_str(), "too many client metadata documents are being fetched");
             return Err(Failure::Failed(Error::Unavailable));
         };
-        let fetched = self.outside.fetch(url).await.map_err(|error: Unreachable| unreachable(url, error))?;
+        let fetched = outside::fetch(&self.client, url).await.map_err(|error: Unreachable| unreachable(url, error))?;
         let registration = document::parse(url, &fetched.bytes).inspect_err(|refusal| {
             let reason = refusal.description();
             tracing::warn!(client_id = url.as_str(), reason, "a client metadata document was refused");

@@ -1,22 +1,19 @@
-//! The way out to other people's servers: a host's addresses are looked up once,
-//! every one of them is checked, and a checked one is dialled.
+//! Fetches a document from the server that its address names.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, HOST, USER_AGENT};
+use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::Full;
-use rustls::ClientConfig;
-use tokio::net::TcpStream;
 
 use super::url::DocumentUrl;
 use crate::clock::{HOUR, MINUTE, SECOND};
-use crate::limits::is_public;
-use crate::web::fetch::{self, FetchError};
+use crate::http_client::{Bounds, HttpClient, HttpError};
 use crate::web::input;
+
+/// How long a fetch may take.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The largest document that is read.
 const LIMIT: usize = 5 << 10;
@@ -25,34 +22,14 @@ const LIMIT: usize = 5 << 10;
 const SHORTEST: i64 = 5 * MINUTE;
 const LONGEST: i64 = 24 * HOUR;
 
-/// How many of a host's addresses are tried.
-const TRIED: usize = 4;
-
-/// Names that are looked up and connections that are made. Tests put a stage of
-/// their own in place of the internet; a server that runs has only the one.
-pub struct Outside {
-    network: Network,
-    tls: Arc<ClientConfig>,
-}
-
-enum Network {
-    Internet,
-    #[cfg(test)]
-    Stage(super::stage::Stage),
-}
-
 /// Why a document could not be fetched. For the log: a stranger is told no more
 /// than that it could not, or he could feel his way through our network.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
-    #[error("the host's name cannot be looked up: {0}")]
-    Name(io::Error),
-    #[error("the host's name leads to no address")]
-    NoAddress,
-    #[error("the host's name leads to {0}, which is not on the public internet")]
-    NotPublic(std::net::IpAddr),
+    #[error("the request cannot be written: {0}")]
+    Request(#[from] http::Error),
     #[error(transparent)]
-    Fetch(#[from] FetchError),
+    Fetch(#[from] HttpError),
     #[error("the answer is {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
     #[error("the answer is not labelled JSON")]
@@ -65,71 +42,17 @@ pub struct Fetched {
     pub good_for: i64,
 }
 
-impl Outside {
-    pub fn internet() -> Outside {
-        Outside { network: Network::Internet, tls: fetch::public_tls() }
+/// Fetches what stands at an address.
+pub async fn fetch(client: &HttpClient, url: &DocumentUrl) -> Result<Fetched, Unreachable> {
+    let request = Request::get(url.as_str()).header(ACCEPT, "application/json").body(Full::default())?;
+    let answer = client.send(request, Bounds { time: PATIENCE, bytes: LIMIT }).await?;
+    if answer.status != StatusCode::OK {
+        return Err(Unreachable::Status(answer.status));
     }
-
-    #[cfg(test)]
-    pub fn stage(stage: super::stage::Stage) -> Outside {
-        let tls = stage.tls();
-        Outside { network: Network::Stage(stage), tls }
+    if !input::is_json(&answer.headers) {
+        return Err(Unreachable::NotJson);
     }
-
-    /// Fetches what stands at an address. The caller sets a time limit.
-    pub async fn fetch(&self, url: &DocumentUrl) -> Result<Fetched, Unreachable> {
-        let addresses = self.look_up(url).await?;
-        let stream = self.dial(&addresses).await?;
-        let stream = fetch::secured(stream, url.host(), self.tls.clone()).await?;
-        let request = Request::get(url.path())
-            .header(HOST, url.authority())
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("Posthorn/", env!("CARGO_PKG_VERSION")))
-            .body(Full::default());
-        let request = request.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error));
-        let answer = fetch::exchange(stream, request.map_err(FetchError::from)?, LIMIT).await?;
-        if answer.status != StatusCode::OK {
-            return Err(Unreachable::Status(answer.status));
-        }
-        if !input::is_json(&answer.headers) {
-            return Err(Unreachable::NotJson);
-        }
-        Ok(Fetched { good_for: good_for(&answer.headers), bytes: answer.body })
-    }
-
-    /// The addresses of a host, all of them public. One that is not condemns the
-    /// rest: an honest host has no such address.
-    async fn look_up(&self, url: &DocumentUrl) -> Result<Vec<SocketAddr>, Unreachable> {
-        let found: Vec<SocketAddr> = match &self.network {
-            Network::Internet => {
-                tokio::net::lookup_host((url.host(), url.port())).await.map_err(Unreachable::Name)?.collect()
-            }
-            #[cfg(test)]
-            Network::Stage(stage) => stage.look_up(url.host(), url.port()),
-        };
-        match found.iter().find(|address| !is_public(address.ip())) {
-            Some(address) => Err(Unreachable::NotPublic(address.ip())),
-            None if found.is_empty() => Err(Unreachable::NoAddress),
-            None => Ok(found),
-        }
-    }
-
-    /// Connects to the first of the addresses that answers.
-    async fn dial(&self, addresses: &[SocketAddr]) -> Result<TcpStream, Unreachable> {
-        let mut failure = io::ErrorKind::AddrNotAvailable.into();
-        for &address in addresses.iter().take(TRIED) {
-            let dialled = match &self.network {
-                Network::Internet => TcpStream::connect(address).await,
-                #[cfg(test)]
-                Network::Stage(stage) => stage.dial(address).await,
-            };
-            match dialled {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
-            }
-        }
-        Err(FetchError::from(failure).into())
-    }
+    Ok(Fetched { good_for: good_for(&answer.headers), bytes: answer.body })
 }
 
 /// For how long an answer may be believed: what its server says, within bounds.

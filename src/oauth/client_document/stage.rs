@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::web::fetch;
+use crate::http_client::{HttpClient, Reach, Staged};
+use crate::tls;
 
 /// An address that is public, of a host that nobody here connects to.
 pub const PUBLIC: &str = "93.184.215.14";
@@ -27,7 +28,7 @@ struct Parts {
     /// The addresses of every host: those of the first look-up, of the second, …
     names: Mutex<Vec<Vec<IpAddr>>>,
     server: SocketAddr,
-    tls: Arc<ClientConfig>,
+    tls: ClientConfig,
     dialled: Mutex<Vec<SocketAddr>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -69,11 +70,17 @@ impl Stage {
         self
     }
 
-    pub fn tls(&self) -> Arc<ClientConfig> {
-        self.0.tls.clone()
+    /// A client for which this stage is the public internet.
+    pub fn client(&self) -> HttpClient {
+        let (names, server) = (self.clone(), self.clone());
+        let staged = Staged {
+            look_up: Box::new(move |_, port| names.look_up(port)),
+            connect: Box::new(move |address| server.connect(address)),
+        };
+        HttpClient::staged(Reach::Public, self.0.tls.clone(), staged)
     }
 
-    pub fn look_up(&self, _: &str, port: u16) -> Vec<SocketAddr> {
+    fn look_up(&self, port: u16) -> Vec<SocketAddr> {
         let mut names = self.0.names.lock().expect("names");
         let found = match names.len() {
             0 => vec![PUBLIC.parse().expect("an address")],
@@ -84,9 +91,9 @@ impl Stage {
     }
 
     /// Notes who was dialled, and connects to the server of this stage instead.
-    pub async fn dial(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
+    fn connect(&self, address: SocketAddr) -> SocketAddr {
         self.0.dialled.lock().expect("dialled").push(address);
-        TcpStream::connect(self.0.server).await
+        self.0.server
     }
 
     pub fn dialled(&self) -> Vec<SocketAddr> {
@@ -99,7 +106,7 @@ impl Stage {
     }
 }
 
-fn certificates(hosts: &[&str]) -> (TlsAcceptor, Arc<ClientConfig>) {
+fn certificates(hosts: &[&str]) -> (TlsAcceptor, ClientConfig) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().expect("a key")).expect("an authority");
@@ -116,7 +123,7 @@ fn certificates(hosts: &[&str]) -> (TlsAcceptor, Arc<ClientConfig>) {
         .with_no_client_auth()
         .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
         .expect("a server");
-    (TlsAcceptor::from(Arc::new(server)), fetch::tls_trusting(roots))
+    (TlsAcceptor::from(Arc::new(server)), tls::client_trusting(roots))
 }
 
 async fn serve(

@@ -19,7 +19,7 @@ fn app_document() -> Value {
 /// What comes of one fetch from a server that plays this script.
 async fn fetched(play: impl Fn() -> Script + Send + Sync + 'static) -> (Result<Registration, Failure>, Stage) {
     let stage = Stage::open(move |_| play()).await;
-    let documents = Documents::reaching(Outside::stage(stage.clone()));
+    let documents = Documents::reaching(stage.client());
     (documents.get(ID, 0).await, stage)
 }
 
@@ -57,7 +57,7 @@ async fn case_412_one_address_that_is_not_public_condemns_all_and_nobody_is_dial
         &[],
     ] {
         let stage = Stage::open(|_| stage::document(app_document().to_string())).await.naming(&[addresses]);
-        let documents = Documents::reaching(Outside::stage(stage.clone()));
+        let documents = Documents::reaching(stage.client());
         assert!(refusal(documents.get(ID, 0).await).contains("could not be fetched"));
         assert!(stage.dialled().is_empty() && stage.asked().is_empty(), "{addresses:?}");
     }
@@ -67,7 +67,7 @@ async fn case_412_one_address_that_is_not_public_condemns_all_and_nobody_is_dial
 async fn case_413_a_name_that_leads_elsewhere_at_the_second_look_is_not_looked_at_twice() {
     let stage = Stage::open(|_| stage::document(app_document().to_string())).await;
     let stage = stage.naming(&[&[PUBLIC], &["127.0.0.1"]]);
-    let documents = Documents::reaching(Outside::stage(stage.clone()));
+    let documents = Documents::reaching(stage.client());
     assert!(documents.get(ID, 0).await.is_ok());
     assert_eq!(stage.dialled(), [format!("{PUBLIC}:443").parse().expect("an address")]);
     // When the document has to be fetched again, the name is looked up again.
@@ -134,7 +134,7 @@ async fn case_414_invalid_utf_8_and_invalid_documents_are_refused_with_the_reaso
 async fn a_certificate_of_another_host_is_not_believed() {
     let play = |_: &str| stage::document(app_document().to_string());
     let stage = Stage::certified(&["evil.example"], play).await;
-    let documents = Documents::reaching(Outside::stage(stage.clone()));
+    let documents = Documents::reaching(stage.client());
     assert!(refusal(documents.get(ID, 0).await).contains("could not be fetched"));
     assert!(stage.asked().is_empty());
 }
@@ -142,7 +142,7 @@ async fn a_certificate_of_another_host_is_not_believed() {
 #[tokio::test]
 async fn a_document_is_remembered_until_it_is_too_old() {
     let stage = Stage::open(|_| stage::document(app_document().to_string())).await;
-    let documents = Documents::reaching(Outside::stage(stage.clone()));
+    let documents = Documents::reaching(stage.client());
     for (now, fetches) in [(0, 1), (MINUTE, 1), (10 * MINUTE - 1, 1), (10 * MINUTE, 2), (19 * MINUTE, 2)] {
         assert!(documents.get(ID, now).await.is_ok());
         assert_eq!(stage.asked().len(), fetches, "at {now}");
@@ -158,7 +158,7 @@ async fn case_415_a_failure_is_not_remembered() {
             _ => stage::document(app_document().to_string()),
         })
         .await;
-        let documents = Documents::reaching(Outside::stage(stage.clone()));
+        let documents = Documents::reaching(stage.client());
         ((documents.get(ID, 0).await, documents.get(ID, 0).await), stage)
     };
     refusal(first.0);
@@ -174,7 +174,7 @@ async fn case_420_fetches_and_memory_are_bounded_and_one_address_is_fetched_once
         vec![(Duration::from_millis(500), stage::document(body).remove(0).1)]
     })
     .await;
-    let documents = Arc::new(Documents::reaching(Outside::stage(stage.clone())));
+    let documents = Arc::new(Documents::reaching(stage.client()));
     let ask = |id: String| {
         let documents = documents.clone();
         tokio::spawn(async move { documents.get(&id, 0).await })

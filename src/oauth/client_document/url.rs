@@ -15,8 +15,6 @@ const SCHEME: &str = "https://";
 pub struct DocumentUrl {
     text: String,
     host: Range<usize>,
-    port: u16,
-    path: usize,
 }
 
 /// Why no document can stand at an address. The texts read on after `client_id`.
@@ -57,9 +55,10 @@ impl DocumentUrl {
         if authority.contains('@') {
             return Err(Flaw::Userinfo);
         }
-        let (host, port) = match authority.split_once(':') {
-            Some((host, port)) => (host, parse_port(port).ok_or(Flaw::Port)?),
-            None => (authority, 443),
+        let host = match authority.split_once(':') {
+            Some((_, port)) if !is_port(port) => return Err(Flaw::Port),
+            Some((host, _)) => host,
+            None => authority,
         };
         if !is_full_name(host) {
             return Err(Flaw::Host);
@@ -72,7 +71,7 @@ impl DocumentUrl {
             return Err(Flaw::DotSegment);
         }
         let start = SCHEME.len();
-        Ok(DocumentUrl { host: start..start + host.len(), port, path: start + authority.len(), text: text.to_owned() })
+        Ok(DocumentUrl { host: start..start + host.len(), text: text.to_owned() })
     }
 
     pub fn as_str(&self) -> &str {
@@ -81,19 +80,6 @@ impl DocumentUrl {
 
     pub fn host(&self) -> &str {
         &self.text[self.host.clone()]
-    }
-
-    /// The host with its port, if one is written.
-    pub fn authority(&self) -> &str {
-        &self.text[self.host.start..self.path]
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub fn path(&self) -> &str {
-        &self.text[self.path..]
     }
 }
 
@@ -114,9 +100,9 @@ fn check_characters(text: &str) -> Result<(), Flaw> {
     }
 }
 
-fn parse_port(text: &str) -> Option<u16> {
+fn is_port(text: &str) -> bool {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    text.parse().ok().filter(|_| plain)
+    plain && text.parse::<u16>().is_ok()
 }
 
 /// A domain name of at least two labels. The last one is not a number, so no
@@ -143,20 +129,23 @@ fn is_dot_segment(segment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http_client::port as port_of;
 
     #[test]
     fn case_409_an_https_address_with_a_path_can_be_a_client_id() {
-        for (text, host, authority, port, path) in [
-            ("https://app.example/c.json", "app.example", "app.example", 443, "/c.json"),
-            ("https://app.example:8443/o/c", "app.example", "app.example:8443", 8443, "/o/c"),
-            ("https://a-b.xn--bcher-kva.example/~u/%7Ec", "a-b.xn--bcher-kva.example", "", 443, "/~u/%7Ec"),
-            ("https://app.example/c/", "app.example", "app.example", 443, "/c/"),
-            ("https://app.example/..c/.well-known/c", "app.example", "app.example", 443, "/..c/.well-known/c"),
-            ("https://1.app.example/a:b@c", "1.app.example", "1.app.example", 443, "/a:b@c"),
+        for (text, host, port, path) in [
+            ("https://app.example/c.json", "app.example", 443, "/c.json"),
+            ("https://app.example:8443/o/c", "app.example", 8443, "/o/c"),
+            ("https://a-b.xn--bcher-kva.example/~u/%7Ec", "a-b.xn--bcher-kva.example", 443, "/~u/%7Ec"),
+            ("https://app.example/c/", "app.example", 443, "/c/"),
+            ("https://app.example/..c/.well-known/c", "app.example", 443, "/..c/.well-known/c"),
+            ("https://1.app.example/a:b@c", "1.app.example", 443, "/a:b@c"),
         ] {
             let url = DocumentUrl::parse(text).expect(text);
-            assert_eq!((url.as_str(), url.host(), url.port(), url.path()), (text, host, port, path));
-            assert!(authority.is_empty() || url.authority() == authority, "{text}");
+            assert_eq!((url.as_str(), url.host()), (text, host));
+            // What is fetched is what the address was checked for.
+            let fetched: http::Uri = text.parse().expect(text);
+            assert_eq!((fetched.host(), port_of(&fetched), fetched.path()), (Some(host), port, path));
         }
     }
 

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::cli::doctor::browser::{Browser, Reading, Sent, encoded, pairs, resolve};
+use crate::http_client::Answer;
 use crate::secret;
-use crate::web::fetch::Answer;
 use crate::web::query::Params;
 
 /// Where the instance says its endpoints are.

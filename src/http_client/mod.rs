@@ -1,0 +1,234 @@
+//! HTTP towards other servers. One request on one connection, whose answer is
+//! read whole, within a time and up to a size. A host's addresses are looked up
+//! once, all of them are checked, and a checked one is connected to. A redirect
+//! is an answer like any other: nothing is followed.
+
+mod address;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::tls;
+use address::is_public;
+
+/// What the status line and the headers of an answer may take up.
+const MAX_HEAD: usize = 16 << 10;
+
+/// How many of a host's addresses are tried.
+const MOST_ADDRESSES: usize = 4;
+
+/// Who may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Only servers on the public internet: strangers choose the address.
+    Public,
+    Anywhere,
+}
+
+/// What an exchange may take: from the look-up of the name to the last byte of
+/// the answer, and how large the answer's body may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub time: Duration,
+    pub bytes: usize,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// A header, as far as it is text.
+    pub fn header(&self, name: http::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Why no answer came back. Those for whom [`HttpError::is_about_address`] holds
+/// are for the log alone where a stranger chose the address: they would tell of
+/// our own network.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    #[error("not an http:// or https:// address with a host")]
+    Url,
+    #[error("the host's name cannot be looked up: {0}")]
+    Lookup(io::Error),
+    #[error("the host's name leads to no address")]
+    NoAddress,
+    #[error("the host's name leads to {0}, which is not on the public internet")]
+    NotPublic(IpAddr),
+    #[error("the connection failed: {0}")]
+    Connection(#[from] io::Error),
+    #[error("the host's name cannot be in a certificate")]
+    Name,
+    #[error("the exchange failed: {0}")]
+    Exchange(#[from] hyper::Error),
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("no answer within {} seconds", .0.as_secs())]
+    Late(Duration),
+}
+
+impl HttpError {
+    /// Whether the host's addresses were the reason.
+    pub fn is_about_address(&self) -> bool {
+        matches!(self, HttpError::Lookup(_) | HttpError::NoAddress | HttpError::NotPublic(_))
+    }
+}
+
+pub struct HttpClient {
+    reach: Reach,
+    tls: Arc<ClientConfig>,
+    network: Network,
+}
+
+/// Names that are looked up and addresses that are connected to. Tests have
+/// others than the internet's; a server that runs has only these.
+enum Network {
+    Internet,
+    #[cfg(test)]
+    Staged(Staged),
+}
+
+/// What a name leads to, and where a connection to an address really goes.
+#[cfg(test)]
+pub struct Staged {
+    pub look_up: Box<dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync>,
+    pub connect: Box<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>,
+}
+
+impl HttpClient {
+    pub fn new(reach: Reach) -> HttpClient {
+        HttpClient { reach, tls: with_http(tls::client()), network: Network::Internet }
+    }
+
+    #[cfg(test)]
+    pub fn staged(reach: Reach, tls: ClientConfig, staged: Staged) -> HttpClient {
+        HttpClient { reach, tls: with_http(tls), network: Network::Staged(staged) }
+    }
+
+    /// Sends a request to the server that its address names.
+    pub async fn send(&self, request: Request<Full<Bytes>>, bounds: Bounds) -> Result<Answer, HttpError> {
+        let exchange = tokio::time::timeout(bounds.time, self.exchange(request, bounds.bytes));
+        exchange.await.unwrap_or(Err(HttpError::Late(bounds.time)))
+    }
+
+    async fn exchange(&self, mut request: Request<Full<Bytes>>, limit: usize) -> Result<Answer, HttpError> {
+        let uri = request.uri().clone();
+        let host = uri.host().ok_or(HttpError::Url)?;
+        let is_secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(HttpError::Url),
+        };
+        *request.uri_mut() =
+            uri.path_and_query().cloned().unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")).into();
+        let authority = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&authority).map_err(|_| HttpError::Url)?);
+        let agent = HeaderValue::from_static(concat!("Posthorn/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().entry(USER_AGENT).or_insert(agent);
+
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = self.connect(&self.look_up(host, port(&uri)).await?).await?;
+        if !is_secure {
+            return exchange(stream, request, limit).await;
+        }
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| HttpError::Name)?;
+        exchange(TlsConnector::from(self.tls.clone()).connect(name, stream).await?, request, limit).await
+    }
+
+    /// The addresses of a host. One that may not be called condemns the rest: an
+    /// honest host has no such address.
+    async fn look_up(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
+        let found: Vec<SocketAddr> = match &self.network {
+            Network::Internet => tokio::net::lookup_host((host, port)).await.map_err(HttpError::Lookup)?.collect(),
+            #[cfg(test)]
+            Network::Staged(staged) => (staged.look_up)(host, port),
+        };
+        let refused = |address: &&SocketAddr| self.reach == Reach::Public && !is_public(address.ip());
+        match found.iter().find(refused) {
+            Some(address) => Err(HttpError::NotPublic(address.ip())),
+            None if found.is_empty() => Err(HttpError::NoAddress),
+            None => Ok(found),
+        }
+    }
+
+    /// Connects to the first of the addresses that answers.
+    async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream, HttpError> {
+        let mut failure = io::ErrorKind::AddrNotAvailable.into();
+        for &address in addresses.iter().take(MOST_ADDRESSES) {
+            let address = match &self.network {
+                Network::Internet => address,
+                #[cfg(test)]
+                Network::Staged(staged) => (staged.connect)(address),
+            };
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error,
+            }
+        }
+        Err(HttpError::Connection(failure))
+    }
+}
+
+/// The port of an address, written or not.
+pub fn port(uri: &Uri) -> u16 {
+    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+}
+
+fn with_http(mut tls: ClientConfig) -> Arc<ClientConfig> {
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(tls)
+}
+
+/// Sends a request over a connection and reads the answer, with a body of at
+/// most `limit` bytes. The connection ends with the call, or when it is dropped.
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, limit: usize) -> Result<Answer, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut client = http1::Builder::new();
+    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let talk = async move { read(sender.send_request(request).await?, limit).await };
+    tokio::pin!(talk, connection);
+    let mut ended = false;
+    loop {
+        tokio::select! {
+            answer = &mut talk => return answer,
+            // Whatever ended it, the talk learns of it too, and says it better.
+            _ = &mut connection, if !ended => ended = true,
+        }
+    }
+}
+
+async fn read(response: Response<Incoming>, limit: usize) -> Result<Answer, HttpError> {
+    let (parts, body) = response.into_parts();
+    match Limited::new(body, limit).collect().await {
+        Ok(whole) => Ok(Answer { status: parts.status, headers: parts.headers, body: whole.to_bytes() }),
+        Err(error) => match error.downcast::<hyper::Error>() {
+            Ok(broken) => Err(HttpError::Exchange(*broken)),
+            Err(_) => Err(HttpError::TooLarge(limit)),
+        },
+    }
+}

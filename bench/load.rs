@@ -52,6 +52,10 @@ pub struct Plan {
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     stored: u64,
 
+    /// Events sent in the row that asks how much they make the file grow
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    count: u64,
+
     /// In which order the names of events come
     #[arg(long, value_enum, default_value_t = Names::Shops)]
     names: Names,

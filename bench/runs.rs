@@ -11,9 +11,10 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::Plan;
+use crate::client;
 use crate::login::post_json;
 use crate::postgres::Database;
-use crate::report::Report;
+use crate::report::{Measured, Report};
 use crate::rows::{Side, compare, load, measure};
 use crate::server::Server;
 use crate::store::Store;
@@ -29,6 +30,10 @@ const READY: u64 = 30_000;
 
 const SLEEPING: u64 = 1_000_000;
 const TIMERS: u64 = 100_000;
+
+/// The most that an event, its new contact and its runs may add to SQLite's file.
+const MOST_GROWTH: f64 = 1_300.0;
+const GIGABYTE: f64 = 1e9;
 
 /// Rows that one transaction of the filling holds.
 const PORTION: u64 = 50_000;
@@ -154,6 +159,15 @@ impl Scene {
         anyhow::bail!("runs that were due are still waiting after {PATIENCE:?}")
     }
 
+    /// The size of the file, with all of the log in it, and how many events it holds.
+    fn size(&self) -> anyhow::Result<(u64, u64)> {
+        let connection = self.connection()?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        let count: i64 = connection.query_row("SELECT COUNT(*) FROM occurrences", [], |row| row.get(0))?;
+        let file = self.store.file().context("only an SQLite store has a file")?;
+        Ok((file.metadata()?.len(), count as u64))
+    }
+
     fn completed(&self) -> anyhow::Result<u64> {
         let count = "SELECT COUNT(*) FROM runs WHERE status = 'completed'";
         let count: i64 = self.connection()?.query_row(count, [], |row| row.get(0))?;
@@ -178,7 +192,7 @@ pub fn send_sqlite(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     compare(
         plan,
         report,
-        (what, "empty handler", 0.20),
+        (what, "empty handler", 0.25),
         || send_to_nobody(plan),
         || send(plan, &Scene::sleepers(Store::sqlite()?, AUTOMATIONS)?),
     )
@@ -194,7 +208,7 @@ pub fn send_postgres(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
         (
             "POST /events/send starting 3 automations, PostgreSQL, 64 connections",
             "pgbench, one-row inserts, 32 clients",
-            0.3,
+            0.38,
         ),
         || {
             database.settle()?;
@@ -205,6 +219,63 @@ pub fn send_postgres(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
             send(plan, &scene)
         },
     )
+}
+
+/// What a second process on the same database brings, where both share the machine
+/// with it.
+pub fn two_processes(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    let database = Database::create()?;
+    let scene = Scene::sleepers(database.store(), AUTOMATIONS)?;
+    let by = |processes: usize| {
+        database.settle()?;
+        send_to_processes(plan, &scene, processes)
+    };
+    compare(
+        plan,
+        report,
+        ("POST /events/send starting 3 automations, PostgreSQL, two processes, 64 connections", "one process", 0.95),
+        || by(1),
+        || by(2),
+    )
+}
+
+fn send_to_processes(plan: &Plan, scene: &Scene, processes: usize) -> anyhow::Result<Side> {
+    let servers = (0..processes).map(|_| Server::real(&scene.store)).collect::<anyhow::Result<Vec<_>>>()?;
+    let load = |(number, server): (usize, &Server)| {
+        // Nobody sends what another sends.
+        let mut workload = Workload::send_event(&scene.key, EVENT).ahead_by((number as u64) << 40);
+        let outcome = client::run(server.address, 64 / processes, &mut workload, plan.warm_up(), plan.measured())?;
+        anyhow::Ok(outcome.per_second)
+    };
+    let per_second = std::thread::scope(|scope| {
+        let loads: Vec<_> = servers.iter().enumerate().map(|one| scope.spawn(move || load(one))).collect();
+        let joined = loads.into_iter().map(|load| load.join().map_err(|_| anyhow::anyhow!("a load panicked"))?);
+        joined.sum::<anyhow::Result<f64>>()
+    })?;
+    Ok(Side { per_second, server: None })
+}
+
+/// How many events, each with a new contact and its runs, a gigabyte of SQLite's
+/// file holds. It is the same every time, so there is one round.
+pub fn growth(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    let scene = Scene::sleepers(Store::sqlite()?, AUTOMATIONS)?;
+    let (size_before, count_before) = scene.size()?;
+    let server = Server::real(&scene.store)?;
+    let mut workload = Workload::send_event(&scene.key, EVENT);
+    let mut answered = 0;
+    while answered < plan.count {
+        answered += client::run(server.address, 64, &mut workload, Duration::ZERO, plan.measured())?.answered;
+    }
+    drop(server);
+    let (size, count) = scene.size()?;
+    let bytes = (size - size_before) as f64 / (count - count_before) as f64;
+    report.tell(&format!("{bytes:.0} bytes for each of {} events", count - count_before));
+    let what = format!("events with a contact and {AUTOMATIONS} runs each in a gigabyte of SQLite's file");
+    let mut measured = Measured::new(&what, &format!("{MOST_GROWTH} bytes each"), 1.0);
+    let of = |bytes: f64| Side { per_second: GIGABYTE / bytes, server: None };
+    measured.add(of(MOST_GROWTH), of(bytes));
+    report.add(measured);
+    Ok(())
 }
 
 /// Steps a second: each run has a condition, an update and a delay of nothing

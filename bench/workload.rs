@@ -101,6 +101,11 @@ impl Workload {
         Workload { template, numbers, words, names, next, expected, tokens, token_at, keys, key_at }
     }
 
+    /// With numbers so far ahead of those of another that the two never meet.
+    pub fn ahead_by(self, distance: u64) -> Workload {
+        Workload { next: self.next + distance, ..self }
+    }
+
     /// As [`Workload::define_event`], each time with the next of these keys.
     pub fn define_event_by(keys: Vec<String>, names: Names) -> Workload {
         Workload { keys, ..Workload::define_event(&String::from_utf8_lossy(KEY), names) }

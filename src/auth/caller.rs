@@ -131,7 +131,7 @@ impl<N: Need> Caller<N> {
 
     /// Reads the credential from the store.
     async fn look_up_anew(&self) -> Result<(), Error> {
-        permit::<N>(&*self.app.credentials.load(lookup(&self.app), &self.secret).await?)
+        permit::<N>(&*Box::pin(self.app.credentials.load(lookup(&self.app), &self.secret)).await?)
     }
 }
 

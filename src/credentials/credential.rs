@@ -72,7 +72,8 @@ impl Credentials {
         let hash = secret::hash(secret);
         match self.known.get(&hash) {
             Some(known) if known.expires_at.is_none_or(|expiry| at.clock.now() < expiry) => Ok(known),
-            _ => self.load(at, secret).await,
+            // Apart, because few take this way, and every request would hold room for it.
+            _ => Box::pin(self.load(at, secret)).await,
         }
     }
 

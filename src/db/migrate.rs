@@ -28,6 +28,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0015_holds", include_str!("../../migrations/0015_holds.sql")),
     ("0016_first_use", include_str!("../../migrations/0016_first_use.sql")),
     ("0017_known_devices", include_str!("../../migrations/0017_known_devices.sql")),
+    ("0018_events_by_name", include_str!("../../migrations/0018_events_by_name.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

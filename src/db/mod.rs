@@ -71,8 +71,9 @@ pub(crate) type Committed = Result<Vec<Effect>, DbError>;
 /// A batch on its way to a committer, with the way back, and the moment at which
 /// its caller gives up.
 struct Job {
-    batch: Batch,
-    reply: oneshot::Sender<(Committed, Batch)>,
+    /// In one place from here to the answer: a job is moved from list to list.
+    batch: Box<Batch>,
+    reply: oneshot::Sender<(Committed, Box<Batch>)>,
     deadline: Instant,
 }
 
@@ -187,7 +188,7 @@ impl Db {
     pub async fn commit(&self, batch: impl Into<Batch>) -> Committed {
         let (reply, answer) = oneshot::channel();
         let deadline = Instant::now() + self.patience;
-        let job = Job { batch: batch.into(), reply, deadline };
+        let job = Job { batch: Box::new(batch.into()), reply, deadline };
         self.queue.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => DbError::Busy,
             mpsc::error::TrySendError::Closed(_) => DbError::Unavailable("the writer has stopped".into()),
@@ -209,7 +210,9 @@ impl Db {
     pub async fn read_when(&self, guard: Option<&Guard>, stmt: Stmt) -> Result<Vec<Row>, DbError> {
         match &*self.engine {
             Engine::Sqlite(readers) => readers.read(guard, &stmt).await,
-            Engine::Postgres(readers) => readers.read(guard, &stmt).await,
+            // Apart: what waits for a server takes much room, which every caller of
+            // SQLite's readers would hold too.
+            Engine::Postgres(readers) => Box::pin(readers.read(guard, &stmt)).await,
         }
     }
 

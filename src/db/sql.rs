@@ -1,6 +1,7 @@
 //! Statements as values: storage functions return them, committers run them.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,48 +10,54 @@ use smallvec::SmallVec;
 use super::{DbError, Guard, Row, Value};
 
 /// The text of a statement. Only [`statements!`](super::statements) makes one,
-/// so every text is on a list that a test prepares on both engines.
+/// so every text is on a list that a test prepares on both engines. It is known by
+/// reference: statements are moved from hand to hand.
 #[derive(Clone, Copy)]
-pub struct Sql {
+pub struct Sql(pub(crate) &'static Text);
+
+/// What there is to know of a text.
+pub struct Text {
     pub(super) sqlite: &'static str,
     pub(super) postgres: &'static str,
     pub(super) many: Option<&'static str>,
     pub(super) raises: bool,
 }
 
-impl Sql {
-    /// One text for both engines.
-    pub(crate) const fn both(text: &'static str) -> Sql {
-        Sql::each(text, text)
-    }
-
-    /// A text for each engine, for the few statements in which they cannot agree.
-    pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Sql {
-        Sql { sqlite, postgres, many: None, raises: false }
-    }
-
+impl Text {
     /// How PostgreSQL does the same for many batches that hold nothing else: with
     /// arrays for parameters, in which each of them has its place. It must change
     /// as many rows as there are batches, and return none; who comes first among
     /// them is left open.
-    pub(crate) const fn for_many(self, postgres: &'static str) -> Sql {
-        Sql { many: Some(postgres), ..self }
+    pub(crate) const fn for_many(self, postgres: &'static str) -> Text {
+        Text { many: Some(postgres), ..self }
     }
 
     /// It takes away what guards look for, so what they said earlier in the group
     /// is asked again.
-    pub(crate) const fn raising(self) -> Sql {
-        Sql { raises: true, ..self }
+    pub(crate) const fn raising(self) -> Text {
+        Text { raises: true, ..self }
+    }
+}
+
+impl Sql {
+    /// One text for both engines.
+    pub(crate) const fn both(text: &'static str) -> Text {
+        Sql::each(text, text)
+    }
+
+    /// A text for each engine, for the few statements in which they cannot agree.
+    pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Text {
+        Text { sqlite, postgres, many: None, raises: false }
     }
 
     /// Whether guards are asked again after it.
     pub fn is_raising(&self) -> bool {
-        self.raises
+        self.0.raises
     }
 
     /// The text as SQLite reads it, which names the statement in messages.
     pub fn text(&self) -> &'static str {
-        self.sqlite
+        self.0.sqlite
     }
 
     pub fn with<const N: usize>(self, params: [Value; N]) -> Stmt {
@@ -59,6 +66,14 @@ impl Sql {
 
     pub fn with_all(self, params: Vec<Value>) -> Stmt {
         Stmt { sql: self, params, expect: None, is_fence: false, limit: None }
+    }
+}
+
+impl Deref for Sql {
+    type Target = Text;
+
+    fn deref(&self) -> &Text {
+        self.0
     }
 }
 
@@ -90,7 +105,7 @@ pub struct Stmt {
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
     pub(super) is_fence: bool,
-    pub(super) limit: Option<Limit>,
+    pub(super) limit: Option<Box<Limit>>,
 }
 
 /// How much statements may read. One ends behind the row that reaches the limit,
@@ -199,7 +214,7 @@ impl Stmt {
         let is_cut = limit.is_cut.clone();
         is_cut.store(false, Ordering::Relaxed);
         let tell = Arc::new(move || is_cut.store(true, Ordering::Relaxed));
-        self.limit = Some(Limit { bytes: limit.bytes, tell });
+        self.limit = Some(Box::new(Limit { bytes: limit.bytes, tell }));
         self
     }
 }
@@ -294,7 +309,7 @@ impl FromIterator<Stmt> for Batch {
 /// Names the statements of a feature and lists them as `ALL`.
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
-        $($(#[$doc])* const $name: $crate::db::Sql = $sql;)+
+        $($(#[$doc])* const $name: $crate::db::Sql = $crate::db::Sql(&$sql);)+
 
         /// Every statement of this file, for the test that prepares them all.
         pub const ALL: &[$crate::db::Sql] = &[$($name),+];

@@ -208,7 +208,7 @@ pub(super) fn read(connection: &Connection, stmt: &Stmt) -> Result<Vec<Row>, DbE
     let answer = || {
         let mut statement = connection.prepare_cached(stmt.sql.sqlite)?;
         let order = order(&statement);
-        run(&mut statement, &order, &stmt.params, stmt.limit.as_ref())
+        run(&mut statement, &order, &stmt.params, stmt.limit.as_deref())
     };
     answer().map(|effect| effect.rows).map_err(refusal)
 }

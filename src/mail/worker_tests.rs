@@ -102,7 +102,7 @@ async fn queue(app: &Product, recipient: &str) -> String {
 
 /// Status, attempt, whether it is due some time, and the error.
 async fn state(app: &Product, id: &str) -> (String, i64, Option<i64>, Option<String>) {
-    const STATE: Sql = Sql::both("SELECT status, attempt, due_at, error FROM messages WHERE id = $1");
+    const STATE: Sql = Sql(&Sql::both("SELECT status, attempt, due_at, error FROM messages WHERE id = $1"));
     let rows = app.db.read(STATE.with([id.into()])).await.expect("a message");
     let row = rows.first().expect("a message");
     let due = row.maybe(2, |row, column| row.int(column)).expect("a time");

@@ -69,15 +69,22 @@ pub async fn authorize(
     if let Err(error) = app.limits.authorize.check(sender) {
         return answer::failed(error);
     }
-    let params = Params::parse(uri.query().unwrap_or_default());
+    // A copy: what shares the buffer that the head was read into keeps it from being
+    // read into again while the request is being stored.
+    let query = uri.query().unwrap_or_default().to_owned();
+    drop(uri);
+    let params = Params::parse(&query);
     let claim = match Claim::read(&params) {
         Ok(claim) => claim,
         Err(refusal) => return answer::refused(StatusCode::BAD_REQUEST, &refusal),
     };
-    let mut known = match described(&app, claim.client_id()).await {
-        Ok(Some(client)) => Ok(Some(client)),
-        Ok(None) => app.clients.find(&app.db, claim.client_id()).await,
-        Err(response) => return response,
+    let mut known = match client_document::is_document(claim.client_id()) {
+        // Apart, because every request would hold room for what fetches a document.
+        true => match Box::pin(described(&app, claim.client_id())).await {
+            Ok(client) => Ok(Some(client)),
+            Err(response) => return response,
+        },
+        false => app.clients.find(&app.db, claim.client_id()).await,
     };
     for _ in 0..ATTEMPTS {
         let client = match known {
@@ -110,15 +117,12 @@ impl<S: Sync> FromRequestParts<S> for Prefetch {
 }
 
 /// The client whose id is the address of its metadata document, where those are
-/// accepted. `None`: the store knows it, or nobody does.
-async fn described(app: &OAuth, id: &str) -> Result<Option<Arc<Known>>, Response> {
-    if !client_document::is_document(id) {
-        return Ok(None);
-    }
+/// accepted.
+async fn described(app: &OAuth, id: &str) -> Result<Arc<Known>, Response> {
     if !app.config.client_id_documents {
         return Err(answer::refused(StatusCode::BAD_REQUEST, &Refusal::unknown_client()));
     }
-    client_document::find(app, id).await.map(Some).map_err(|failure| match failure {
+    client_document::find(app, id).await.map_err(|failure| match failure {
         Failure::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
         Failure::Failed(error) => answer::failed(error),
     })

@@ -299,13 +299,18 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let route = request.extensions().get::<MatchedPath>().cloned();
-        let shown = self.callers.clone().zip(request.headers().get(AUTHORIZATION).cloned());
+        // A copy: what shares the buffer that the head was read into keeps it from
+        // being read into again.
+        let shown = self.callers.as_ref().and_then(|app| {
+            let shown = request.headers().get(AUTHORIZATION)?;
+            Some((app.clone(), HeaderValue::from_bytes(shown.as_bytes()).ok()?))
+        });
         let served = self.inner.call(request);
         Box::pin(async move {
             let mut response = served.await?;
             if response.status().is_client_error()
                 && let Some((app, shown)) = shown
-                && let Err(error) = auth::confirm(&app, &shown).await
+                && let Err(error) = Box::pin(auth::confirm(&app, &shown)).await
             {
                 response = error.into_response();
             }

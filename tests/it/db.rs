@@ -302,7 +302,7 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
             }
             let is_look_up = step.starts_with("SEARCH n ") || (step.contains("events") && !step.contains(" e USING"));
             if text.contains("name = ") && text.contains("FROM events") && is_look_up {
-                assert!(step.contains("events_by_name (workspace_id=? AND name=?"), "{step}: {text}");
+                assert!(step.contains("events_by_name (name=? AND workspace_id=?"), "{step}: {text}");
             }
             let is_of_contact = text.contains("FROM occurrences WHERE contact_id = $1");
             if text.contains("FROM occurrences") && text.contains("name = $") && !is_of_contact {

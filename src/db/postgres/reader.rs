@@ -152,14 +152,14 @@ impl Readers {
 async fn read_on(session: &Session, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
     let statement = session.prepare(stmt.sql.postgres).await.map_err(refusal)?;
     let Some(guard) = guard else {
-        let found = session.run_within(stmt.limit.as_ref(), &statement, &stmt.params).await;
+        let found = session.run_within(stmt.limit.as_deref(), &statement, &stmt.params).await;
         return found.map(|effect| effect.rows).map_err(refusal);
     };
     let asked = session.prepare(guard.shared.sql.postgres).await.map_err(refusal)?;
     let (held, found) = tokio::join!(
         biased;
         session.run(&asked, &guard.shared.params),
-        session.run_within(stmt.limit.as_ref(), &statement, &stmt.params),
+        session.run_within(stmt.limit.as_deref(), &statement, &stmt.params),
     );
     let found = found.map(|effect| effect.rows).map_err(refusal);
     if !held.map_err(refusal)?.rows.is_empty() {

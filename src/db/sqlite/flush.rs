@@ -179,13 +179,13 @@ mod tests {
     use super::*;
     use crate::db::Batch;
 
-    type Reply = oneshot::Receiver<(Committed, Batch)>;
+    type Reply = oneshot::Receiver<(Committed, Box<Batch>)>;
 
     /// A group of one job.
     fn group() -> (Settled, Reply) {
         let (reply, answer) = oneshot::channel();
         let deadline = Instant::now() + PATIENCE;
-        (vec![(Job { batch: Batch::new(), reply, deadline }, Ok(Vec::new()))], answer)
+        (vec![(Job { batch: Box::default(), reply, deadline }, Ok(Vec::new()))], answer)
     }
 
     fn failure(folder: &Path) -> Arc<Failure> {

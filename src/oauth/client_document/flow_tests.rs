@@ -169,7 +169,7 @@ async fn case_416_a_redirect_that_the_document_lost_is_not_used_after_approval()
 async fn case_419_while_the_store_is_out_nothing_is_fetched() {
     let store = Store::each().await.remove(0);
     let scene = scene(&store, &["--client-id-documents"]).await;
-    const BREAK: Sql = Sql::both("ALTER TABLE oauth_clients RENAME TO gone");
+    const BREAK: Sql = Sql(&Sql::both("ALTER TABLE oauth_clients RENAME TO gone"));
     scene.app.db.commit(BREAK.with([])).await.expect("a store without clients");
     refused(&scene.authorize(ID, BACK).await, 503, "temporarily_unavailable");
     assert!(scene.stage.dialled().is_empty());
@@ -190,7 +190,7 @@ async fn a_client_that_was_given_nothing_is_forgotten_and_one_that_was_disabled_
         assert_eq!(scene.count_clients().await, 0);
 
         scene.ask().await;
-        const DISABLE: Sql = Sql::both("UPDATE oauth_clients SET disabled_at = 1 WHERE origin = 'document'");
+        const DISABLE: Sql = Sql(&Sql::both("UPDATE oauth_clients SET disabled_at = 1 WHERE origin = 'document'"));
         scene.app.db.commit(DISABLE.with([])).await.expect("disabled");
         let asked = scene.stage.asked().len();
         scene.clock.advance(48 * HOUR);

@@ -40,10 +40,10 @@ async fn issue_3_a_healthy_instance_passes_every_check_and_keeps_no_grant() {
         let client = checks::examine(&patient, &mut report).await;
         assert_eq!((report.failures(), report.count()), (vec![], 15));
         assert!(client.is_some());
-        const LEFT: crate::db::Sql = crate::db::Sql::both(
+        const LEFT: crate::db::Sql = crate::db::Sql(&crate::db::Sql::both(
             "SELECT (SELECT COUNT(*) FROM oauth_grants), (SELECT COUNT(*) FROM oauth_grants WHERE revoked_at IS NULL),
                     (SELECT COUNT(*) FROM sessions)",
-        );
+        ));
         let rows = app.db.read(LEFT.with([])).await.expect("counts");
         let counts: Vec<i64> = (0..3).map(|column| rows[0].int(column).expect("a count")).collect();
         // One session is the owner's own.

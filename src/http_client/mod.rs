@@ -111,12 +111,15 @@ enum Network {
     Staged(Staged),
 }
 
-/// What a name leads to, and where a connection to an address really goes.
+/// What a name leads to at a port, and where a connection to an address really goes.
 #[cfg(test)]
 pub struct Staged {
-    pub look_up: Box<dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync>,
+    pub look_up: Box<LookUp>,
     pub connect: Box<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>,
 }
+
+#[cfg(test)]
+type LookUp = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
 
 impl HttpClient {
     pub fn new(reach: Reach) -> HttpClient {

@@ -23,7 +23,7 @@ use crate::hold::Hold;
 use crate::seal::{self, Seal};
 use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
-use crate::web::{idempotency, listener};
+use crate::web::{background, idempotency, listener};
 use crate::{auth, automations, contacts, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -143,7 +143,9 @@ async fn work(app: &App, stopping: watch::Receiver<bool>) {
     let (mail, runs, imports) = (each(), each(), each());
     let mail = keep_running("mail", move || mail::worker::run(mail.0.clone(), mail.1.clone()));
     let runs = keep_running("runs", move || automations::engine::run(runs.0.clone(), runs.1.clone()));
-    let imports = keep_running("imports", move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone()));
+    // Files are read row by row, which takes long: not on the threads that answer.
+    let importing = move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone());
+    let imports = keep_running("imports", move || background::aside("imports", importing()));
     let patience = async {
         stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;

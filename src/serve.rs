@@ -25,7 +25,7 @@ use crate::seal::{self, Seal};
 use crate::web::connections::Bounds;
 use crate::web::gate::Gate;
 use crate::web::{idempotency, listener};
-use crate::{automations, contacts, credentials, mail, oauth};
+use crate::{automations, contacts, credentials, limits, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -144,7 +144,9 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
     let mail = keep_running("mail", move || mail::worker::run(mail.0.clone(), mail.1.clone()));
     let runs = keep_running("runs", move || automations::engine::run(runs.0.clone(), runs.1.clone()));
-    let imports = keep_running("imports", move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone()));
+    // Files are read row by row, which takes long: not on the threads that answer.
+    let importing = move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone());
+    let imports = keep_running("imports", move || limits::aside("imports", importing()));
     let patience = async {
         stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;

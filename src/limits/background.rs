@@ -3,6 +3,9 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, mpsc};
 
+#[cfg(target_os = "linux")]
+use rustix::process::{getpriority_process, setpriority_process};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
@@ -59,11 +62,29 @@ impl Background {
     }
 }
 
+/// Runs something that goes on for long on a thread of its own, which gives way as
+/// well. A panic there ends whoever waits for it.
+pub async fn aside<T: Send + 'static>(name: &str, work: impl Future<Output = T> + Send + 'static) -> T {
+    let (reply, done) = oneshot::channel();
+    let runtime = Handle::current();
+    let run = move || {
+        give_way();
+        let _ = reply.send(runtime.block_on(work));
+    };
+    let started = std::thread::Builder::new().name(name.into()).spawn(run);
+    match done.await {
+        Ok(done) => done,
+        Err(_) => {
+            std::panic::resume_unwind(Box::new(started.err().map_or("it panicked".into(), |error| error.to_string())))
+        }
+    }
+}
+
 /// Lowers the priority of the thread that asks. On Linux each has its own; elsewhere
 /// it would be that of the process.
 fn give_way() {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+    if let Err(error) = getpriority_process(None).and_then(|own| setpriority_process(None, own.max(NICE))) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
 }
@@ -81,13 +102,21 @@ mod tests {
         assert_eq!(background.run(|| 5).await.expect("done"), 5);
     }
 
+    #[tokio::test]
+    async fn a_panic_aside_ends_who_waits_for_it() {
+        let waiting = tokio::spawn(aside("test", async { panic!("on purpose") }));
+        assert!(waiting.await.is_err_and(|error| error.is_panic()));
+        assert_eq!(aside("test", async { 5 }).await, 5);
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn its_threads_stand_back_and_others_do_not() {
-        let own = || rustix::process::getpriority_process(None).expect("a priority");
+        let own = || getpriority_process(None).expect("a priority");
         let before = own();
         let background = Background::start("test", 1);
         assert_eq!(background.run(own).await.expect("done"), before.max(NICE));
+        assert_eq!(aside("test", async move { own() }).await, before.max(NICE));
         assert_eq!(own(), before);
     }
 }

@@ -11,7 +11,7 @@ mod rate;
 pub use address::neighbourhood;
 pub use admission::{Admission, Turn, serving};
 pub use attempts::{Attempt, Attempts};
-pub use background::Background;
+pub use background::{Background, aside};
 pub use disk::DiskUse;
 pub use rate::RateLimit;
 

@@ -31,7 +31,8 @@ pub const PAYLOAD_LIMIT: usize = 256 << 10;
 /// What is built of so short a text is small, whatever its shape.
 const TINY: usize = 4 << 10;
 
-/// Many things in a text of this length are read at once, in less than a millisecond.
+/// Many things in a text of at most this length are read where they arrive, in less
+/// than a millisecond.
 const FEW: usize = 32 << 10;
 
 /// A request that takes more memory than this waits for its turn among those that do.
@@ -69,19 +70,13 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Many, Error> {
         let app = &App::from_ref(state);
         let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else { return Ok(Many::none()) };
-        if !is_large(&body, FEW) {
+        if body.len() <= FEW {
             return Many::split(body, false);
         }
-        app.admission.admit().await?;
+        if matches!(body, Spool::File(_)) {
+            app.admission.admit().await?;
+        }
         app.admission.build(move || Many::split(body, true)).await?
-    }
-}
-
-/// Whether what is built of a body takes much: more than can be taken beside others.
-fn is_large(body: &Spool, longest: usize) -> bool {
-    match body {
-        Spool::Memory(text) => text.len() > longest || (text.len() > TINY && Shape::of(text).weight() > LIGHT),
-        Spool::File(_) => true,
     }
 }
 
@@ -89,7 +84,7 @@ fn is_large(body: &Spool, longest: usize) -> bool {
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
     let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
     if let Spool::Memory(text) = &body
-        && !is_large(&body, usize::MAX)
+        && (text.len() <= TINY || Shape::of(text).weight() <= LIGHT)
     {
         return parse(text).map(Some);
     }

@@ -1,6 +1,6 @@
 //! What somebody wants to happen, read from a request.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -54,6 +54,8 @@ impl Recipient {
 pub struct Order {
     pub id: String,
     pub name: Arc<str>,
+    /// Which order of the same request is the first with this name.
+    pub first: usize,
     payload: Payload,
     pub recipient: Recipient,
     pub replay_of: Option<String>,
@@ -76,7 +78,14 @@ impl Order {
             (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
         };
         let payload = Payload::Read(input.take("payload"));
-        Ok(Order { id: app.clock.ordered_id(), name: name.as_str().into(), payload, recipient, replay_of: None })
+        Ok(Order {
+            id: app.clock.ordered_id(),
+            name: name.as_str().into(),
+            first: 0,
+            payload,
+            recipient,
+            replay_of: None,
+        })
     }
 
     /// An occurrence once more.
@@ -92,6 +101,7 @@ impl Order {
         Ok(Order {
             id: app.clock.ordered_id(),
             name: stored.name.into(),
+            first: 0,
             payload: Payload::Read(Some(serde_json::from_str(&stored.payload).map_err(|_| Error::Internal)?)),
             recipient: Recipient::Known(stored.contact_id),
             replay_of: Some(stored.id),
@@ -137,7 +147,7 @@ pub fn read_many(
     mut digest: Option<Sha256>,
     many: Many,
 ) -> Result<(Arc<[Order]>, Option<Sha256>), Error> {
-    let (mut orders, mut names) = (Vec::with_capacity(many.count), HashSet::new());
+    let (mut orders, mut names) = (Vec::<Order>::with_capacity(many.count), HashMap::new());
     let many = Arc::new(many);
     for at in 0..many.len() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
@@ -149,9 +159,9 @@ pub fn read_many(
         }
         let mut order = Order::parse(app, input).map_err(placed)?;
         // A name that many have is there once.
-        match names.get(&order.name) {
-            Some(name) => order.name = Arc::clone(name),
-            None => drop(names.insert(order.name.clone())),
+        order.first = *names.entry(order.name.clone()).or_insert(at);
+        if let Some(first) = orders.get(order.first) {
+            order.name = first.name.clone();
         }
         orders.push(if many.is_large { order.unread(&many, at) } else { order });
     }

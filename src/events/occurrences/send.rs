@@ -1,6 +1,5 @@
 //! An event happens: to one contact, to many, or once more.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -217,15 +216,13 @@ impl Errand<'_> {
     async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
         let Errand { caller, app, orders, .. } = self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
-        let mut firsts = HashMap::new();
         for (at, order) in orders.iter().enumerate() {
-            let first = if orders.len() > 1 { *firsts.entry(&order.name).or_insert(at) } else { at };
-            let in_force = match uses.get(first) {
+            let in_force = match uses.get(order.first) {
                 Some(before) => before.in_force.clone(),
                 None if attempt < GUARDED => app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?,
                 None => app.definitions.of_this_moment(&app.db, caller.workspace_id(), &order.name).await?,
             };
-            uses.push(Use { in_force, is_first: first == at });
+            uses.push(Use { in_force, is_first: order.first == at });
         }
         Ok(uses)
     }
@@ -234,8 +231,8 @@ impl Errand<'_> {
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
         let Errand { caller, app, orders, .. } = self;
         let mut guards = Vec::from_iter(listeners.guard());
-        for name in orders.iter().map(|order| &order.name).collect::<HashSet<_>>() {
-            guards.extend(app.definitions.of(&app.db, caller.workspace_id(), name).await?.guard());
+        for (_, order) in orders.iter().enumerate().filter(|(at, order)| order.first == *at) {
+            guards.extend(app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard());
         }
         for guard in guards {
             if app.db.read(guard).await?.is_empty() {

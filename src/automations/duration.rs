@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_7_human_durations_are_read() {
+    fn human_durations_are_read() {
         for (text, micros) in [
             ("30 minutes", 30 * MINUTE),
             ("1 hour", HOUR),

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_5_every_operator() {
+    fn every_operator() {
         for (field, operator, value, expected) in [
             ("event.s", "eq", json!("abcabc"), true),
             ("event.s", "eq", json!("ABCABC"), false),

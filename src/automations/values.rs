@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_6_paths_find_what_they_name() {
+    fn paths_find_what_they_name() {
         let (event, contact, waited) = world();
         let budget = Budget::default();
         let values = Values { event: &event, contact: &contact, waited: &waited, budget: &budget };
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_6_variables_are_replaced_wherever_they_stand() {
+    fn variables_are_replaced_wherever_they_stand() {
         let (event, contact, waited) = world();
         let budget = Budget::default();
         let values = Values { event: &event, contact: &contact, waited: &waited, budget: &budget };

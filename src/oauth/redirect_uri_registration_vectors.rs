@@ -197,7 +197,7 @@ fn case_196_reasons_are_texts_a_description_may_hold() {
 }
 
 #[test]
-fn reference_6_a_uri_has_at_most_2048_characters() {
+fn a_uri_has_at_most_2048_characters() {
     let base = "https://app.example/";
     let longest = format!("{base}{}", "a".repeat(2048 - base.len()));
     assert!(RedirectUri::parse(&longest).is_ok());

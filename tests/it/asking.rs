@@ -33,7 +33,7 @@ pub fn query(client: &str, changes: &[(&str, Option<&str>)]) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Sends a query and asserts what holds of every answer (spec 7.1, cases 198–201).
+/// Sends a query and asserts what holds of every answer (spec 7.1).
 pub async fn ask(app: &TestApp, query: impl AsRef<str>) -> Answer {
     let answer = app.get(format!("/oauth/authorize?{}", query.as_ref())).send().await;
     assert_eq!(answer.header("set-cookie"), None);

@@ -1,5 +1,5 @@
 //! `GET /oauth/authorize` on a store that fails: it cannot be written, cannot
-//! be read, or does not answer (spec 7.1, cases 187 and 188).
+//! be read, or does not answer (spec 7.1).
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The consent page behind the redirect (section K of the cases, as far as it
-//! needs no log-in), and the sweep of requests that nobody decided.
+//! The consent page behind the redirect (as far as it needs
+//! no log-in), and the sweep of requests that nobody decided.
 
 use posthorn::oauth;
 use serde_json::json;
@@ -27,7 +27,7 @@ on_both! {
         assert!(html.contains("&#60;script&#62;alert(1)") || html.contains("&lt;script&gt;alert(1)"), "and shown");
         assert!(html.contains("app.example:8443") && html.contains("emails:send"));
         assert!(!html.contains("full_access"), "only what is asked for");
-        assert!(html.to_lowercase().contains("unverified"), "case 217");
+        assert!(html.to_lowercase().contains("unverified"), "{html}");
     }
 
     async fn case_215_a_program_on_this_computer_is_called_so(app: TestApp) {

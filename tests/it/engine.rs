@@ -166,7 +166,7 @@ on_both! {
         assert!(outbox(&stage).await.is_empty());
     }
 
-    async fn users_17_a_run_that_failed_over_a_segment_goes_on_when_there_is_one(app: TestApp) {
+    async fn issue_4_a_run_that_failed_over_a_segment_goes_on_when_there_is_one(app: TestApp) {
         let stage = Stage::new(app).await;
         let automation = stage.automation(&[Stage::trigger(), ("contact_update", json!({"first_name": "Ada"})),
             ("add_to_segment", json!({"segment_id": SEGMENT})), mail()]).await;

@@ -60,7 +60,7 @@ on_both! {
         }
     }
 
-    async fn reference_1_words_of_the_api_are_names_of_events_like_any_other(app: TestApp) {
+    async fn words_of_the_api_are_names_of_events_like_any_other(app: TestApp) {
         let key = app.full_key().await;
         for name in ["send", "send/batch", "x/occurrences"] {
             let id = app.event(&key, json!({ "name": name })).await;

@@ -1,4 +1,4 @@
-//! Rate limits: issue 2, item 6; case 375.
+//! Rate limits: issue 2, item 6.
 
 use serde_json::json;
 

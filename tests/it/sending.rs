@@ -230,7 +230,7 @@ on_both! {
         assert_eq!(stage.post("/events/send", wrong).await.status, 202);
     }
 
-    async fn users_14_the_same_key_has_one_effect_and_one_answer(app: TestApp) {
+    async fn f16_the_same_key_has_one_effect_and_one_answer(app: TestApp) {
         let stage = Stage::new(app).await;
         let automation = stage.automation(&[Stage::trigger(), ("delay", json!({"duration": "1 day"}))]).await;
         let body = json!({"event": "user.created", "email": "a@example.com"});

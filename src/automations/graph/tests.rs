@@ -35,7 +35,7 @@ fn a_trigger_alone_is_an_automation() {
 }
 
 #[test]
-fn reference_4_a_connection_without_a_type_is_shown_as_default() {
+fn a_connection_without_a_type_is_shown_as_default() {
     let graph = Graph::parse(&json!([trigger(), delay("d")]), &json!([{"from": "start", "to": "d", "type": null}]));
     let graph = graph.expect("valid");
     assert_eq!(graph.connections_json(), json!([{"from": "start", "to": "d", "type": "default"}]));
@@ -119,7 +119,7 @@ fn issue_4_a_graph_of_151_steps_and_a_delay_over_30_days_are_refused() {
 }
 
 #[test]
-fn reference_3_every_step_says_what_it_needs() {
+fn every_step_says_what_it_needs() {
     for (type_name, config, word) in [
         ("trigger", json!({}), "`event_name`"),
         ("trigger", json!({"eventName": "x"}), "sent as `eventName`"),

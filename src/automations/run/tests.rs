@@ -191,7 +191,7 @@ fn decisions_6_an_event_counts_from_the_moment_the_run_started_and_ends_one_wait
 }
 
 #[test]
-fn reference_8_an_unsubscribed_contact_gets_no_mail_but_the_run_goes_on() {
+fn an_unsubscribed_contact_gets_no_mail_but_the_run_goes_on() {
     let update = json!({"key": "u", "type": "contact_update", "config": {"unsubscribed": true, "properties": {"a": {"var": "event.plan"}}}});
     let mut scene = Scene::new(chain(json!([update, mail()])));
     let effects = scene.advance();
@@ -201,7 +201,7 @@ fn reference_8_an_unsubscribed_contact_gets_no_mail_but_the_run_goes_on() {
 }
 
 #[test]
-fn reference_3_deleting_the_contact_ends_the_run() {
+fn deleting_the_contact_ends_the_run() {
     let mut scene = Scene::new(chain(json!([{"key": "x", "type": "contact_delete"}])));
     assert_eq!(scene.advance(), [Effect::DeleteContact]);
     assert_eq!((scene.run.ending(), scene.contact), (Some(Ending::Completed), None));

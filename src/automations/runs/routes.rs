@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_8_statuses_are_a_list_with_commas() {
+    fn statuses_are_a_list_with_commas() {
         assert_eq!(statuses("").expect("valid"), Vec::<&str>::new());
         assert_eq!(statuses("status=failed").expect("valid"), ["failed"]);
         assert_eq!(statuses("status=running%2Cfailed").expect("valid"), ["running", "failed"]);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_8_redirects_are_the_hosts_own_or_lead_to_this_computer() {
+    fn redirects_are_the_hosts_own_or_lead_to_this_computer() {
         for good in [
             "https://app.example/other?x=1",
             "https://app.example:8443/cb",

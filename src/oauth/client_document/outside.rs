@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_8_a_document_is_believed_for_5_minutes_to_24_hours() {
+    fn a_document_is_believed_for_5_minutes_to_24_hours() {
         for (line, expected) in [
             ("", SHORTEST),
             ("max-age=0", SHORTEST),

@@ -100,9 +100,9 @@ fn main() -> anyhow::Result<()> {
         row.measure(&plan, &mut report)?;
     }
     if plan.json {
-        report.print_json()
+        report.print_json();
     } else {
-        report.print_table()
+        report.print_table();
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl Stream {
                     false => Poll::Pending,
                 }
             }
-            failed => failed,
+            failed @ Poll::Ready(Err(_)) => failed,
         }
     }
 }

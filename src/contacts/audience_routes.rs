@@ -10,17 +10,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::change::{self, Creation, Ties};
-use super::contact::{Changes, Contact, Email};
+use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, joining, leave, not_a_member};
 use super::path::{Named, SegmentId};
 use super::routes as contacts;
-use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
+use super::shapes::{Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::segments;
+use crate::web::body::Body;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
@@ -56,13 +57,12 @@ async fn create(
     State(app): State<App>,
     key: Idempotency,
     Id(id): Id,
-    input: Input,
+    body: Body<NewAudienceContact>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
+    let request = key.request(&caller, &app, &body);
     let add = async {
         segments::must_exist(&caller, &id).await?;
-        let email = Email::parse(input.required("email")?)?;
-        let changes = Changes::parse(&input)?;
+        let (email, changes) = body.read()?.split();
         let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
             Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
@@ -131,7 +131,7 @@ async fn read(
     patch, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "update_audience_contact",
     params(OfAudience, Identifier),
-    request_body = Option<ContactChange>,
+    request_body = Option<Changes>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,
@@ -143,9 +143,9 @@ async fn update(
     State(app): State<App>,
     SegmentId(audience_id): SegmentId,
     named: Named,
-    input: Input,
+    body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
+    let changes = body.read()?;
     let contact = find(&caller, &named, &audience_id).await?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &(&contact).into(), &changes).await?)))
 }

@@ -4,7 +4,7 @@ use axum::response::Response;
 
 use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
-use super::properties::{Declared, Properties};
+use super::properties::Declared;
 use super::shapes::Reference;
 use super::{arrival, properties_store, store};
 use crate::app::App;
@@ -80,7 +80,7 @@ pub async fn create(
     email: &Email,
     (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
-    check_types(caller, &changes.properties).await?;
+    check_types(caller, changes).await?;
     let contact = changes.create(app.clock.ordered_id(), email, app.clock.now())?;
     let answer = Answer::created(&Reference::to(&contact))?;
     let make = |happenings: &mut Happenings<'_>| {
@@ -105,7 +105,7 @@ pub async fn update(
     named: &Named,
     changes: &Changes,
 ) -> Result<Contact, Error> {
-    check_types(caller, &changes.properties).await?;
+    check_types(caller, changes).await?;
     for _ in 0..ATTEMPTS {
         let before = named.find(caller).await?;
         let after = changes.apply(&before)?;
@@ -145,12 +145,12 @@ pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -
 }
 
 /// Holds given properties to the types that were declared for them.
-async fn check_types(caller: &Caller<FullAccess>, properties: &Properties) -> Result<(), Error> {
-    if properties.is_empty() {
+async fn check_types(caller: &Caller<FullAccess>, changes: &Changes) -> Result<(), Error> {
+    if !changes.sets_properties() {
         return Ok(());
     }
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
-    properties.check(&Declared::read_all(&rows)?)
+    changes.check_types(&Declared::read_all(&rows)?)
 }
 
 /// Who has this address.

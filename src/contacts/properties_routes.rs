@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::properties::{Declared, Kind, PropertyKey};
+use super::properties::Declared;
 use super::properties_store as store;
 use super::shapes::{Fallback, NewProperty};
 use crate::app::App;
@@ -17,8 +17,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::body::{Body, Change};
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
@@ -27,12 +28,16 @@ pub fn router() -> OpenApiRouter<App> {
 }
 
 /// What to change.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Deserialize, ToSchema)]
 pub struct ContactPropertyChange {
+    #[schema(ignore)]
+    key: Option<Value>,
+    #[serde(rename = "type")]
+    #[schema(ignore)]
+    kind: Option<Value>,
     /// What stands in where a contact has no value, of the property's type; null removes it.
-    #[schema(nullable = true, required = true)]
-    fallback_value: Option<Fallback>,
+    #[schema(value_type = Option<Fallback>, required = true)]
+    fallback_value: Change<Value>,
 }
 
 /// A declared property.
@@ -111,15 +116,15 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     idempotency: Idempotency,
-    input: Input,
+    body: Body<NewProperty>,
 ) -> Result<Response, Error> {
-    let key = PropertyKey::parse(input.required("key")?)?;
-    let kind = Kind::parse(input.required("type")?)?;
-    let fallback = kind.fallback(input.get("fallback_value"))?;
+    let request = idempotency.request(&caller, &app, &body);
+    let NewProperty { key, kind, fallback_value } = body.read()?;
+    let fallback = kind.fallback(fallback_value)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
     let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
-    match idempotency.request(&caller, &app, &input).commit(answer, insert).await? {
+    match request.commit(answer, insert).await? {
         Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
             Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
@@ -179,9 +184,13 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+async fn update(
+    caller: Caller<FullAccess>,
+    Id(id): Id,
+    body: Body<ContactPropertyChange>,
+) -> Result<Json<Reference>, Error> {
     let property = find(&caller, &id).await?;
-    let fallback = change(&property, &input)?;
+    let fallback = changed(&property, body.read()?)?;
     let set = || store::set_fallback(caller.workspace_id(), &id, fallback.as_ref()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "contact_property", id }))
@@ -189,17 +198,15 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 
 /// The new fallback. A wish for another key or type is refused: leaving it aside
 /// would look as if it were granted.
-fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
-    for (field, own) in [("key", property.key.as_str()), ("type", property.kind.word())] {
-        if input.get(field).is_some_and(|value| value != own) {
+fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<Value>, Error> {
+    let ContactPropertyChange { key, kind, fallback_value: Change(fallback) } = change;
+    for (field, given, own) in [("key", key, property.key.as_str()), ("type", kind, property.kind.word())] {
+        if given.is_some_and(|value| value != own) {
             return Err(Error::invalid(format!("The `{field}` field of a property cannot be changed.")));
         }
     }
-    // Here null is not absence: it removes the fallback.
-    match input.0.get("fallback_value") {
-        None => Err(input.required("fallback_value").err().unwrap_or(Error::Internal)),
-        given => property.kind.fallback(given),
-    }
+    let missing = || Error::Missing { message: "Missing `fallback_value` field.".into() };
+    property.kind.fallback(fallback.ok_or_else(missing)?)
 }
 
 /// Delete a contact property

@@ -8,10 +8,9 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::change::Ties;
-use super::contact::{Changes, Email};
+use super::contact::Changes;
 use super::path::Named;
-use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
+use super::shapes::{Deleted, Identifier, Item, NewContact, Reference, Whole};
 use super::store::Listed;
 use super::{change, store};
 use crate::app::App;
@@ -19,9 +18,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::segments;
-use crate::topics::{self, Choice};
+use crate::web::body::Body;
 use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Input, uuid};
+use crate::web::input::uuid;
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
@@ -64,30 +63,11 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewContact>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
-    let email = Email::parse(input.required("email")?)?;
-    let changes = Changes::parse(&input)?;
-    let ties = Ties { segment_ids: segment_ids(&input)?, choices: choices(&input)? };
+    let request = key.request(&caller, &app, &body);
+    let (email, changes, ties) = body.read()?.split();
     request.run(async { change::create(&caller, &app, &request, &email, (&changes, &ties)).await?.made() }).await
-}
-
-/// The segments that a new contact shall be in.
-fn segment_ids(input: &Input) -> Result<Vec<String>, Error> {
-    let mut ids = input.get("segments").map(|value| segments::ids("segments", value)).transpose()?.unwrap_or_default();
-    if let Some(value) = input.get("audience_id") {
-        let id = segments::id("audience_id", value)?;
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    Ok(ids)
-}
-
-/// What a new contact wants to hear of.
-fn choices(input: &Input) -> Result<Vec<Choice>, Error> {
-    Ok(input.get("topics").map(topics::choices).transpose()?.unwrap_or_default())
 }
 
 /// List contacts
@@ -162,7 +142,7 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Whole>, E
 #[utoipa::path(
     patch, path = "/contacts/{contact}", tag = "Contacts", operation_id = "update_contact",
     params(Identifier),
-    request_body = Option<ContactChange>,
+    request_body = Option<Changes>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,
@@ -173,9 +153,9 @@ async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     named: Named,
-    input: Input,
+    body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
+    let changes = body.read()?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &named, &changes).await?)))
 }
 

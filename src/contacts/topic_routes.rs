@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{FromRequest, Request};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -13,8 +13,9 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::topics::{self, Choice, Chosen, TopicChoices};
-use crate::web::input::{self, Input, kind};
+use crate::topics::{self, Choice, ChoiceList, Chosen, TopicChoices};
+use crate::web::body::Body;
+use crate::web::input::{self, kind};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
@@ -57,7 +58,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 )]
 async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;
-    let choices = topics::choices(&given?)?;
+    let ChoiceList(choices) = given?.read()?.topics;
     let workspace = caller.workspace_id();
     let choose = |choice: &Choice| topics::store::choose(workspace, &contact.id, choice).expect(1);
     let batch = || -> Batch {
@@ -75,20 +76,20 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
 /// The list of choices in a body, be it the whole body or its `topics` field. A
 /// body without one is the handler's to refuse: who names no contact is told that
 /// first.
-struct Choices(Result<Value, Error>);
+struct Choices(Result<Body<TopicChoices>, Error>);
 
 impl FromRequest<App> for Choices {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Choices, Error> {
         let given = match input::json(app, request, input::LIMIT).await? {
-            Some(Value::Array(items)) => Ok(Value::Array(items)),
-            Some(Value::Object(fields)) => Input(fields).required("topics").cloned(),
+            Some(items @ Value::Array(_)) => Ok(Map::from_iter([("topics".to_owned(), items)])),
+            Some(Value::Object(fields)) => Ok(fields),
             Some(other) => {
                 Err(Error::invalid(format!("The body must be a JSON array or object, but is {}.", kind(&other))))
             }
-            None => Input(serde_json::Map::new()).required("topics").cloned(),
+            None => Ok(Map::new()),
         };
-        Ok(Choices(given))
+        Ok(Choices(given.map(Body::new)))
     }
 }

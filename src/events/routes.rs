@@ -6,15 +6,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::Uri;
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{self, RefOr};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::event::{EventName, LONGEST_KEY, MOST_KEYS, Schema, TYPES};
+use super::event::{EventName, Schema};
 use super::occurrences;
 use super::store::{self, Stored};
 use crate::app::App;
@@ -22,8 +20,8 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::body::{Body, OrNull};
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::Input;
 use crate::web::pagination::{List, Page, PageParams, RECENT};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -71,7 +69,7 @@ pub struct Item {
     #[schema(example = "user.created")]
     name: String,
     /// Keys of the payload and their types; null: any payload.
-    #[schema(value_type = Option<SchemaFields>, required = true)]
+    #[schema(value_type = Option<Schema>, required = true)]
     schema: Option<Box<RawValue>>,
     #[schema(format = DateTime)]
     created_at: String,
@@ -82,26 +80,20 @@ pub struct Item {
 }
 
 /// What to define.
-#[derive(ToSchema)]
-#[schema(as = NewEvent)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct NewEvent {
-    /// Any text that does not start with `svc:`. Dots are a convention, not a rule.
-    #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
-    name: String,
+    pub(super) name: EventName,
     /// Keys of the payload and their types; null or left out: any payload.
-    #[schema(nullable = true)]
-    schema: Option<SchemaFields>,
+    pub(super) schema: Option<Schema>,
 }
 
 /// What to change.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = EventChange)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
     /// The new schema; null removes it.
-    #[schema(nullable = true, required = true)]
-    schema: Option<SchemaFields>,
+    #[schema(value_type = Option<Schema>, required = true)]
+    schema: OrNull<Schema>,
 }
 
 /// Which event.
@@ -112,29 +104,6 @@ pub struct Identifier {
     /// The id or the name of the event, percent-encoded. A name finds its newest definition.
     #[param(min_length = 1, example = "order.placed")]
     identifier: String,
-}
-
-/// A flat object of keys and types.
-pub struct SchemaFields;
-
-impl utoipa::PartialSchema for SchemaFields {
-    fn schema() -> RefOr<openapi::Schema> {
-        let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(TYPES));
-        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
-        ObjectBuilder::new()
-            .description(Some("A flat object of keys and types."))
-            .property_names(Some(openapi::Schema::from(key)))
-            .max_properties(Some(MOST_KEYS))
-            .additional_properties(Some(openapi::Schema::from(kind)))
-            .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
-            .into()
-    }
-}
-
-impl ToSchema for SchemaFields {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "EventSchema".into()
-    }
 }
 
 impl Item {
@@ -174,26 +143,25 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewEvent>,
 ) -> Result<Response, Error> {
-    let name = input.required("name").map_err(|missing| explain_send(missing, &input))?;
-    let name = EventName::parse(name)?;
-    let schema = input.get("schema").map(Schema::parse).transpose()?;
+    let request = key.request(&caller, &app, &body);
+    let NewEvent { name, schema } = read_new(body)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference { object: "event", id: id.clone() })?;
     let insert = || store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into();
-    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// A body meant for `POST /events/send` comes here often.
-fn explain_send(missing: Error, input: &Input) -> Error {
-    let sent = input.get("event").is_some() && input.get("name").is_none();
-    match missing {
-        Error::Missing { .. } if sent => Error::Missing {
+fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
+    let is_sent = body.fields().get("event").is_some_and(|event| !event.is_null());
+    body.read().map_err(|error| match error {
+        Error::Missing { .. } if is_sent => Error::Missing {
             message: "Missing `name` field. This route defines an event by its `name`; the body looks like one that sends it.".into(),
         },
         other => other,
-    }
+    })
 }
 
 /// List events
@@ -284,14 +252,9 @@ async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     uri: Uri,
-    input: Input,
+    body: Body<Change>,
 ) -> Result<Json<Reference>, Error> {
-    // Here null is not absence: it removes the schema.
-    let schema = match input.0.get("schema") {
-        None => return Err(input.required("schema").err().unwrap_or(Error::Internal)),
-        Some(serde_json::Value::Null) => None,
-        Some(value) => Some(Schema::parse(value)?),
-    };
+    let OrNull(schema) = body.read()?.schema;
     let id = find(&caller, uri.path()).await?.id;
     let now = app.clock.now();
     let set = || store::set_schema(caller.workspace_id(), &id, schema.as_ref(), now).into();

@@ -12,8 +12,9 @@ use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::web::body::Body;
 use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -79,9 +80,9 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<Wish>,
 ) -> Result<Response, Error> {
-    segments::make(&caller, &app, key, &input, |id, name| Created { object: "audience", id, name }).await
+    segments::make(&caller, &app, key, body, |id, name| Created { object: "audience", id, name }).await
 }
 
 /// List audiences

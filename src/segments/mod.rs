@@ -17,4 +17,4 @@ pub mod segment;
 pub mod store;
 
 pub use routes::{Item, must_exist, not_found};
-pub use segment::{MOST_NAMED, id, ids};
+pub use segment::SegmentList;

@@ -17,5 +17,5 @@ pub mod store;
 pub mod topic;
 
 pub use routes::{must_exist, not_found};
-pub use shapes::{Chosen, TopicChoice, TopicChoices};
-pub use topic::{Choice, choices};
+pub use shapes::Chosen;
+pub use topic::{Choice, ChoiceList, TopicChoices};

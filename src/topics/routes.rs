@@ -6,15 +6,16 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::shapes::{Deleted, Item, NewTopic, Reference, TopicChange};
+use super::shapes::{Deleted, Item, Reference};
 use super::store::{self, Stored};
-use super::topic::{Changes, New};
+use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::web::body::Body;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{Id, IdParam};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -44,13 +45,14 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewTopic>,
 ) -> Result<Response, Error> {
-    let new = New::parse(&input)?;
+    let request = key.request(&caller, &app, &body);
+    let new = body.read()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference::to(id.clone()))?;
     let insert = || store::insert(caller.workspace_id(), &id, &new, now).into();
-    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// List topics
@@ -101,9 +103,9 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
-    if let Some(default) = changes.default
+async fn update(caller: Caller<FullAccess>, Id(id): Id, body: Body<TopicChange>) -> Result<Json<Reference>, Error> {
+    let changes = body.read()?;
+    if let Some(default) = changes.default_subscription
         && find(&caller, &id).await?.default_subscription != default.word()
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 
-use super::input::Input;
+use super::body::Body;
 use crate::app::App;
 use crate::auth::{Caller, Need};
 use crate::clock::HOUR;
@@ -122,9 +122,9 @@ impl Fingerprint for () {
     fn write(&self, _: &mut Sha256) {}
 }
 
-impl Fingerprint for Input {
+impl<T> Fingerprint for Body<T> {
     fn write(&self, digest: &mut Sha256) {
-        write_object(&self.0, digest);
+        write_object(self.fields(), digest);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
 use crate::events::occurrences::{Happenings, Moment, system};
 use crate::segments;
-use crate::web::input::Input;
+use crate::web::reader;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
 /// that the run is put off: a contact to whom so much happens will calm down.
@@ -298,9 +298,13 @@ fn tells(plan: &Plan, effects: &[Effect]) -> bool {
 }
 
 pub(in crate::automations) fn changed(contact: &Contact, changes: Value) -> Result<Contact, String> {
+    read_changes(changes)?.apply(contact).map_err(|error| error.message().into_owned())
+}
+
+/// A change that a step asks for, its variables resolved.
+pub(super) fn read_changes(changes: Value) -> Result<Changes, String> {
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
-    let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
-    changes.apply(contact).map_err(|error| error.message().into_owned())
+    reader::read(fields).map_err(|error| error.message().into_owned())
 }
 
 /// A run that another worker has taken over is his.

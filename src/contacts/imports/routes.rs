@@ -9,8 +9,9 @@ use http::Uri;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::form::NewImport;
 use super::plan::Upload;
-use super::shapes::{Filter, Item, NewImport, Reference, Whole};
+use super::shapes::{Filter, Item, Reference, Whole};
 use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};

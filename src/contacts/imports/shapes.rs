@@ -8,30 +8,6 @@ use super::apply::{Counts, Problem};
 use super::store::Stored;
 use crate::clock::rfc3339;
 
-/// A form with a file. What is JSON here is sent as text.
-#[derive(ToSchema)]
-#[schema(as = NewContactImport)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct NewImport {
-    /// A CSV file of at most 50 MB, in UTF-8. Its first row names the columns.
-    #[schema(format = Binary, example = "email,first_name\nada@example.com,Ada\n")]
-    file: String,
-    /// JSON: which column holds what, as `{"email": "E-Mail", "first_name": "Name", "properties": {"plan": {"column":
-    /// "Plan", "type": "string"}}}`. Without it columns are known by their names: `email`, `first_name`, `last_name`,
-    /// `unsubscribed`, and the keys of declared properties.
-    #[schema(example = r#"{"email": "email"}"#)]
-    column_map: Option<String>,
-    /// What becomes of contacts that are there already: they are skipped, or take over what the file says.
-    #[schema(default = "skip", pattern = "^(upsert|skip)?$")]
-    on_conflict: Option<String>,
-    /// JSON: the segments that the contacts are put into, as `[{"id": "…"}]`.
-    #[schema(example = "[]")]
-    segments: Option<String>,
-    /// JSON: what the contacts choose of topics, as `[{"id": "…", "subscription": "opt_in"}]`.
-    #[schema(example = "[]")]
-    topics: Option<String>,
-}
-
 /// The answer to a file: which import it has become.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactImportReference)]

@@ -11,20 +11,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::shapes::{Sent, SentMany};
+use super::shapes::{EventToSend, Sent, SentMany};
 use super::store::{self, Stored};
 use super::{ATTEMPTS, Aftermath, GUARDED, Happenings, Occurrence, Recipient, listeners};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::automations::triggers::Listeners;
-use crate::contacts::contact::Email;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::events::event::{EventName, RESERVED_PREFIX};
+use crate::events::event::RESERVED_PREFIX;
 use crate::events::in_force::InForce;
 use crate::events::payload;
+use crate::web::body::{Body, IdText};
 use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, shown};
+use crate::web::input::{Id, LIGHT, LIMIT_OF_MANY, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -42,7 +42,7 @@ const AT_A_STRETCH: usize = 16;
 /// `Idempotency-Key`, sending again changes nothing and gets the same answer for 24 hours.
 #[utoipa::path(
     post, path = "/events/send", tag = "Events", operation_id = "send_event",
-    request_body = super::shapes::EventToSend,
+    request_body = EventToSend,
     responses(
         (status = 202, description = "It happened.", body = Sent, links(
             ("read" = (operation_id = "read_occurrence", parameters(("id" = "$response.body#/id")))),
@@ -56,10 +56,10 @@ pub async fn send(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<EventToSend>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
-    let order = Order::parse(&app, input)?;
+    let request = key.request(&caller, &app, &body);
+    let order = Order::new(&app, body.read()?)?;
     let orders = std::slice::from_ref(&order);
     Errand { caller: &caller, app: &app, request, orders, in_array: false }.run().await
 }
@@ -70,7 +70,7 @@ pub async fn send(
 /// one is refused, the message names its place.
 #[utoipa::path(
     post, path = "/events/send/batch", tag = "Events", operation_id = "send_events",
-    request_body = Vec<super::shapes::EventToSend>,
+    request_body = Vec<EventToSend>,
     responses(
         (status = 202, description = "They happened.", body = SentMany),
         OfCaller, OfBody, OfSend,
@@ -100,13 +100,14 @@ fn read_orders(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Vec
     let mut orders = Vec::with_capacity(many.count);
     for (at, element) in many.elements.into_iter().enumerate() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
-        let input = Input::of_element(&element).map_err(placed)?;
+        let body: Body<EventToSend> = Body::of_element(&element).map_err(placed)?;
         if let Some(digest) = &mut digest {
-            input.write(digest);
+            body.write(digest);
             // No JSON holds this byte: one thing cannot be taken for two.
             digest.update([0]);
         }
-        orders.push(Order::parse(app, input).map_err(placed)?.unread(&element));
+        let order = body.read().and_then(|event| Order::new(app, event));
+        orders.push(order.map_err(placed)?.unread(&element));
     }
     Ok((orders, digest))
 }
@@ -156,10 +157,8 @@ pub struct Order {
 }
 
 impl Order {
-    fn parse(app: &App, mut input: Input) -> Result<Order, Error> {
-        let name = input.required("event")?;
-        let name = EventName::sent(name)?;
-        let recipient = match (input.get("contact_id"), input.get("email")) {
+    fn new(app: &App, event: EventToSend) -> Result<Order, Error> {
+        let recipient = match (event.contact_id, event.email) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid("Name the contact by `contact_id` or by `email`, not by both."));
             }
@@ -168,11 +167,11 @@ impl Order {
                     message: "Missing `contact_id` or `email` field: whom does it happen to?".into(),
                 });
             }
-            (Some(id), None) => Recipient::Known(contact_id(id)?),
-            (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
+            (Some(IdText(id)), None) => Recipient::Known(id),
+            (None, Some(email)) => Recipient::Address { email, new_id: app.clock.ordered_id() },
         };
-        let payload = Payload::Read(input.take("payload"));
-        Ok(Order { id: app.clock.ordered_id(), name: name.as_str().to_owned(), payload, recipient, replay_of: None })
+        let payload = Payload::Read(event.payload);
+        Ok(Order { id: app.clock.ordered_id(), name: event.event.into(), payload, recipient, replay_of: None })
     }
 
     /// An occurrence once more.
@@ -227,12 +226,6 @@ impl Order {
         }
         Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
     }
-}
-
-fn contact_id(value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(|text| uuid::Uuid::try_parse(text).ok());
-    let id = id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))?;
-    Ok(id.as_hyphenated().to_string())
 }
 
 /// Orders on their way into one commit.

@@ -18,9 +18,9 @@ use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -119,7 +119,7 @@ pub struct Deleted {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -147,7 +147,7 @@ async fn create(
 /// The keys of the workspace, newest first. What a key may do and the key itself are not told.
 #[utoipa::path(
     get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The keys, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -176,7 +176,7 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(IdParam),
+    params(Id),
     request_body = Change,
     responses(
         (status = 200, description = "The key has its new name.", body = Reference),
@@ -196,7 +196,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Change>) -> R
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The key is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

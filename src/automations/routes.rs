@@ -16,9 +16,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::web::body::{self, Body, OrNull, Query};
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 /// How often a change is tried that another one got ahead of.
@@ -51,7 +51,7 @@ pub fn router() -> OpenApiRouter<App> {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -103,7 +103,7 @@ async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<
 /// Newest first, without their graphs.
 #[utoipa::path(
     get, path = "/automations", tag = "Automations", operation_id = "list_automations",
-    params(PageParams, StatusParam),
+    params(Page, StatusParam),
     responses(
         (status = 200, description = "The automations, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -125,7 +125,7 @@ async fn list(
 /// With the graph that new runs start with. Every connection names its type.
 #[utoipa::path(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -142,7 +142,7 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) ->
 /// flight keep the one they started with.
 #[utoipa::path(
     patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
-    params(IdParam),
+    params(Id),
     request_body = Change,
     responses(
         (status = 200, description = "The automation is changed.", body = Reference),
@@ -204,7 +204,7 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
 /// It starts no more runs, and it and its runs are not to be seen any more.
 #[utoipa::path(
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
@@ -222,7 +222,7 @@ async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) 
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(IdParam, KeyHeader),
+    params(Id, Idempotency),
     responses(
         (status = 201, description = "The copy is made.", body = Reference),
         OfCaller, OfPath, OfQuery, OfKey,
@@ -252,7 +252,7 @@ async fn duplicate(
 /// Disables it: events start no more runs. Those in flight finish.
 #[utoipa::path(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation is disabled.", body = Stopped),
         OfCaller, OfPath, OfQuery,

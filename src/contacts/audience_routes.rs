@@ -5,7 +5,6 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,29 +13,19 @@ use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, joining, leave, not_a_member};
 use super::path::{Named, SegmentId};
 use super::routes as contacts;
-use super::shapes::{Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
+use super::shapes::{Deleted, Item, NewAudienceContact, Reference, Whole};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::segments;
 use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
-}
-
-/// Which audience.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct OfAudience {
-    /// The id of the audience, which is a segment.
-    #[param(format = Uuid)]
-    audience_id: String,
 }
 
 /// Add a contact to an audience
@@ -44,7 +33,7 @@ pub struct OfAudience {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(IdParam, KeyHeader),
+    params(Id, Idempotency),
     request_body = NewAudienceContact,
     responses(
         (status = 201, description = "The contact is in the audience.", body = Reference),
@@ -92,7 +81,7 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> R
 /// The same as `GET /segments/{id}/contacts`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
-    params(IdParam, PageParams),
+    params(Id, Page),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
@@ -109,7 +98,7 @@ async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json
 #[utoipa::path(
     get, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "read_audience_contact",
-    params(OfAudience, Identifier),
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses(
         (status = 200, description = "The contact.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -130,7 +119,7 @@ async fn read(
 #[utoipa::path(
     patch, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "update_audience_contact",
-    params(OfAudience, Identifier),
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     request_body = Option<Changes>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
@@ -156,7 +145,7 @@ async fn update(
 #[utoipa::path(
     delete, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "delete_audience_contact",
-    params(OfAudience, Identifier),
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses(
         (status = 200, description = "The contact is gone from the audience.", body = Deleted),
         OfCaller, OfPath, OfQuery,

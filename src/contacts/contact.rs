@@ -146,7 +146,7 @@ fn unseen(char: char) -> bool {
 /// A first or last name: one line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
-#[schema(as = ContactName, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Ada")]
+#[schema(as = ContactName, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
 pub struct Name(String);
 
 impl TryFrom<String> for Name {
@@ -161,8 +161,8 @@ impl TryFrom<String> for Name {
 }
 
 /// What to change. What is left out stays as it is.
-#[derive(Debug, Default, PartialEq, Deserialize, ToSchema)]
-#[schema(as = ContactChange)]
+#[derive(Debug, PartialEq, Deserialize, ToSchema)]
+#[schema(as = ContactChange, example = json!({"first_name": "Ada", "last_name": "Lovelace"}))]
 pub struct Changes {
     /// Another address of the same contact.
     pub(super) email: Option<Email>,

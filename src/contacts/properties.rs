@@ -212,9 +212,9 @@ pub struct Declared {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use super::*;
     use crate::web::reader;
+    use proptest::prelude::*;
 
     fn parse(value: &Value) -> Result<Properties, Error> {
         #[derive(Deserialize)]

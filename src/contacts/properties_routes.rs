@@ -18,9 +18,9 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::web::body::{Body, Change};
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -109,7 +109,7 @@ pub struct Deleted {
         )),
         OfCaller, OfBody, OfKeyOrDuplicate,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -142,7 +142,7 @@ async fn create(
 /// The declared properties of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contact-properties", tag = "Contact properties", operation_id = "list_contact_properties",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The properties, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -160,7 +160,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its key, its type, and what stands in where a contact has no value.
 #[utoipa::path(
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The property.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -176,7 +176,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// Key and type cannot be changed: declare another property instead.
 #[utoipa::path(
     patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
-    params(IdParam),
+    params(Id),
     request_body = ContactPropertyChange,
     responses(
         (status = 200, description = "The fallback is changed.", body = Reference),
@@ -214,7 +214,7 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
 /// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
 #[utoipa::path(
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The property is not declared any more.", body = Deleted),
         OfCaller, OfPath, OfQuery,

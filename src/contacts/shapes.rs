@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
 use utoipa::openapi::{self, RefOr};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::change::Ties;
 use super::contact::{Changes, Contact, Email, Name};
@@ -20,6 +20,12 @@ use crate::web::body::{Change, IdText};
 
 /// Whom to add.
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "properties": {"company": "Analytical Engines", "seats": 3},
+}))]
 pub struct NewContact {
     email: Email,
     first_name: Option<Name>,
@@ -39,6 +45,12 @@ pub struct NewContact {
 
 /// Whom to add to an audience.
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "properties": {"company": "Analytical Engines", "seats": 3},
+}))]
 pub struct NewAudienceContact {
     email: Email,
     first_name: Option<Name>,
@@ -176,17 +188,6 @@ pub struct TypedValue {
     #[schema(rename = "type", pattern = "^(string|number|boolean)$")]
     kind: String,
     value: PlainValue,
-}
-
-/// Which contact.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id or the address of the contact. Addresses are found however they are written: `A@b.example` is
-    /// `a@b.example`.
-    #[param(min_length = 1, example = "ada@example.com")]
-    contact: String,
 }
 
 /// Makes a schema that stands under a name of its own.

@@ -7,7 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::path::{Named, not_found};
-use super::shapes::{Identifier, Reference};
+use super::shapes::Reference;
 use super::store;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::topics::{self, Choice, ChoiceList, Chosen, TopicChoices};
 use crate::web::body::Body;
 use crate::web::input::{self, kind};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -29,7 +29,7 @@ pub fn router() -> OpenApiRouter<App> {
 /// default.
 #[utoipa::path(
     get, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "list_contact_topics",
-    params(Identifier, PageParams),
+    params(Named, Page),
     responses(
         (status = 200, description = "The topics, newest first.", body = List<Chosen>),
         OfCaller, OfPath, OfQuery,
@@ -48,7 +48,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 /// Sets what is named and leaves the rest. Where one of the topics is not there, none is set.
 #[utoipa::path(
     patch, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "choose_contact_topics",
-    params(Identifier),
+    params(Named),
     request_body = TopicChoices,
     responses(
         (status = 200, description = "The choices are set.", body = Reference),

@@ -113,10 +113,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), String> {
         Value::Object(_) | Value::Array(_) => format!("{}, but a schema is flat", kind(value)),
         other => format!("{} where a type belongs", kind(other)),
     };
-    Err(format!(
-        "has at its key `{}` {found}. Allowed types are `string`, `number`, `boolean` and `date`",
-        shown(key)
-    ))
+    Err(format!("has at its key `{}` {found}. Allowed types are `string`, `number`, `boolean` and `date`", shown(key)))
 }
 
 #[cfg(test)]

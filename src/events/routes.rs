@@ -1,13 +1,15 @@
 //! The HTTP face of event definitions.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::Uri;
+use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -21,8 +23,9 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::web::body::{Body, OrNull};
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::pagination::{List, Page, PageParams, RECENT};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::pagination::{List, Page, RECENT};
+use crate::web::parameter;
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -96,14 +99,22 @@ pub struct Change {
     schema: OrNull<Schema>,
 }
 
-/// Which event.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id or the name of the event, percent-encoded. A name finds its newest definition.
-    #[param(min_length = 1, example = "order.placed")]
-    identifier: String,
+/// Which event: the path behind `/events/`, in which names may hold slashes.
+pub struct EventPath(Uri);
+
+impl IntoParams for EventPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "The id or the name of the event, percent-encoded. A name finds its newest definition.";
+        vec![parameter::name_in_path("identifier", description, "order.placed")]
+    }
+}
+
+impl FromRequestParts<App> for EventPath {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<EventPath, Error> {
+        Ok(EventPath(parts.uri.clone()))
+    }
 }
 
 impl Item {
@@ -136,7 +147,7 @@ impl Item {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -169,7 +180,7 @@ fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
 /// Every definition of the workspace, newest first, those that a newer one of the same name has replaced included.
 #[utoipa::path(
     get, path = "/events", tag = "Events", operation_id = "list_events",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The definitions, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -187,14 +198,14 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// By its id, or by its name: then the definition in force is returned.
 #[utoipa::path(
     get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
-    params(Identifier),
+    params(EventPath),
     responses(
         (status = 200, description = "The definition.", body = Item),
         OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Response, Error> {
+async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Response, Error> {
     match find(&caller, uri.path()).await {
         Ok(stored) => {
             let mut item = Item::new(stored)?;
@@ -240,7 +251,7 @@ fn name_in(path: &str) -> Option<String> {
 /// define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
-    params(Identifier),
+    params(EventPath),
     request_body = Change,
     responses(
         (status = 200, description = "The schema is changed.", body = Reference),
@@ -251,7 +262,7 @@ fn name_in(path: &str) -> Option<String> {
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    uri: Uri,
+    EventPath(uri): EventPath,
     body: Body<Change>,
 ) -> Result<Json<Reference>, Error> {
     let OrNull(schema) = body.read()?.schema;
@@ -267,14 +278,14 @@ async fn update(
 /// Deletes one definition. Where the name was defined before, that older definition is in force again.
 #[utoipa::path(
     delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
-    params(Identifier),
+    params(EventPath),
     responses(
         (status = 200, description = "The definition is gone.", body = Deleted),
         OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
     found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
     Ok(Json(Deleted { object: "event", id, deleted: true }))

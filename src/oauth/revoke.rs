@@ -19,7 +19,7 @@ use crate::db::{Batch, DbError};
 use crate::error::{Envelope, Error};
 use crate::web::gate::Sender;
 use crate::web::input::Id;
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfCaller, OfQuery};
 
 /// What to give back.
@@ -174,7 +174,7 @@ pub struct Revoked {
 /// The apps that were given access to the workspace, ended ones included, newest first.
 #[utoipa::path(
     get, path = "/oauth/grants", tag = "OAuth", operation_id = "list_grants",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The grants.", body = List<Item>),
         OfCaller, OfQuery,

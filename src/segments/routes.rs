@@ -18,9 +18,9 @@ use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -121,7 +121,7 @@ impl Item {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -154,7 +154,7 @@ pub(super) async fn make<T: Serialize>(
 /// The segments of the workspace, newest first.
 #[utoipa::path(
     get, path = "/segments", tag = "Segments", operation_id = "list_segments",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The segments, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -172,7 +172,7 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 /// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The segment.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -193,7 +193,7 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
 /// Changes its name; who is in it stays.
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(IdParam),
+    params(Id),
     request_body = Wish,
     responses(
         (status = 200, description = "The segment has its new name.", body = Reference),
@@ -212,7 +212,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Wish>) -> Res
 /// The contacts in it stay, and stay in their other segments.
 #[utoipa::path(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The segment is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

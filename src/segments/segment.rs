@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 use serde_json::Value;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
@@ -12,10 +13,10 @@ use crate::web::body::IdText;
 use crate::web::input::{is_longer, uuid};
 
 /// How many segments one request may name.
-pub const MOST_NAMED: usize = 100;
+const MOST_NAMED: usize = 100;
 
 /// One line, and not only spaces.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
 #[schema(
     min_length = 1,
@@ -52,27 +53,19 @@ pub struct SegmentList(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for SegmentList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SegmentList, D::Error> {
-        let named = Vec::<NamedSegment>::deserialize(deserializer)?;
+        let named = Vec::<Value>::deserialize(deserializer)?;
         if named.len() > MOST_NAMED {
             return Err(D::Error::custom(format!("must name at most {MOST_NAMED} segments")));
         }
         let mut ids = Vec::new();
-        for NamedSegment(id) in named {
+        for item in named {
+            let id = item.get("id").unwrap_or(&item).as_str().and_then(uuid);
+            let id = id.ok_or_else(|| D::Error::custom("must hold ids of segments, which are UUIDs"))?;
             if !ids.contains(&id) {
                 ids.push(id);
             }
         }
         Ok(SegmentList(ids))
-    }
-}
-
-struct NamedSegment(String);
-
-impl<'de> Deserialize<'de> for NamedSegment {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NamedSegment, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let id = value.get("id").unwrap_or(&value).as_str().and_then(uuid);
-        id.map(NamedSegment).ok_or_else(|| D::Error::custom("must be the id of a segment, a UUID"))
     }
 }
 
@@ -115,7 +108,7 @@ mod tests {
         let (one, two) = ("01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002");
         let named = json!([{"id": one}, two, one.to_uppercase(), {"id": two, "name": "x"}]);
         let ids = |value: Value| {
-            #[derive(serde::Deserialize)]
+            #[derive(Deserialize)]
             struct Named {
                 segments: SegmentList,
             }
@@ -127,7 +120,7 @@ mod tests {
         for wrong in
             [json!("x"), json!({}), json!(["x"]), json!([{}]), json!([{"id": 1}]), json!([null]), json!([[one]])]
         {
-            assert!(ids(wrong.clone()).expect_err("refused").message().contains("`segments"), "{wrong}");
+            assert!(ids(wrong.clone()).expect_err("refused").message().contains("`segments`"), "{wrong}");
         }
         assert!(ids(json!(vec![one; 101])).is_err());
     }

@@ -14,9 +14,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -38,7 +38,7 @@ pub fn router() -> OpenApiRouter<App> {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -60,7 +60,7 @@ async fn create(
 /// The topics of the workspace, newest first.
 #[utoipa::path(
     get, path = "/topics", tag = "Topics", operation_id = "list_topics",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The topics, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -78,7 +78,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// What it is called, what it is about, and what holds for contacts that have not chosen.
 #[utoipa::path(
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The topic.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -95,7 +95,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// it would sign people up for mail, or off, that they never decided on.
 #[utoipa::path(
     patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
-    params(IdParam),
+    params(Id),
     request_body = Option<TopicChange>,
     responses(
         (status = 200, description = "The topic is changed.", body = Reference),
@@ -119,7 +119,7 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, body: Body<TopicChange>)
 /// What contacts chose of it is forgotten.
 #[utoipa::path(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The topic is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

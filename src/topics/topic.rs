@@ -12,7 +12,7 @@ use crate::web::body::{Change, IdText};
 use crate::web::input::is_longer;
 
 /// How many topics one request may name.
-pub const MOST_NAMED: usize = 100;
+const MOST_NAMED: usize = 100;
 
 /// One line, and not only spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]

@@ -13,8 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::input::{self, LIMIT, kind, kind_of};
-use super::query::Params;
-use super::reader::{self, CHANGE, Fault, OR_NULL, QueryReader};
+use super::reader::{self, CHANGE, OR_NULL};
 use crate::app::App;
 use crate::error::Error;
 
@@ -73,7 +72,7 @@ pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> Query<T> {
     pub fn parse(query: &str) -> Result<Query<T>, Error> {
-        T::deserialize(QueryReader(Params::parse(query))).map(Query).map_err(Fault::of_query)
+        reader::read_query(query).map(Query)
     }
 }
 
@@ -92,12 +91,6 @@ pub struct OrNull<T>(pub Option<T>);
 /// A field of a change: what is not there stays as it is, null empties it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change<T>(pub Option<Option<T>>);
-
-impl<T> Default for Change<T> {
-    fn default() -> Change<T> {
-        Change(None)
-    }
-}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNull<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OrNull<T>, D::Error> {
@@ -133,10 +126,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NullIsValue<T> {
     }
 }
 
-/// An id in a body, in the one spelling that the store knows.
+/// An id, which is a UUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Id, format = Uuid)]
-pub struct IdText(pub String);
+pub struct IdText(
+    /// In the one spelling that the store knows.
+    pub String,
+);
 
 impl<'de> Deserialize<'de> for IdText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IdText, D::Error> {

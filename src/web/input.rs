@@ -13,10 +13,11 @@ use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use super::many;
 use super::shape::Shape;
 use super::spool::{self, Spool};
+use super::{many, parameter};
 use crate::app::App;
 use crate::error::Error;
 
@@ -103,18 +104,14 @@ async fn labelled_json(app: &App, request: Request, limit: usize) -> Result<Opti
     }
 }
 
-/// The id in a path, as the API's description shows it.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct IdParam {
-    /// Its id.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// The id in a path.
 pub struct Id(pub String);
+
+impl IntoParams for Id {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![parameter::id_in_path("id", "Its id.")]
+    }
+}
 
 impl FromRequestParts<App> for Id {
     type Rejection = Error;

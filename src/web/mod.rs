@@ -20,6 +20,7 @@ pub mod listener;
 mod many;
 pub mod multipart;
 pub mod pagination;
+pub mod parameter;
 pub mod query;
 pub mod reader;
 pub mod reference;

@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use super::input::{kind, shown};
-use super::query::{Flaw, Params, Sent};
+use super::query::Params;
 use crate::error::Error;
 
 /// The names by which types ask for a null that is not absence; see `body`.
@@ -57,10 +57,6 @@ impl Fault {
         Fault { path: String::new(), what: What::Wrong(predicate) }
     }
 
-    fn mismatch(wanted: &str, found: &Value) -> Fault {
-        Fault::wrong(format!("must be {wanted}, but is {}", kind(found)))
-    }
-
     /// The same, further in.
     fn within(mut self, place: &str) -> Fault {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
@@ -73,12 +69,12 @@ impl Fault {
     fn of_body(self) -> Error {
         let Fault { path, what } = self;
         match what {
+            What::Missing { .. } if path.contains(['.', '[']) => {
+                Error::invalid(format!("The `{path}` field is missing."))
+            }
+            What::Missing { sent: None } => Error::Missing { message: format!("Missing `{path}` field.") },
             What::Missing { sent: Some(sent) } => Error::Missing {
                 message: format!("Missing `{path}` field. The body has `{}`; did you mean `{path}`?", shown(&sent)),
-            },
-            What::Missing { sent: None } => match path.contains(['.', '[']) {
-                true => Error::invalid(format!("The `{path}` field is missing.")),
-                false => Error::Missing { message: format!("Missing `{path}` field.") },
             },
             What::Wrong(predicate) if path.is_empty() => Error::invalid(format!("The body {predicate}.")),
             What::Wrong(predicate) => Error::invalid(format!("The `{path}` field {predicate}.")),
@@ -86,7 +82,7 @@ impl Fault {
     }
 
     /// As the API tells it of a parameter in a query.
-    pub(super) fn of_query(self) -> Error {
+    fn of_query(self) -> Error {
         let predicate = match self.what {
             What::Missing { .. } => "is missing".to_owned(),
             What::Wrong(predicate) => predicate,
@@ -128,6 +124,11 @@ impl de::Error for Fault {
             Unexpected::Map => "an object",
             _ => "null",
         };
+        let wanted = match wanted.to_string() {
+            any if any == "a sequence" => "an array".into(),
+            any if any == "a map" => "an object".into(),
+            other => other,
+        };
         Fault::wrong(format!("must be {wanted}, but is {found}"))
     }
 }
@@ -167,34 +168,6 @@ impl<'de> Deserializer<'de> for Reader {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.value()? {
-            Value::Bool(flag) => visitor.visit_bool(flag),
-            other => Err(Fault::mismatch("`true` or `false`", &other)),
-        }
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.value()? {
-            Value::String(text) => visitor.visit_string(text),
-            other => Err(Fault::mismatch("a string", &other)),
-        }
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.value()? {
-            Value::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), at: 0 }),
-            other => Err(Fault::mismatch("an array", &other)),
-        }
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.value()? {
-            Value::Object(fields) => visitor.visit_map(entries(fields)),
-            other => Err(Fault::mismatch("an object", &other)),
-        }
-    }
-
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -203,7 +176,7 @@ impl<'de> Deserializer<'de> for Reader {
     ) -> Result<V::Value, Fault> {
         match self.value()? {
             Value::Object(fields) => visitor.visit_map(Fields { fields, names: names.iter(), name: "" }),
-            other => Err(Fault::mismatch("an object", &other)),
+            other => Err(Fault::wrong(format!("must be an object, but is {}", kind(&other)))),
         }
     }
 
@@ -239,21 +212,13 @@ impl<'de> Deserializer<'de> for Reader {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
-        ignored_any
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.deserialize_string(visitor)
-    }
-
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.deserialize_string(visitor)
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
     }
 }
 
 /// Words to choose from: `a`, `b` or `c`.
-pub(super) fn one_of(words: &[&str]) -> String {
+fn one_of(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -340,39 +305,17 @@ impl<'de> SeqAccess<'de> for Items {
     }
 }
 
-/// Reads the parameters of a query that a struct has, each of which may be sent once.
-pub(super) struct QueryReader<'q>(pub Params<'q>);
-
-impl<'de> Deserializer<'de> for QueryReader<'_> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("is read into a struct"))
+/// The parameters of a query as the fields of an object: text, or an array where
+/// one was sent more than once.
+pub(super) fn read_query<T: DeserializeOwned>(query: &str) -> Result<T, Error> {
+    let mut fields: Map<String, Value> = Map::new();
+    for (name, value) in Params::parse(query).pairs() {
+        let Ok(name) = name else { continue };
+        let value = Value::String(value.unwrap_or_else(|_| char::REPLACEMENT_CHARACTER.into()));
+        let value = if fields.contains_key(&name) { Value::Array(Vec::new()) } else { value };
+        fields.insert(name, value);
     }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        names: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let mut fields = Map::new();
-        for name in names {
-            let text = match self.0.sent(name) {
-                Sent::Absent => continue,
-                Sent::Once(value) => value.text(),
-                Sent::Repeated(_) => Err(Flaw::Repeated),
-            };
-            let text = text.map_err(|flaw| Fault::custom(flaw).within(name))?;
-            fields.insert((*name).to_owned(), Value::String(text.into_owned()));
-        }
-        visitor.visit_map(Fields { fields, names: names.iter(), name: "" })
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+    read_value(Value::Object(fields)).map_err(Fault::of_query)
 }
 
 #[cfg(test)]
@@ -438,9 +381,13 @@ mod tests {
         for (inner, message) in [
             (json!({}), "The `inner` field must be an array, but is an object."),
             (json!([null]), "The `inner[0]` field must be an object, but is null."),
-            (json!([{"flag": true, "set": "x"}, {"flag": 1}]), "The `inner[1].flag` field must be `true` or `false`, but is a number."),
+            (
+                json!([{"flag": true, "set": "x"}, {"flag": 1}]),
+                "The `inner[1].flag` field must be a boolean, but is a number.",
+            ),
             (json!([{"flag": true, "set": 1}]), "The `inner[0].set` field must be a string, but is a number."),
             (json!([{"flag": true}]), "The `inner[0].set` field is missing."),
+            (json!([{"flag": true, "Set": "x"}]), "The `inner[0].set` field is missing."),
         ] {
             assert_eq!(refused(json!({"name": "x", "inner": inner})), ("validation_error", message.to_owned()));
         }
@@ -465,7 +412,7 @@ mod tests {
         struct Filter {
             way: Option<Way>,
         }
-        let filter = |query: &str| Filter::deserialize(QueryReader(Params::parse(query))).map_err(Fault::of_query);
+        let filter = read_query::<Filter>;
         assert_eq!(filter("way=in&x=1&x=2").expect("valid").way, Some(Way::In));
         assert!(filter("").expect("valid").way.is_none());
         for query in ["way=", "way=out", "way=in&way=in", "way=%ff"] {

@@ -1,18 +1,15 @@
 //! The form that an import comes in. What is JSON in it is sent as text.
 
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Error};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::csv::MOST_COLUMNS;
 use super::plan::CellKind;
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::input::shown;
 use crate::web::reader;
 use crate::web::shape::Shape;
 
@@ -50,76 +47,19 @@ pub enum OnConflict {
 #[derive(Default, Deserialize)]
 pub struct ColumnMap {
     pub email: Option<String>,
-    pub properties: Option<ColumnProperties>,
+    /// Each a column's name, or a [`ColumnProperty`].
+    pub properties: Option<Map<String, Value>>,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
     pub unsubscribed: Option<String>,
 }
 
-/// The properties of a map, in its order.
-pub struct ColumnProperties(pub Vec<(String, ColumnProperty)>);
-
-impl<'de> Deserialize<'de> for ColumnProperties {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ColumnProperties, D::Error> {
-        deserializer.deserialize_map(InOrder).map(ColumnProperties)
-    }
-}
-
-struct InOrder;
-
-impl<'de> Visitor<'de> for InOrder {
-    type Value = Vec<(String, ColumnProperty)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        if entries.size_hint().is_some_and(|count| count > MOST_COLUMNS) {
-            return Err(A::Error::custom(format!("must not name more than {MOST_COLUMNS} properties")));
-        }
-        let mut properties = Vec::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            let placed = |error| A::Error::custom(format!("has at `{}` no column: {error}", shown(&key)));
-            let property = entries.next_value_seed(ByName).map_err(placed)?;
-            properties.push((key, property));
-        }
-        Ok(properties)
-    }
-}
-
-/// A column by its name alone, or with the type of its cells.
+/// A column by its name, with the type of its cells.
 #[derive(Deserialize)]
 pub struct ColumnProperty {
     pub column: String,
     #[serde(rename = "type")]
     pub kind: Option<CellKind>,
-}
-
-struct ByName;
-
-impl<'de> DeserializeSeed<'de> for ByName {
-    type Value = ColumnProperty;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ColumnProperty, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ByName {
-    type Value = ColumnProperty;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a column, or an object with it")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<ColumnProperty, E> {
-        Ok(ColumnProperty { column: name.to_owned(), kind: None })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<ColumnProperty, A::Error> {
-        ColumnProperty::deserialize(MapAccessDeserializer::new(fields))
-    }
 }
 
 /// A field of a form whose text is JSON; null is none.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
 use super::csv::{self, Record, Scan};
-use super::form::{ColumnMap, ColumnProperties, ColumnProperty, JsonText, NewImport, OnConflict};
+use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
 use crate::contacts::contact::{Changes, Email};
 use crate::contacts::properties::{Declared, Kind};
 use crate::error::Error;
@@ -171,11 +171,21 @@ fn as_declared(header: &[String], property: &Declared) -> Option<PropertyColumn>
     Some(PropertyColumn { key: property.key.clone(), column, kind: None })
 }
 
-fn mapped(header: &[String], properties: ColumnProperties) -> Result<Vec<PropertyColumn>, Error> {
-    let one = |(key, ColumnProperty { column, kind }): (String, ColumnProperty)| {
-        Ok(PropertyColumn { key, column: find(header, &column)?, kind })
+/// The properties of a map: `{key: {"column": …, "type": …}}`.
+fn mapped(header: &[String], properties: Map<String, Value>) -> Result<Vec<PropertyColumn>, Error> {
+    if properties.len() > csv::MOST_COLUMNS {
+        let most = csv::MOST_COLUMNS;
+        return Err(Error::invalid(format!("The `column_map` field must not name more than {most} properties.")));
+    }
+    let one = |(key, mapping): (String, Value)| {
+        // The column's name alone is as good as an object with it.
+        let mapping = if mapping.is_string() { json!({ "column": mapping }) } else { mapping };
+        let ColumnProperty { column, kind } = reader::read_value(mapping).map_err(|fault| {
+            Error::invalid(format!("The `column_map` field has at `{}` no column, which {fault}.", shown(&key)))
+        })?;
+        Ok(PropertyColumn { column: find(header, &column)?, key, kind })
     };
-    properties.0.into_iter().map(one).collect()
+    properties.into_iter().map(one).collect()
 }
 
 impl Plan {

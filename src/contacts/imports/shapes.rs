@@ -1,7 +1,7 @@
 //! What imports look like in requests and answers, for the API's description and
 //! for those who read it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::apply::{Counts, Problem};
@@ -32,7 +32,7 @@ pub struct Item {
     object: &'static str,
     #[schema(format = Uuid)]
     id: String,
-    #[schema(pattern = "^(queued|in_progress|completed|failed)$", example = "completed")]
+    #[schema(value_type = ImportStatus, example = "completed")]
     status: String,
     #[schema(format = DateTime)]
     created_at: String,
@@ -71,11 +71,32 @@ impl From<Stored> for Whole {
 }
 
 /// Which imports.
-#[derive(IntoParams)]
+#[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct Filter {
     /// Keeps to imports of one status.
-    #[param(pattern = "^(queued|in_progress|completed|failed)$")]
-    status: Option<String>,
+    #[param(inline)]
+    pub status: Option<ImportStatus>,
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportStatus {
+    Queued,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+impl ImportStatus {
+    /// As the store keeps it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ImportStatus::Queued => "queued",
+            ImportStatus::InProgress => "in_progress",
+            ImportStatus::Completed => "completed",
+            ImportStatus::Failed => "failed",
+        }
+    }
 }

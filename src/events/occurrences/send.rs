@@ -23,7 +23,7 @@ use crate::events::event::RESERVED_PREFIX;
 use crate::events::in_force::InForce;
 use crate::events::payload;
 use crate::web::body::{Body, IdText};
-use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
+use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest};
 use crate::web::input::{Id, LIGHT, LIMIT_OF_MANY, Many, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
@@ -49,7 +49,7 @@ const AT_A_STRETCH: usize = 16;
         )),
         OfCaller, OfBody, OfSend,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send(
@@ -75,7 +75,7 @@ pub async fn send(
         (status = 202, description = "They happened.", body = SentMany),
         OfCaller, OfBody, OfSend,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send_many(
@@ -122,7 +122,7 @@ fn read_orders(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Vec
         (status = 202, description = "It happened once more.", body = Sent),
         OfCaller, OfPath, OfSend,
     ),
-    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), KeyHeader),
+    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn replay(

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,9 +17,10 @@ use crate::credentials::{KeyName, NewKey, Permission};
 use crate::credentials::{grant_stands, insert_key};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input, kind, shown};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::Body;
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -27,36 +28,35 @@ pub fn router() -> OpenApiRouter<App> {
 }
 
 /// What to make.
-#[derive(ToSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewApiKey)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
     /// What will use it. One line, and not only spaces.
-    #[schema(
-        min_length = 1,
-        max_length = 200,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "web shop")]
-    name: String,
+    name: KeyName,
+    #[serde(rename = "domain_id")]
+    #[schema(ignore)]
+    _domain_id: Option<NoDomain>,
     /// `full_access`: every route; `sending_access`: only those that send mail.
-    #[schema(nullable = true, default = "full_access", pattern = "^(full_access|sending_access)$")]
-    permission: Option<String>,
+    #[schema(default = "full_access")]
+    permission: Option<Permission>,
+}
+
+/// A wish to narrow what a key may do that cannot be granted is refused: a key
+/// that may do more than its maker thinks must not exist.
+#[derive(Debug)]
+struct NoDomain;
+
+impl<'de> Deserialize<'de> for NoDomain {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<NoDomain, D::Error> {
+        Err(D::Error::custom("is not supported: a key cannot be held to one domain yet"))
+    }
 }
 
 /// What to change.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = ApiKeyChange)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
-    /// One line, and not only spaces.
-    #[schema(
-        min_length = 1,
-        max_length = 200,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "web shop")]
-    name: String,
+    name: KeyName,
 }
 
 /// A new key. Its token is told this once.
@@ -119,17 +119,18 @@ pub struct Deleted {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     idempotency: Idempotency,
-    input: Input,
+    body: Body<Wish>,
 ) -> Result<Response, Error> {
-    let name = name(&input)?;
-    let permission = permission(&input)?;
+    let request = idempotency.request(&caller, &app, &body);
+    let Wish { name, permission, .. } = body.read()?;
+    let permission = permission.unwrap_or(Permission::FullAccess);
     let grant_id = caller.grant_id().map(str::to_owned);
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
     // A key outlives the request: a grant that ends in this moment ends it, too.
@@ -138,7 +139,7 @@ async fn create(
         None => insert_key(&key).into(),
     };
     let answer = Answer::created(&Created { id: key.id.clone(), token: key.secret.clone() })?.secret();
-    Ok(idempotency.request(&caller, &app, &input).commit(answer, insert).await??)
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// List API keys
@@ -146,7 +147,7 @@ async fn create(
 /// The keys of the workspace, newest first. What a key may do and the key itself are not told.
 #[utoipa::path(
     get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The keys, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -175,7 +176,7 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(IdParam),
+    params(Id),
     request_body = Change,
     responses(
         (status = 200, description = "The key has its new name.", body = Reference),
@@ -183,8 +184,8 @@ impl From<Stored> for Item {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
-    let name = name(&input)?;
+async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Change>) -> Result<Json<Reference>, Error> {
+    let name = body.read()?.name;
     let set = || store::rename(caller.workspace_id(), &id, name.as_str()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "api_key", id }))
@@ -195,7 +196,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The key is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
@@ -214,65 +215,39 @@ fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
     })
 }
 
-fn name(input: &Input) -> Result<KeyName, Error> {
-    match input.required("name")? {
-        Value::String(name) => name.parse().map_err(|_| {
-            Error::invalid(format!("The `name` field must be one line of 1 to {} characters.", KeyName::LONGEST))
-        }),
-        other => Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(other)))),
-    }
-}
-
-/// What the key may do. A wish to narrow it that cannot be granted is refused: a
-/// key that may do more than its maker thinks must not exist.
-fn permission(input: &Input) -> Result<Permission, Error> {
-    if input.get("domain_id").is_some() {
-        return Err(Error::invalid("The `domain_id` field is not supported: a key cannot be held to one domain yet."));
-    }
-    let wrong = |found: String| {
-        Error::invalid(format!("The `permission` field has {found}. Allowed are `full_access` and `sending_access`."))
-    };
-    match input.get("permission") {
-        None => Ok(Permission::FullAccess),
-        Some(Value::String(text)) => {
-            Permission::parse(text).ok_or_else(|| wrong(format!("the unknown value `{}`", shown(text))))
-        }
-        Some(other) => Err(wrong(kind(other).into())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn input(json: &str) -> Input {
-        Input(serde_json::from_str(json).expect("an object"))
+    fn read(json: &str) -> Result<Wish, Error> {
+        Body::new(serde_json::from_str(json).expect("an object")).read()
     }
 
     #[test]
-    fn a_key_may_do_everything_unless_it_is_said_otherwise() {
-        assert_eq!(permission(&input("{}")).ok(), Some(Permission::FullAccess));
-        assert_eq!(permission(&input(r#"{"permission":null}"#)).ok(), Some(Permission::FullAccess));
-        assert_eq!(permission(&input(r#"{"permission":"sending_access"}"#)).ok(), Some(Permission::SendingAccess));
+    fn a_permission_is_one_that_there_is() {
+        let permission = |json: &str| read(json).expect("valid").permission;
+        assert_eq!(permission(r#"{"name":"n"}"#), None);
+        assert_eq!(permission(r#"{"name":"n","permission":null}"#), None);
+        assert_eq!(permission(r#"{"name":"n","permission":"sending_access"}"#), Some(Permission::SendingAccess));
     }
 
     #[test]
     fn a_permission_that_cannot_be_given_is_refused_and_not_widened() {
         for body in [
-            r#"{"permission":"read_only"}"#,
-            r#"{"permission":""}"#,
-            r#"{"permission":["sending_access"]}"#,
-            r#"{"permission":"sending_access","domain_id":"d"}"#,
+            r#"{"name":"n","permission":"read_only"}"#,
+            r#"{"name":"n","permission":""}"#,
+            r#"{"name":"n","permission":["sending_access"]}"#,
+            r#"{"name":"n","permission":"sending_access","domain_id":"d"}"#,
         ] {
-            assert!(matches!(permission(&input(body)), Err(Error::Invalid { .. })), "{body}");
+            assert!(matches!(read(body), Err(Error::Invalid { .. })), "{body}");
         }
     }
 
     #[test]
     fn a_name_is_needed_and_is_text() {
-        assert!(matches!(name(&input("{}")), Err(Error::Missing { .. })));
+        assert!(matches!(read("{}"), Err(Error::Missing { .. })));
         for body in [r#"{"name":""}"#, r#"{"name":1}"#, r#"{"name":"a\u0000b"}"#] {
-            assert!(matches!(name(&input(body)), Err(Error::Invalid { .. })), "{body}");
+            assert!(matches!(read(body), Err(Error::Invalid { .. })), "{body}");
         }
     }
 }

@@ -3,34 +3,45 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::graph::{Finding, Graph};
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::web::input::{is_longer, kind, shown};
+use crate::web::input::is_longer;
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
 
 const LONGEST_EVENT_NAME: usize = 1024;
 
-/// What people call an automation: one line, kept as it was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One line, and not only spaces; kept as it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(
+    min_length = 1,
+    max_length = 200,
+    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
+    example = "Welcome"
+)]
 pub struct AutomationName(String);
 
-impl AutomationName {
-    pub const LONGEST: usize = 200;
+impl TryFrom<String> for AutomationName {
+    type Error = String;
 
-    pub fn parse(value: &Value) -> Result<AutomationName, Error> {
-        let name = text("name", value)?;
-        let fits = name.chars().count() <= AutomationName::LONGEST && !name.chars().any(char::is_control);
+    fn try_from(name: String) -> Result<AutomationName, String> {
+        let fits = !is_longer(&name, AutomationName::LONGEST) && !name.chars().any(char::is_control);
         if name.trim().is_empty() || !fits {
-            let longest = AutomationName::LONGEST;
-            return Err(Error::invalid(format!("The `name` field must be one line of 1 to {longest} characters.")));
+            return Err(format!("must be one line of 1 to {} characters", AutomationName::LONGEST));
         }
-        Ok(AutomationName(name.to_owned()))
+        Ok(AutomationName(name))
     }
+}
+
+impl AutomationName {
+    const LONGEST: usize = 200;
 
     /// The name of a copy. Where both do not fit, the original's end gives way.
     pub fn of_copy(original: &str) -> AutomationName {
@@ -45,7 +56,9 @@ impl AutomationName {
 }
 
 /// Whether events start runs of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = AutomationStatus)]
 pub enum Status {
     Enabled,
     Disabled,
@@ -64,14 +77,11 @@ impl Status {
     pub fn named(text: &str) -> Option<Status> {
         Status::ALL.into_iter().find(|one| one.as_str() == text)
     }
-
-    pub fn parse(value: &Value) -> Result<Status, Error> {
-        one_of("status", value, Status::named, Status::ALL.map(Status::as_str))
-    }
 }
 
 /// What happens when the trigger occurs again for a contact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ReEntry {
     /// Every occurrence starts a run.
     Always,
@@ -95,29 +105,29 @@ impl ReEntry {
     pub fn named(text: &str) -> Option<ReEntry> {
         ReEntry::ALL.into_iter().find(|one| one.as_str() == text)
     }
-
-    pub fn parse(value: &Value) -> Result<ReEntry, Error> {
-        one_of("re_entry", value, ReEntry::named, ReEntry::ALL.map(ReEntry::as_str))
-    }
 }
 
 /// The name of an event that ends runs wherever they are. Unlike a definition,
 /// it may be one of the product's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(min_length = 1, max_length = 1024, pattern = "^[^\\u0000]+$", example = "subscription.cancelled")]
 pub struct ExitEvent(String);
 
-impl ExitEvent {
-    pub fn parse(value: &Value) -> Result<ExitEvent, Error> {
-        let name = text("exit_on", value)?;
-        if name.is_empty() || name.contains('\0') || is_longer(name, LONGEST_EVENT_NAME) {
-            return Err(Error::invalid(format!(
-                "The `exit_on` field must be the name of an event: 1 to {LONGEST_EVENT_NAME} characters, none of them \
-                 U+0000."
-            )));
-        }
-        Ok(ExitEvent(name.to_owned()))
-    }
+impl TryFrom<String> for ExitEvent {
+    type Error = String;
 
+    fn try_from(name: String) -> Result<ExitEvent, String> {
+        if name.is_empty() || name.contains('\0') || is_longer(&name, LONGEST_EVENT_NAME) {
+            return Err(format!(
+                "must be the name of an event: 1 to {LONGEST_EVENT_NAME} characters, none of them U+0000"
+            ));
+        }
+        Ok(ExitEvent(name))
+    }
+}
+
+impl ExitEvent {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -148,39 +158,18 @@ fn refusal(findings: &[Finding]) -> String {
     }
 }
 
-fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, Error> {
-    value
-        .as_str()
-        .ok_or_else(|| Error::invalid(format!("The `{field}` field must be a string, but is {}.", kind(value))))
-}
-
-fn one_of<T, const N: usize>(
-    field: &str,
-    value: &Value,
-    named: impl Fn(&str) -> Option<T>,
-    allowed: [&str; N],
-) -> Result<T, Error> {
-    let given = text(field, value)?;
-    named(given).ok_or_else(|| {
-        let allowed = allowed.map(|one| format!("`{one}`")).join(", ");
-        Error::invalid(format!("The `{field}` field has the unknown value `{}`. Allowed are {allowed}.", shown(given)))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_name_is_one_line_and_kept_as_given() {
         let longest = "é".repeat(200);
         for name in ["a", " padded ", "日本", &longest] {
-            assert_eq!(AutomationName::parse(&json!(name)).expect(name).as_str(), name);
+            assert_eq!(AutomationName::try_from(name.to_owned()).expect(name).as_str(), name);
         }
-        for bad in [json!(""), json!("  "), json!("a\nb"), json!("a\u{0}"), json!("x".repeat(201)), json!(1)] {
-            assert!(matches!(AutomationName::parse(&bad), Err(Error::Invalid { .. })), "{bad}");
+        for bad in ["", "  ", "a\nb", "a\u{0}", &"x".repeat(201)] {
+            assert!(AutomationName::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 
@@ -189,24 +178,14 @@ mod tests {
         assert_eq!(AutomationName::of_copy("Welcome").as_str(), "Welcome (copy)");
         let copy = AutomationName::of_copy(&"é".repeat(200));
         assert_eq!(copy.as_str().chars().count(), 200);
-        assert!(AutomationName::parse(&json!(copy.as_str())).is_ok() && copy.as_str().ends_with("é (copy)"));
-    }
-
-    #[test]
-    fn a_word_that_is_not_known_is_answered_with_those_that_are() {
-        assert_eq!(Status::parse(&json!("enabled")).ok(), Some(Status::Enabled));
-        assert_eq!(ReEntry::parse(&json!("one_at_a_time")).ok(), Some(ReEntry::OneAtATime));
-        let message = |error: Error| error.message().into_owned();
-        assert!(message(Status::parse(&json!("on")).expect_err("refused")).contains("`enabled`, `disabled`"));
-        assert!(message(ReEntry::parse(&json!("never")).expect_err("refused")).contains("`once_per_contact`"));
-        assert!(message(ReEntry::parse(&json!(1)).expect_err("refused")).contains("a number"));
+        assert!(AutomationName::try_from(copy.as_str().to_owned()).is_ok() && copy.as_str().ends_with("é (copy)"));
     }
 
     #[test]
     fn a_run_may_end_on_an_event_of_the_product() {
-        assert!(ExitEvent::parse(&json!("svc:email.bounced")).is_ok());
-        for bad in [json!(""), json!("a\u{0}"), json!("x".repeat(1025)), json!([])] {
-            assert!(ExitEvent::parse(&bad).is_err(), "{bad}");
+        assert!(ExitEvent::try_from("svc:email.bounced".to_owned()).is_ok());
+        for bad in ["", "a\u{0}", &"x".repeat(1025)] {
+            assert!(ExitEvent::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 

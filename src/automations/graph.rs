@@ -39,6 +39,22 @@ impl Finding {
     }
 }
 
+/// How one step leads to another.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AutomationConnection)]
+pub struct Connection<'a> {
+    /// The key of the step it comes from.
+    #[schema(example = "start")]
+    from: &'a str,
+    /// The key of the step it leads to.
+    #[schema(example = "wait")]
+    to: &'a str,
+    /// Out of a condition, whether it was met; out of a wait, whether the event came; else `default`.
+    #[serde(rename = "type")]
+    #[schema(value_type = Option<Exit>, default = "default")]
+    exit: Exit,
+}
+
 /// A graph that can run: one trigger, every step in reach, no way back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
@@ -163,9 +179,9 @@ impl Graph {
     }
 
     pub fn connections_json(&self) -> Value {
-        let key = |at: usize| &self.steps[at].key;
-        let connection = |(from, exit, to): &(usize, Exit, usize)| json!({"from": key(*from), "to": key(*to), "type": exit.as_str()});
-        self.connections.iter().map(connection).collect()
+        let key = |at: usize| self.steps[at].key.as_str();
+        let connection = |&(from, exit, to): &(usize, Exit, usize)| Connection { from: key(from), to: key(to), exit };
+        json!(self.connections.iter().map(connection).collect::<Vec<_>>())
     }
 }
 

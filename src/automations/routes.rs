@@ -3,12 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use http::Uri;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
+use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::{Change, Check, Deleted, Draft, Item, Reference, StatusParam, Stopped, Whole, Wish};
 use super::store::{self, GraphText, Listed, NewAutomation, Stored};
@@ -16,10 +15,10 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{self, List, Page, PageParams};
-use crate::web::query::Params;
+use crate::web::body::{self, Body, OrNull, Query};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 /// How often a change is tried that another one got ahead of.
@@ -52,20 +51,18 @@ pub fn router() -> OpenApiRouter<App> {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<Wish>,
 ) -> Result<Response, Error> {
-    let name = AutomationName::parse(input.required("name")?)?;
-    let status = input.get("status").map(Status::parse).transpose()?;
-    let re_entry = input.get("re_entry").map(ReEntry::parse).transpose()?;
-    let exit_on = input.get("exit_on").map(ExitEvent::parse).transpose()?;
-    let graph = automation::graph(input.required("steps")?, input.required("connections")?)?;
+    let request = key.request(&caller, &app, &body);
+    let Wish { name, status, re_entry, exit_on, steps, connections } = body.read()?;
+    let graph = automation::graph(&steps, &connections)?;
     let new = NewAutomation {
         workspace_id: caller.workspace_id(),
         id: app.clock.ordered_id(),
@@ -79,7 +76,7 @@ async fn create(
         now: app.clock.now(),
     };
     let answer = Answer::created(&Reference::new(new.id.clone()))?;
-    Ok(key.request(&caller, &app, &input).commit(answer, || store::insert(&new)).await??)
+    Ok(request.commit(answer, || store::insert(&new)).await??)
 }
 
 /// Check a graph
@@ -94,11 +91,10 @@ async fn create(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn validate(caller: Caller<FullAccess>, input: Input) -> Result<Json<Check>, Error> {
+async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<Check>, Error> {
     caller.confirm().await?;
-    // Whatever is sent is judged, null included; only what is not sent cannot be.
-    let part = |name: &'static str| input.0.get(name).map_or_else(|| input.required(name), Ok);
-    let findings = Graph::parse(part("steps")?, part("connections")?).err().unwrap_or_default();
+    let Draft { steps: OrNull(steps), connections: OrNull(connections) } = body.read()?;
+    let findings = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default()).err().unwrap_or_default();
     Ok(Json(Check::new(findings)))
 }
 
@@ -107,25 +103,21 @@ async fn validate(caller: Caller<FullAccess>, input: Input) -> Result<Json<Check
 /// Newest first, without their graphs.
 #[utoipa::path(
     get, path = "/automations", tag = "Automations", operation_id = "list_automations",
-    params(PageParams, StatusParam),
+    params(Page, StatusParam),
     responses(
         (status = 200, description = "The automations, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
-    let status = status(uri.query().unwrap_or_default())?;
+async fn list(
+    caller: Caller<FullAccess>,
+    page: Page,
+    Query(StatusParam { status }): Query<StatusParam>,
+) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
     let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
-}
-
-fn status(query: &str) -> Result<Option<Status>, Error> {
-    let wrong =
-        || Error::InvalidParameter { message: "The `status` parameter must be `enabled` or `disabled`.".into() };
-    let given = pagination::text(&Params::parse(query), "status")?;
-    given.map(|given| Status::named(&given).ok_or_else(wrong)).transpose()
 }
 
 /// Read an automation
@@ -133,7 +125,7 @@ fn status(query: &str) -> Result<Option<Status>, Error> {
 /// With the graph that new runs start with. Every connection names its type.
 #[utoipa::path(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -150,7 +142,7 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) ->
 /// flight keep the one they started with.
 #[utoipa::path(
     patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
-    params(IdParam),
+    params(Id),
     request_body = Change,
     responses(
         (status = 200, description = "The automation is changed.", body = Reference),
@@ -162,10 +154,10 @@ async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     Id(id): Id,
-    input: Input,
+    body: Body<Change>,
 ) -> Result<Json<Reference>, Error> {
     let grant_id = caller.grant_id().map(str::to_owned);
-    let change = store::Change { grant_id, ..wanted(&input)? };
+    let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
     for _ in 0..ATTEMPTS {
         let rows = caller.read(|| store::version_number(caller.workspace_id(), &id)).await?;
@@ -181,21 +173,10 @@ async fn update(
 }
 
 /// What a body wants changed: at least one thing.
-fn wanted(input: &Input) -> Result<store::Change, Error> {
-    // Here null is not absence: it removes the event.
-    let exit_on = match input.0.get("exit_on") {
-        None => None,
-        Some(Value::Null) => Some(None),
-        Some(value) => Some(Some(ExitEvent::parse(value)?)),
-    };
-    let change = store::Change {
-        name: input.get("name").map(AutomationName::parse).transpose()?,
-        status: input.get("status").map(Status::parse).transpose()?,
-        re_entry: input.get("re_entry").map(ReEntry::parse).transpose()?,
-        exit_on,
-        graph: graph_wanted(input)?,
-        grant_id: None,
-    };
+fn wanted(wish: Change) -> Result<store::Change, Error> {
+    let Change { exit_on: body::Change(exit_on), name, status, re_entry, steps, connections } = wish;
+    let graph = graph_wanted(steps, connections)?;
+    let change = store::Change { name, status, re_entry, exit_on, graph, grant_id: None };
     if change.is_nothing() {
         let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
                        `steps` together with `connections`.";
@@ -204,17 +185,17 @@ fn wanted(input: &Input) -> Result<store::Change, Error> {
     Ok(change)
 }
 
-fn graph_wanted(input: &Input) -> Result<Option<GraphText>, Error> {
+fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Option<GraphText>, Error> {
     let alone = |sent: &str, missing: &str| {
         Error::invalid(format!(
             "The `{sent}` field was sent without `{missing}`. A graph is changed as a whole: send both."
         ))
     };
-    match (input.get("steps"), input.get("connections")) {
+    match (steps, connections) {
         (None, None) => Ok(None),
         (Some(_), None) => Err(alone("steps", "connections")),
         (None, Some(_)) => Err(alone("connections", "steps")),
-        (Some(steps), Some(connections)) => Ok(Some(GraphText::from(&automation::graph(steps, connections)?))),
+        (Some(steps), Some(connections)) => Ok(Some(GraphText::from(&automation::graph(&steps, &connections)?))),
     }
 }
 
@@ -223,7 +204,7 @@ fn graph_wanted(input: &Input) -> Result<Option<GraphText>, Error> {
 /// It starts no more runs, and it and its runs are not to be seen any more.
 #[utoipa::path(
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
@@ -241,7 +222,7 @@ async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) 
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(IdParam, KeyHeader),
+    params(Id, Idempotency),
     responses(
         (status = 201, description = "The copy is made.", body = Reference),
         OfCaller, OfPath, OfQuery, OfKey,
@@ -271,7 +252,7 @@ async fn duplicate(
 /// Disables it: events start no more runs. Those in flight finish.
 #[utoipa::path(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The automation is disabled.", body = Stopped),
         OfCaller, OfPath, OfQuery,

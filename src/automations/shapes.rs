@@ -1,17 +1,21 @@
 //! What automations look like over HTTP: the bodies that routes take and give.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::graph::Finding;
+use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
+use super::graph::{Connection, Finding};
+use super::step::Step;
 use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::seal::Seal;
+use crate::web::body::{self, OrNull};
 
 /// What to make.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = NewAutomation, example = json!({
     "name": "Welcome",
     "status": "enabled",
@@ -21,127 +25,62 @@ use crate::seal::Seal;
     ],
     "connections": [{"from": "start", "to": "wait", "type": "default"}],
 }))]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
-    /// One line, and not only spaces.
-    #[schema(
-        min_length = 1,
-        max_length = 200,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "Welcome")]
-    name: String,
+    pub name: AutomationName,
     /// Whether events start runs of it.
-    #[schema(nullable = true, default = "disabled", pattern = "^(enabled|disabled)$")]
-    status: Option<String>,
-    #[schema(min_items = 1, max_items = 150)]
-    steps: Vec<StepShape>,
-    connections: Vec<ConnectionShape>,
+    #[schema(default = "disabled")]
+    pub status: Option<Status>,
     /// What happens when the trigger occurs again for a contact: `always` starts another run, `once_per_contact`
     /// never does, `one_at_a_time` does unless one is in flight.
-    #[schema(nullable = true, default = "always", pattern = "^(always|once_per_contact|one_at_a_time)$")]
-    re_entry: Option<String>,
+    #[schema(default = "always")]
+    pub re_entry: Option<ReEntry>,
     /// The name of an event that ends a run wherever it is.
-    #[schema(nullable = true, min_length = 1, max_length = 1024, pattern = "^[^\\u0000]+$")]
-    #[schema(example = "subscription.cancelled")]
-    exit_on: Option<String>,
+    pub exit_on: Option<ExitEvent>,
+    #[schema(value_type = Vec<Step>, min_items = 1, max_items = 150)]
+    pub steps: Value,
+    #[schema(value_type = Vec<Connection>)]
+    pub connections: Value,
 }
 
 /// What to change: at least one of these.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = AutomationChange)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
-    /// One line, and not only spaces.
-    #[schema(
-        nullable = true,
-        min_length = 1,
-        max_length = 200,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "Welcome, once more")]
-    name: Option<String>,
-    #[schema(nullable = true, pattern = "^(enabled|disabled)$")]
-    status: Option<String>,
-    /// The whole new graph, together with `connections`.
-    #[schema(nullable = true, min_items = 1, max_items = 150)]
-    steps: Option<Vec<StepShape>>,
-    /// Together with `steps`.
-    #[schema(nullable = true)]
-    connections: Option<Vec<ConnectionShape>>,
-    #[schema(nullable = true, pattern = "^(always|once_per_contact|one_at_a_time)$")]
-    re_entry: Option<String>,
     /// The name of an event that ends a run wherever it is; null removes it.
-    #[schema(nullable = true, min_length = 1, max_length = 1024, pattern = "^[^\\u0000]+$")]
-    exit_on: Option<String>,
+    #[schema(value_type = Option<ExitEvent>)]
+    pub exit_on: body::Change<ExitEvent>,
+    pub name: Option<AutomationName>,
+    pub status: Option<Status>,
+    pub re_entry: Option<ReEntry>,
+    /// The whole new graph, together with `connections`.
+    #[schema(value_type = Option<Vec<Step>>, min_items = 1, max_items = 150)]
+    pub steps: Option<Value>,
+    /// Together with `steps`.
+    #[schema(value_type = Option<Vec<Connection>>)]
+    pub connections: Option<Value>,
 }
 
 /// A graph to look at. Whatever stands here is judged, not refused.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = AutomationDraft)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Draft {
     /// An array of steps, as for a new automation.
     #[schema(value_type = Value, example = json!([
         {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
     ]))]
-    steps: serde_json::Value,
+    pub steps: OrNull<Value>,
     /// An array of connections, as for a new automation.
     #[schema(value_type = Value, example = json!([]))]
-    connections: serde_json::Value,
-}
-
-/// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
-/// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
-/// `template`, `from`, `subject` and `reply_to`; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and
-/// `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit`
-/// take nothing.
-#[derive(ToSchema)]
-#[schema(as = AutomationStep)]
-#[expect(dead_code, reason = "describes a step to readers of the API's description")]
-pub struct StepShape {
-    /// What connections and runs call it; no other step has it.
-    #[schema(min_length = 1, max_length = 100, pattern = "^[^\\u0000]+$", example = "start")]
-    key: String,
-    #[schema(
-        rename = "type",
-        pattern = "^(trigger|delay|condition|wait_for_event|send_email|contact_update|contact_delete|add_to_segment|webhook|exit)$",
-        example = "trigger"
-    )]
-    kind: String,
-    #[schema(nullable = true, value_type = Option<Object>, example = json!({"event_name": "user.created"}))]
-    config: Option<serde_json::Value>,
-}
-
-/// How one step leads to another.
-#[derive(ToSchema)]
-#[schema(as = AutomationConnection)]
-#[expect(dead_code, reason = "describes a connection to readers of the API's description")]
-pub struct ConnectionShape {
-    /// The key of the step it comes from.
-    #[schema(example = "start")]
-    from: String,
-    /// The key of the step it leads to.
-    #[schema(example = "wait")]
-    to: String,
-    /// Out of a condition, whether it was met; out of a wait, whether the event came; else `default`.
-    #[schema(
-        rename = "type",
-        nullable = true,
-        default = "default",
-        pattern = "^(default|condition_met|condition_not_met|event_received|timeout)$"
-    )]
-    kind: Option<String>,
+    pub connections: OrNull<Value>,
 }
 
 /// Which automations.
-#[derive(IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct StatusParam {
     /// Only those with this status.
-    #[param(pattern = "^(enabled|disabled)$")]
-    status: Option<String>,
+    #[param(inline)]
+    pub status: Option<Status>,
 }
 
 /// The answer to a change: which automation it was.
@@ -198,7 +137,7 @@ pub struct Item {
     id: String,
     #[schema(example = "Welcome")]
     name: String,
-    #[schema(pattern = "^(enabled|disabled)$")]
+    #[schema(value_type = Status)]
     status: String,
     #[schema(format = DateTime)]
     created_at: String,
@@ -217,9 +156,9 @@ pub struct Whole {
     id: String,
     #[schema(example = "Welcome")]
     name: String,
-    #[schema(pattern = "^(enabled|disabled)$")]
+    #[schema(value_type = Status)]
     status: String,
-    #[schema(pattern = "^(always|once_per_contact|one_at_a_time)$")]
+    #[schema(value_type = ReEntry)]
     re_entry: String,
     #[schema(required = true)]
     exit_on: Option<String>,
@@ -231,9 +170,9 @@ pub struct Whole {
     /// When it was last changed, or made.
     #[schema(format = DateTime)]
     updated_at: String,
-    #[schema(value_type = Vec<StepShape>)]
+    #[schema(value_type = Vec<Step>)]
     steps: Box<RawValue>,
-    #[schema(value_type = Vec<ConnectionShape>)]
+    #[schema(value_type = Vec<Connection>)]
     connections: Box<RawValue>,
     /// What calls of its webhook steps are signed with; only where it has some.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,8 @@
 //! The kinds of steps, and what each needs to know. Valid by construction.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::duration::Duration;
 use super::rule::Rule;
@@ -25,7 +27,9 @@ pub enum Action {
 }
 
 /// How one step leads to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = AutomationConnectionType)]
 pub enum Exit {
     Default,
     ConditionMet,
@@ -84,12 +88,26 @@ impl Action {
     }
 }
 
-/// A step as a graph holds it.
-#[derive(Debug, Clone, PartialEq)]
+/// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
+/// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
+/// `template`, `from`, `subject` and `reply_to`; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and
+/// `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit`
+/// take nothing.
+#[derive(Debug, Clone, PartialEq, ToSchema)]
+#[schema(as = AutomationStep)]
 pub struct Step {
+    /// What connections and runs call it; no other step has it.
+    #[schema(min_length = 1, max_length = 100, pattern = "^[^\\u0000]+$", example = "start")]
     pub key: String,
+    #[schema(
+        rename = "type",
+        value_type = String,
+        pattern = "^(trigger|delay|condition|wait_for_event|send_email|contact_update|contact_delete|add_to_segment|webhook|exit)$",
+        example = "trigger"
+    )]
     pub action: Action,
-    /// What was given, without what no step of its kind knows.
+    // What was given, without what no step of its kind knows.
+    #[schema(value_type = Option<Object>, example = json!({"event_name": "user.created"}))]
     pub config: Value,
 }
 

@@ -5,37 +5,27 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::change::{self, Creation, Ties};
-use super::contact::{Changes, Contact, Email};
+use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, leave, not_a_member};
 use super::path::{Named, SegmentId};
-use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
+use super::shapes::{Deleted, Item, NewAudienceContact, Reference, Whole};
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::Body;
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
-}
-
-/// Which audience.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct OfAudience {
-    /// The id of the audience, which is a segment.
-    #[param(format = Uuid)]
-    audience_id: String,
 }
 
 /// Add a contact to an audience
@@ -43,7 +33,7 @@ pub struct OfAudience {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(IdParam, KeyHeader),
+    params(Id, Idempotency),
     request_body = NewAudienceContact,
     responses(
         (status = 201, description = "The contact is in the audience.", body = Reference),
@@ -56,13 +46,12 @@ async fn create(
     State(app): State<Occurrences>,
     key: Idempotency,
     Id(id): Id,
-    input: Input,
+    body: Body<NewAudienceContact>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
+    let request = key.request(&caller, &app, &body);
     let add = async {
         segments::must_exist(&caller, &id).await?;
-        let email = Email::parse(input.required("email")?)?;
-        let changes = Changes::parse(&input)?;
+        let (email, changes) = body.read()?.split();
         let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
             Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
@@ -92,7 +81,7 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> R
 /// The same as `GET /segments/{id}/contacts`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
-    params(IdParam, PageParams),
+    params(Id, Page),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
@@ -109,7 +98,7 @@ async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json
 #[utoipa::path(
     get, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "read_audience_contact",
-    params(OfAudience, Identifier),
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses(
         (status = 200, description = "The contact.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -130,8 +119,8 @@ async fn read(
 #[utoipa::path(
     patch, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "update_audience_contact",
-    params(OfAudience, Identifier),
-    request_body = Option<ContactChange>,
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
+    request_body = Option<Changes>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,
@@ -143,9 +132,9 @@ async fn update(
     State(app): State<Occurrences>,
     SegmentId(audience_id): SegmentId,
     named: Named,
-    input: Input,
+    body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
+    let changes = body.read()?;
     let contact = find(&caller, &named, &audience_id).await?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &(&contact).into(), &changes).await?)))
 }
@@ -156,7 +145,7 @@ async fn update(
 #[utoipa::path(
     delete, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "delete_audience_contact",
-    params(OfAudience, Identifier),
+    params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses(
         (status = 200, description = "The contact is gone from the audience.", body = Deleted),
         OfCaller, OfPath, OfQuery,

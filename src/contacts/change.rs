@@ -4,7 +4,7 @@ use axum::response::Response;
 
 use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
-use super::properties::{Declared, Properties};
+use super::properties::Declared;
 use super::shapes::Reference;
 use super::{properties_store, store, write};
 use crate::auth::{Caller, FullAccess};
@@ -58,7 +58,7 @@ pub async fn create(
     email: &Email,
     (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
-    let declared = declared(caller, &changes.properties).await?;
+    let declared = declared(caller, changes).await?;
     let contact = changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)?;
     let answer = Answer::created(&Reference::to(&contact))?;
     let make = |happenings: &mut Happenings<'_>| {
@@ -84,7 +84,7 @@ pub async fn update(
     named: &Named,
     changes: &Changes,
 ) -> Result<Contact, Error> {
-    let declared = declared(caller, &changes.properties).await?;
+    let declared = declared(caller, changes).await?;
     for _ in 0..ATTEMPTS {
         let before = named.find(caller).await?;
         let after = changes.apply(&before, &declared)?;
@@ -111,8 +111,8 @@ pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Co
 }
 
 /// The types that given properties are held to.
-async fn declared(caller: &Caller<FullAccess>, properties: &Properties) -> Result<Vec<Declared>, Error> {
-    if properties.is_empty() {
+async fn declared(caller: &Caller<FullAccess>, changes: &Changes) -> Result<Vec<Declared>, Error> {
+    if !changes.sets_properties() {
         return Ok(Vec::new());
     }
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;

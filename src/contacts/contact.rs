@@ -1,15 +1,22 @@
 //! What a contact is: an address, perhaps a name, and properties. Valid by
 //! construction.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::properties::{Declared, Properties};
 use crate::clock::rfc3339;
 use crate::error::Error;
-use crate::web::input::{Input, is_longer, kind};
+use crate::web::body::Change;
+use crate::web::input::is_longer;
 
-pub const LONGEST_EMAIL: usize = 254;
-pub const LONGEST_NAME: usize = 255;
+const LONGEST_EMAIL: usize = 254;
+const LONGEST_NAME: usize = 255;
 
 /// Somebody to write to.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,28 +66,52 @@ impl Contact {
 }
 
 /// An address that mail can go to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Email(String);
 
+impl TryFrom<String> for Email {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Email, String> {
+        match Email::fits(&text) {
+            true => Ok(Email(text)),
+            false => Err(format!(
+                "must be one address such as `name@example.com`, without spaces and of at most {LONGEST_EMAIL} \
+                 characters"
+            )),
+        }
+    }
+}
+
+impl PartialSchema for Email {
+    fn schema() -> RefOr<openapi::Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("One address. Upper and lower case make no difference."))
+            .max_length(Some(LONGEST_EMAIL))
+            .pattern(Some(EMAIL_PATTERN))
+            .examples(["ada@example.com"])
+            .into()
+    }
+}
+
+impl ToSchema for Email {
+    fn name() -> Cow<'static, str> {
+        "EmailAddress".into()
+    }
+}
+
 impl Email {
-    pub fn parse(value: &Value) -> Result<Email, Error> {
-        let Value::String(text) = value else {
-            return Err(Error::invalid(format!("The `email` field must be a string, but is {}.", kind(value))));
-        };
-        Email::read(text).ok_or_else(|| {
-            Error::invalid(format!(
-                "The `email` field must be one address such as `name@example.com`, without spaces and of at most \
-                 {LONGEST_EMAIL} characters."
-            ))
-        })
+    pub fn read(text: &str) -> Option<Email> {
+        Email::fits(text).then(|| Email(text.to_owned()))
     }
 
-    pub fn read(text: &str) -> Option<Email> {
-        let (local, domain) = text.split_once('@')?;
-        let sound = !is_longer(text, LONGEST_EMAIL)
+    fn fits(text: &str) -> bool {
+        let Some((local, domain)) = text.split_once('@') else { return false };
+        !is_longer(text, LONGEST_EMAIL)
             && local.split('.').all(|atom| !atom.is_empty() && !atom.chars().any(breaks_local))
-            && domain.split('.').all(is_label);
-        sound.then(|| Email(text.to_owned()))
+            && domain.split('.').all(is_label)
     }
 
     pub fn as_str(&self) -> &str {
@@ -97,8 +128,8 @@ pub fn email_key(address: &str) -> String {
     address.to_lowercase()
 }
 
-/// The rules of [`Email::read`] as a pattern, for the API's description.
-pub const EMAIL_PATTERN: &str = concat!(
+/// The rules of [`Email::fits`] as a pattern, for the API's description.
+const EMAIL_PATTERN: &str = concat!(
     r#"^[^@.<>()\[\],;:"\\\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]+"#,
     r#"(\.[^@.<>()\[\],;:"\\\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]+)*"#,
     r"@[^\x00-/:-@\[-`{-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]",
@@ -128,55 +159,56 @@ fn unseen(char: char) -> bool {
 }
 
 /// A first or last name: one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(as = ContactName, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
 pub struct Name(String);
 
-impl Name {
-    pub fn parse(field: &str, value: &Value) -> Result<Name, Error> {
-        let Value::String(name) = value else {
-            return Err(Error::invalid(format!("The `{field}` field must be a string, but is {}.", kind(value))));
-        };
-        if is_longer(name, LONGEST_NAME) || name.chars().any(char::is_control) {
-            return Err(Error::invalid(format!(
-                "The `{field}` field must be one line of at most {LONGEST_NAME} characters."
-            )));
+impl TryFrom<String> for Name {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Name, String> {
+        if is_longer(&name, LONGEST_NAME) || name.chars().any(char::is_control) {
+            return Err(format!("must be one line of at most {LONGEST_NAME} characters"));
         }
-        Ok(Name(name.clone()))
+        Ok(Name(name))
     }
 }
 
-/// What a request says of a contact; what it does not say stays as it is.
-#[derive(Debug, Default, PartialEq)]
+/// What to change. What is left out stays as it is.
+#[derive(Debug, PartialEq, Deserialize, ToSchema)]
+#[schema(as = ContactChange, example = json!({"first_name": "Ada", "last_name": "Lovelace"}))]
 pub struct Changes {
-    email: Option<Email>,
-    /// `Some(None)` empties it.
-    first_name: Option<Option<Name>>,
-    last_name: Option<Option<Name>>,
-    unsubscribed: Option<bool>,
-    pub properties: Properties,
+    /// Another address of the same contact.
+    pub(super) email: Option<Email>,
+    /// Null empties it.
+    #[schema(value_type = Option<Name>)]
+    pub(super) first_name: Change<Name>,
+    /// Null empties it.
+    #[schema(value_type = Option<Name>)]
+    pub(super) last_name: Change<Name>,
+    /// Whether the contact wants no mail.
+    pub(super) unsubscribed: Option<bool>,
+    /// Those named here are set, or removed where they are null; the others stay.
+    pub(super) properties: Option<Properties>,
 }
 
 impl Changes {
-    pub fn parse(input: &Input) -> Result<Changes, Error> {
-        let name = |field: &str| match input.0.get(field) {
-            None => Ok(None),
-            Some(Value::Null) => Ok(Some(None)),
-            Some(value) => Name::parse(field, value).map(|name| Some(Some(name))),
-        };
-        Ok(Changes {
-            email: input.get("email").map(Email::parse).transpose()?,
-            first_name: name("first_name")?,
-            last_name: name("last_name")?,
-            unsubscribed: input.get("unsubscribed").map(unsubscribed).transpose()?,
-            properties: input.get("properties").map(Properties::parse).transpose()?.unwrap_or_default(),
-        })
+    /// Holds what is to be set to the types that were declared for it.
+    pub fn check_types(&self, declared: &[Declared]) -> Result<(), Error> {
+        self.properties.iter().try_for_each(|properties| properties.check(declared))
+    }
+
+    /// Whether they give properties.
+    pub fn sets_properties(&self) -> bool {
+        self.properties.as_ref().is_some_and(|properties| !properties.is_empty())
     }
 
     /// The contact as it is after the changes. A property that was declared is only
     /// given values of its type.
     pub fn apply(&self, contact: &Contact, declared: &[Declared]) -> Result<Contact, Error> {
-        self.properties.check(declared)?;
-        let name = |change: &Option<Option<Name>>, name: &Option<String>| match change {
+        self.check_types(declared)?;
+        let name = |Change(change): &Change<Name>, name: &Option<String>| match change {
             None => name.clone(),
             Some(new) => new.as_ref().map(|name| name.0.clone()),
         };
@@ -185,7 +217,10 @@ impl Changes {
             first_name: name(&self.first_name, &contact.first_name),
             last_name: name(&self.last_name, &contact.last_name),
             unsubscribed: self.unsubscribed.unwrap_or(contact.unsubscribed),
-            properties: self.properties.merged_into(&contact.properties)?,
+            properties: match &self.properties {
+                Some(properties) => properties.merged_into(&contact.properties)?,
+                None => contact.properties.clone(),
+            },
             ..contact.clone()
         })
     }
@@ -193,12 +228,6 @@ impl Changes {
 
 /// What a new contact is stored with: 1 is the number of its creation.
 pub const FIRST_VERSION: i64 = 2;
-
-fn unsubscribed(value: &Value) -> Result<bool, Error> {
-    value.as_bool().ok_or_else(|| {
-        Error::invalid(format!("The `unsubscribed` field must be `true` or `false`, but is {}.", kind(value)))
-    })
-}
 
 /// How a path names a contact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,14 +253,15 @@ mod tests {
     use proptest::string::string_regex;
 
     use super::*;
+    use crate::web::reader;
 
-    fn input(json: Value) -> Input {
-        Input(json.as_object().expect("an object").clone())
+    fn changes(json: Value) -> Result<Changes, Error> {
+        reader::read(json.as_object().expect("an object").clone())
     }
 
     fn contact(properties: Value) -> Contact {
         let email = Email::read("Ada@Example.com").expect("an address");
-        let changes = Changes::parse(&input(json!({"first_name": "Ada", "properties": properties}))).expect("valid");
+        let changes = changes(json!({"first_name": "Ada", "properties": properties})).expect("valid");
         changes.apply(&Contact::new("01890000-0000-7000-8000-000000000000".into(), &email, 7), &[]).expect("a contact")
     }
 
@@ -301,12 +331,12 @@ mod tests {
     #[test]
     fn what_is_not_said_stays_and_null_empties_a_name() {
         let before = contact(json!({"a": 1, "b": "x"}));
-        assert_eq!(Changes::parse(&input(json!({}))).expect("valid").apply(&before, &[]).expect("applied"), before);
+        assert_eq!(changes(json!({})).expect("valid").apply(&before, &[]).expect("applied"), before);
         let absent = json!({"email": null, "unsubscribed": null, "properties": null});
-        assert_eq!(Changes::parse(&input(absent)).expect("valid").apply(&before, &[]).expect("applied"), before);
+        assert_eq!(changes(absent).expect("valid").apply(&before, &[]).expect("applied"), before);
         let change =
             json!({"first_name": null, "last_name": "L", "unsubscribed": true, "properties": {"a": null, "c": false}});
-        let after = Changes::parse(&input(change)).expect("valid").apply(&before, &[]).expect("applied");
+        let after = changes(change).expect("valid").apply(&before, &[]).expect("applied");
         assert_eq!((after.first_name, after.last_name.as_deref(), after.unsubscribed), (None, Some("L"), true));
         assert_eq!(Value::Object(after.properties).to_string(), r#"{"b":"x","c":false}"#);
         assert_eq!((after.version, &after.email), (before.version, &before.email));
@@ -335,7 +365,7 @@ mod tests {
             (json!({"unsubscribed": "yes"}), "unsubscribed"),
             (json!({"properties": []}), "properties"),
         ] {
-            let error = Changes::parse(&input(body)).expect_err("refused");
+            let error = changes(body).expect_err("refused");
             assert!(error.message().contains(&format!("`{field}`")), "{}", error.message());
         }
     }

@@ -3,35 +3,25 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::contact::Contact;
 use super::path::{Named, SegmentId, not_found};
-use super::shapes::{Identifier, Item};
+use super::shapes::Item;
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::input::{Id, IdParam};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
-}
-
-/// Which segment.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct OfSegment {
-    /// The id of the segment.
-    #[param(format = Uuid)]
-    segment_id: String,
 }
 
 /// A contact that is in a segment now. `id` is the segment's, too.
@@ -70,7 +60,7 @@ pub struct EndedMembership {
 /// The segments that the contact is in, newest first.
 #[utoipa::path(
     get, path = "/contacts/{contact}/segments", tag = "Contacts", operation_id = "list_contact_segments",
-    params(Identifier, PageParams),
+    params(Named, Page),
     responses(
         (status = 200, description = "The segments, newest first.", body = List<segments::Item>),
         OfCaller, OfPath, OfQuery,
@@ -89,7 +79,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 /// One that is in it already stays in it.
 #[utoipa::path(
     post, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts", operation_id = "add_contact_segment",
-    params(Identifier, OfSegment),
+    params(Named, ("segment_id" = String, Path, description = "The id of the segment.", format = Uuid)),
     responses(
         (status = 200, description = "The contact is in the segment.", body = Membership),
         OfCaller, OfPath, OfQuery,
@@ -123,7 +113,7 @@ pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
 #[utoipa::path(
     delete, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts",
     operation_id = "remove_contact_segment",
-    params(Identifier, OfSegment),
+    params(Named, ("segment_id" = String, Path, description = "The id of the segment.", format = Uuid)),
     responses(
         (status = 200, description = "The contact is not in the segment any more.", body = EndedMembership),
         OfCaller, OfPath, OfQuery,
@@ -165,7 +155,7 @@ pub(super) fn not_a_member() -> Error {
 /// Who is in the segment, newest contact first.
 #[utoipa::path(
     get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
-    params(IdParam, PageParams),
+    params(Id, Page),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

@@ -155,7 +155,7 @@ mod tests {
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let person = contact(Some("Ada"), None);
             let segment = "01890000-0000-7000-8000-000000000001";
-            let name = segments::segment::SegmentName::parse(&"<b>VIP</b>".into()).expect("a name");
+            let name = segments::segment::SegmentName::try_from("<b>VIP</b>".to_owned()).expect("a name");
             let batch = crate::db::Batch::new()
                 .and(super::store::insert(&workspace, &person))
                 .and(segments::store::insert(&workspace, segment, &name, NOW))

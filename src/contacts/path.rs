@@ -2,12 +2,15 @@
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::contact::{Contact, Key};
 use super::store;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::web::input::uuid;
+use crate::web::parameter;
 
 /// The `{contact}` of a path. What can be no contact's name is not found, like
 /// any other that nobody has.
@@ -15,6 +18,14 @@ pub struct Named(Option<Key>);
 
 /// The `{segment_id}` or `{audience_id}` of a path that names a contact, too.
 pub struct SegmentId(pub String);
+
+impl IntoParams for Named {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "The id or the address of the contact. Addresses are found however they are written: \
+                           `A@b.example` is `a@b.example`.";
+        vec![parameter::name_in_path("contact", description, "ada@example.com")]
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Error;

@@ -1,13 +1,20 @@
 //! What is known of a contact beyond its name: a flat object of plain values, of
 //! which some are declared with a type.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use serde_json::{Map, Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
 use crate::web::input::{is_longer, kind, shown};
 
-pub const LONGEST_KEY: usize = 255;
-pub const MOST_KEYS: usize = 256;
+const LONGEST_KEY: usize = 255;
+const MOST_KEYS: usize = 256;
 /// All properties of a contact together, as JSON.
 const MOST_BYTES: usize = 64 << 10;
 
@@ -15,21 +22,43 @@ const MOST_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Properties(Map<String, Value>);
 
-impl Properties {
-    pub fn parse(value: &Value) -> Result<Properties, Error> {
-        let Value::Object(fields) = value else {
-            return Err(Error::invalid(format!(
-                "The `properties` field must be an object of keys and values, but is {}.",
-                kind(value)
-            )));
-        };
+impl<'de> Deserialize<'de> for Properties {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
         if fields.len() > MOST_KEYS {
-            return Err(too_many());
+            return Err(D::Error::custom(format!("must have at most {MOST_KEYS} keys")));
         }
-        fields.iter().try_for_each(|(key, value)| check_pair(key, value))?;
-        Ok(Properties(fields.clone()))
+        fields.iter().try_for_each(|(key, value)| check_pair(key, value)).map_err(D::Error::custom)?;
+        Ok(Properties(fields))
     }
+}
 
+impl PartialSchema for Properties {
+    fn schema() -> RefOr<openapi::Schema> {
+        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
+        let plain = [Type::String, Type::Number, Type::Boolean, Type::Null];
+        ObjectBuilder::new()
+            .description(Some(
+                "A flat object of properties. A null is no property. Where a property was declared, its value must be \
+                 of the declared type.",
+            ))
+            .property_names(Some(openapi::Schema::from(key)))
+            .max_properties(Some(MOST_KEYS))
+            .additional_properties(Some(openapi::Schema::from(
+                ObjectBuilder::new().schema_type(SchemaType::from_iter(plain)),
+            )))
+            .examples([json!({"company": "Analytical Engines", "seats": 3})])
+            .into()
+    }
+}
+
+impl ToSchema for Properties {
+    fn name() -> Cow<'static, str> {
+        "ContactProperties".into()
+    }
+}
+
+impl Properties {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -71,22 +100,19 @@ fn too_many() -> Error {
     Error::invalid(format!("A contact must have at most {MOST_KEYS} properties."))
 }
 
-fn check_pair(key: &str, value: &Value) -> Result<(), Error> {
+fn check_pair(key: &str, value: &Value) -> Result<(), String> {
     if key.is_empty() {
-        return Err(Error::invalid("The `properties` field has an empty key. Give every property a name."));
+        return Err("has an empty key. Give every property a name".into());
     }
     if is_longer(key, LONGEST_KEY) {
-        return Err(Error::invalid(format!(
-            "The property `{}` must have a name of at most {LONGEST_KEY} characters.",
-            shown(key)
-        )));
+        return Err(format!("has the key `{}`, but keys have at most {LONGEST_KEY} characters", shown(key)));
     }
     match value {
-        Value::Object(_) | Value::Array(_) => Err(Error::invalid(format!(
-            "The property `{}` is {}, but properties are flat. Allowed are a string, a number, a boolean and null.",
+        Value::Object(_) | Value::Array(_) => Err(format!(
+            "is flat, but the property `{}` is {}. Allowed are a string, a number, a boolean and null",
             shown(key),
             kind(value)
-        ))),
+        )),
         _ => Ok(()),
     }
 }
@@ -100,7 +126,8 @@ fn mismatch(key: &str, wanted: Kind, value: &Value) -> Error {
 }
 
 /// The type of a declared property.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     String,
     Number,
@@ -112,17 +139,6 @@ impl Kind {
             "string" => Some(Kind::String),
             "number" => Some(Kind::Number),
             _ => None,
-        }
-    }
-
-    pub fn parse(value: &Value) -> Result<Kind, Error> {
-        let wrong =
-            |found: String| Error::invalid(format!("The `type` field has {found}. Allowed are `string` and `number`."));
-        match value {
-            Value::String(word) => {
-                Kind::read(word).ok_or_else(|| wrong(format!("the unknown value `{}`", shown(word))))
-            }
-            other => Err(wrong(kind(other).into())),
         }
     }
 
@@ -141,17 +157,17 @@ impl Kind {
     }
 
     /// What stands in where a contact has no value of its own; null is none.
-    pub fn fallback(self, value: Option<&Value>) -> Result<Option<Value>, Error> {
+    pub fn fallback(self, value: Option<Value>) -> Result<Option<Value>, Error> {
         match value {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if is_longer(text, LONGEST_FALLBACK) => Err(Error::invalid(format!(
+            Some(Value::String(text)) if is_longer(&text, LONGEST_FALLBACK) => Err(Error::invalid(format!(
                 "The `fallback_value` field must have at most {LONGEST_FALLBACK} characters."
             ))),
-            Some(value) if self.fits(value) => Ok(Some(value.clone())),
+            Some(value) if self.fits(&value) => Ok(Some(value)),
             Some(value) => Err(Error::invalid(format!(
                 "The `fallback_value` field must be a {}, as `type` says, but is {}.",
                 self.word(),
-                kind(value)
+                kind(&value)
             ))),
         }
     }
@@ -160,25 +176,24 @@ impl Kind {
 pub const LONGEST_FALLBACK: usize = 2000;
 
 /// The key of a declared property: it is named in templates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct PropertyKey(String);
+
+impl TryFrom<String> for PropertyKey {
+    type Error = String;
+
+    fn try_from(key: String) -> Result<PropertyKey, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !(1..=Self::LONGEST).contains(&key.len()) || !key.bytes().all(plain) {
+            return Err(format!("must have 1 to {} letters, digits and underscores, all ASCII", Self::LONGEST));
+        }
+        Ok(PropertyKey(key))
+    }
+}
 
 impl PropertyKey {
     pub const LONGEST: usize = 50;
-
-    pub fn parse(value: &Value) -> Result<PropertyKey, Error> {
-        let Value::String(key) = value else {
-            return Err(Error::invalid(format!("The `key` field must be a string, but is {}.", kind(value))));
-        };
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if !(1..=Self::LONGEST).contains(&key.len()) || !key.bytes().all(plain) {
-            return Err(Error::invalid(format!(
-                "The `key` field must have 1 to {} letters, digits and underscores, all ASCII.",
-                Self::LONGEST
-            )));
-        }
-        Ok(PropertyKey(key.clone()))
-    }
 
     pub fn as_str(&self) -> &str {
         &self.0
@@ -197,13 +212,21 @@ pub struct Declared {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
     use super::*;
+    use crate::web::reader;
+    use proptest::prelude::*;
+
+    fn parse(value: &Value) -> Result<Properties, Error> {
+        #[derive(Deserialize)]
+        struct Whole {
+            properties: Properties,
+        }
+        let fields = Map::from_iter([("properties".to_owned(), value.clone())]);
+        reader::read(fields).map(|whole: Whole| whole.properties)
+    }
 
     fn refusal(value: Value) -> String {
-        Properties::parse(&value).expect_err("refused").message().into_owned()
+        parse(&value).expect_err("refused").message().into_owned()
     }
 
     fn wide(count: usize) -> Value {
@@ -212,7 +235,7 @@ mod tests {
 
     #[test]
     fn properties_are_flat_and_bounded() {
-        assert!(Properties::parse(&json!({"a": "x", "b": 1.5, "c": true, "d": null, "Größe in cm": -1})).is_ok());
+        assert!(parse(&json!({"a": "x", "b": 1.5, "c": true, "d": null, "Größe in cm": -1})).is_ok());
         for (value, word) in [
             (json!([]), "an array"),
             (json!("x"), "a string"),
@@ -224,13 +247,13 @@ mod tests {
         ] {
             assert!(refusal(value).contains(word));
         }
-        assert!(Properties::parse(&wide(256)).is_ok());
+        assert!(parse(&wide(256)).is_ok());
     }
 
     #[test]
     fn what_is_laid_over_is_bounded_with_what_was_there() {
-        let full = Properties::parse(&wide(256)).expect("valid").merged_into(&Map::new()).expect("merged");
-        let given = |value: Value| Properties::parse(&value).expect("valid").merged_into(&full);
+        let full = parse(&wide(256)).expect("valid").merged_into(&Map::new()).expect("merged");
+        let given = |value: Value| parse(&value).expect("valid").merged_into(&full);
         assert!(given(json!({"more": 1})).is_err());
         assert_eq!(given(json!({"more": 1, "0": null})).expect("one goes, one comes").len(), 256);
         assert!(given(json!({"0": "x".repeat(64 << 10)})).expect_err("too much").message().contains("65536"));
@@ -241,7 +264,7 @@ mod tests {
         let declared =
             |key: &str, kind| Declared { id: String::new(), key: key.into(), kind, fallback: None, created_at: 0 };
         let declared = [declared("seats", Kind::Number), declared("plan", Kind::String)];
-        let check = |value: Value| Properties::parse(&value).expect("valid").check(&declared);
+        let check = |value: Value| parse(&value).expect("valid").check(&declared);
         assert!(check(json!({"seats": 3, "plan": "pro", "other": true})).is_ok());
         assert!(check(json!({"seats": null})).is_ok());
         for value in [json!({"seats": "3"}), json!({"plan": 1}), json!({"plan": true})] {
@@ -251,8 +274,8 @@ mod tests {
 
     #[test]
     fn a_fallback_is_of_the_type() {
-        assert_eq!(Kind::Number.fallback(Some(&json!(1))).expect("valid"), Some(json!(1)));
-        assert_eq!(Kind::String.fallback(Some(&Value::Null)).expect("valid"), None);
+        assert_eq!(Kind::Number.fallback(Some(json!(1))).expect("valid"), Some(json!(1)));
+        assert_eq!(Kind::String.fallback(Some(Value::Null)).expect("valid"), None);
         assert_eq!(Kind::String.fallback(None).expect("valid"), None);
         for (kind, value) in [
             (Kind::Number, json!("1")),
@@ -260,17 +283,17 @@ mod tests {
             (Kind::String, json!(true)),
             (Kind::String, json!("x".repeat(2001))),
         ] {
-            assert!(kind.fallback(Some(&value)).expect_err("refused").message().contains("`fallback_value`"));
+            assert!(kind.fallback(Some(value)).expect_err("refused").message().contains("`fallback_value`"));
         }
     }
 
     #[test]
     fn a_declared_key_is_a_plain_word() {
         for good in ["a", "Company_Name2", "_", &"k".repeat(50)] {
-            assert_eq!(PropertyKey::parse(&json!(good)).expect(good).as_str(), good);
+            assert_eq!(PropertyKey::try_from(good.to_owned()).expect(good).as_str(), good);
         }
-        for bad in [json!(""), json!("a b"), json!("a-b"), json!("é"), json!("k".repeat(51)), json!(1)] {
-            assert!(PropertyKey::parse(&bad).expect_err("refused").message().contains("`key`"));
+        for bad in ["", "a b", "a-b", "é", &"k".repeat(51)] {
+            assert!(PropertyKey::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::properties::{Declared, Kind, PropertyKey};
+use super::properties::Declared;
 use super::properties_store as store;
 use super::shapes::{Fallback, NewProperty};
 use crate::auth::{Caller, FullAccess};
@@ -17,9 +17,10 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::{Body, Change};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -27,12 +28,16 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 }
 
 /// What to change.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Deserialize, ToSchema)]
 pub struct ContactPropertyChange {
+    #[schema(ignore)]
+    key: Option<Value>,
+    #[serde(rename = "type")]
+    #[schema(ignore)]
+    kind: Option<Value>,
     /// What stands in where a contact has no value, of the property's type; null removes it.
-    #[schema(nullable = true, required = true)]
-    fallback_value: Option<Fallback>,
+    #[schema(value_type = Option<Fallback>, required = true)]
+    fallback_value: Change<Value>,
 }
 
 /// A declared property.
@@ -104,22 +109,22 @@ pub struct Deleted {
         )),
         OfCaller, OfBody, OfKeyOrDuplicate,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
     idempotency: Idempotency,
-    input: Input,
+    body: Body<NewProperty>,
 ) -> Result<Response, Error> {
-    let key = PropertyKey::parse(input.required("key")?)?;
-    let kind = Kind::parse(input.required("type")?)?;
-    let fallback = kind.fallback(input.get("fallback_value"))?;
+    let request = idempotency.request(&caller, &app, &body);
+    let NewProperty { key, kind, fallback_value } = body.read()?;
+    let fallback = kind.fallback(fallback_value)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
     let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
-    match idempotency.request(&caller, &app, &input).commit(answer, insert).await? {
+    match request.commit(answer, insert).await? {
         Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
             Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
@@ -137,7 +142,7 @@ async fn create(
 /// The declared properties of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contact-properties", tag = "Contact properties", operation_id = "list_contact_properties",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The properties, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -155,7 +160,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its key, its type, and what stands in where a contact has no value.
 #[utoipa::path(
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The property.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -171,7 +176,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// Key and type cannot be changed: declare another property instead.
 #[utoipa::path(
     patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
-    params(IdParam),
+    params(Id),
     request_body = ContactPropertyChange,
     responses(
         (status = 200, description = "The fallback is changed.", body = Reference),
@@ -179,9 +184,13 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+async fn update(
+    caller: Caller<FullAccess>,
+    Id(id): Id,
+    body: Body<ContactPropertyChange>,
+) -> Result<Json<Reference>, Error> {
     let property = find(&caller, &id).await?;
-    let fallback = change(&property, &input)?;
+    let fallback = changed(&property, body.read()?)?;
     let set = || store::set_fallback(caller.workspace_id(), &id, fallback.as_ref()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "contact_property", id }))
@@ -189,17 +198,15 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 
 /// The new fallback. A wish for another key or type is refused: leaving it aside
 /// would look as if it were granted.
-fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
-    for (field, own) in [("key", property.key.as_str()), ("type", property.kind.word())] {
-        if input.get(field).is_some_and(|value| value != own) {
+fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<Value>, Error> {
+    let ContactPropertyChange { key, kind, fallback_value: Change(fallback) } = change;
+    for (field, given, own) in [("key", key, property.key.as_str()), ("type", kind, property.kind.word())] {
+        if given.is_some_and(|value| value != own) {
             return Err(Error::invalid(format!("The `{field}` field of a property cannot be changed.")));
         }
     }
-    // Here null is not absence: it removes the fallback.
-    match input.0.get("fallback_value") {
-        None => Err(input.required("fallback_value").err().unwrap_or(Error::Internal)),
-        given => property.kind.fallback(given),
-    }
+    let missing = || Error::Missing { message: "Missing `fallback_value` field.".into() };
+    property.kind.fallback(fallback.ok_or_else(missing)?)
 }
 
 /// Delete a contact property
@@ -207,7 +214,7 @@ fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
 /// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
 #[utoipa::path(
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The property is not declared any more.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -3,15 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use http::Uri;
+use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::change::Ties;
-use super::contact::{Changes, Email};
+use super::contact::Changes;
 use super::path::Named;
-use super::shapes::{ContactChange, Deleted, Identifier, Item, NewContact, Reference, Whole};
+use super::shapes::{Deleted, Item, NewContact, Reference, Whole};
 use super::store::Listed;
 use super::{change, store};
 use crate::auth::{Caller, FullAccess};
@@ -19,11 +18,9 @@ use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::topics::{self, Choice};
-use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Input, uuid};
-use crate::web::pagination::{List, Page, PageParams};
-use crate::web::query::{Params, Sent};
+use crate::web::body::{Body, IdText, Query};
+use crate::web::idempotency::Idempotency;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -31,13 +28,14 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 }
 
 /// Which contacts.
-#[derive(IntoParams)]
+#[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct Filter {
     /// Keeps to the contacts of one segment.
-    #[param(format = Uuid)]
-    segment_id: Option<String>,
+    #[param(value_type = Option<String>, format = Uuid)]
+    segment_id: Option<IdText>,
+    #[param(ignore)]
+    audience_id: Option<IdText>,
 }
 
 /// Add a contact
@@ -57,37 +55,18 @@ pub struct Filter {
         )),
         OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewContact>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
-    let email = Email::parse(input.required("email")?)?;
-    let changes = Changes::parse(&input)?;
-    let ties = Ties { segment_ids: segment_ids(&input)?, choices: choices(&input)? };
+    let request = key.request(&caller, &app, &body);
+    let (email, changes, ties) = body.read()?.split();
     request.run(async { change::create(&caller, &app, &request, &email, (&changes, &ties)).await?.made() }).await
-}
-
-/// The segments that a new contact shall be in.
-fn segment_ids(input: &Input) -> Result<Vec<String>, Error> {
-    let mut ids = input.get("segments").map(|value| segments::ids("segments", value)).transpose()?.unwrap_or_default();
-    if let Some(value) = input.get("audience_id") {
-        let id = segments::id("audience_id", value)?;
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    Ok(ids)
-}
-
-/// What a new contact wants to hear of.
-fn choices(input: &Input) -> Result<Vec<Choice>, Error> {
-    Ok(input.get("topics").map(topics::choices).transpose()?.unwrap_or_default())
 }
 
 /// List contacts
@@ -96,33 +75,22 @@ fn choices(input: &Input) -> Result<Vec<Choice>, Error> {
 /// `GET /contacts/{contact}`.
 #[utoipa::path(
     get, path = "/contacts", tag = "Contacts", operation_id = "list_contacts",
-    params(PageParams, Filter),
+    params(Page, Filter),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
-    match filter(uri.query().unwrap_or_default())? {
-        Some(segment_id) => list_of_segment(&caller, &segment_id, &page).await,
+async fn list(
+    caller: Caller<FullAccess>,
+    page: Page,
+    Query(Filter { segment_id, audience_id }): Query<Filter>,
+) -> Result<Json<List<Item>>, Error> {
+    match segment_id.or(audience_id) {
+        Some(IdText(segment_id)) => list_of_segment(&caller, &segment_id, &page).await,
         None => items(&page, &caller.read(|| store::page(caller.workspace_id(), &page)).await?),
     }
-}
-
-/// The segment that a list shall keep to.
-fn filter(query: &str) -> Result<Option<String>, Error> {
-    let params = Params::parse(query);
-    for name in ["segment_id", "audience_id"] {
-        let given = match params.sent(name) {
-            Sent::Absent => continue,
-            Sent::Once(value) => value.text().ok().and_then(|text| uuid(&text)),
-            Sent::Repeated(_) => None,
-        };
-        let message = format!("The `{name}` parameter must be the id of one segment, a UUID.");
-        return given.map(Some).ok_or(Error::InvalidParameter { message });
-    }
-    Ok(None)
 }
 
 /// The contacts of a segment that must exist.
@@ -145,7 +113,7 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
 /// By its id, or by its address.
 #[utoipa::path(
     get, path = "/contacts/{contact}", tag = "Contacts", operation_id = "read_contact",
-    params(Identifier),
+    params(Named),
     responses(
         (status = 200, description = "The contact.", body = Whole),
         OfCaller, OfPath,
@@ -161,8 +129,8 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Whole>, E
 /// Changes what the body names and leaves the rest. Changes that come at the same time do not undo each other.
 #[utoipa::path(
     patch, path = "/contacts/{contact}", tag = "Contacts", operation_id = "update_contact",
-    params(Identifier),
-    request_body = Option<ContactChange>,
+    params(Named),
+    request_body = Option<Changes>,
     responses(
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,
@@ -173,9 +141,9 @@ async fn update(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
     named: Named,
-    input: Input,
+    body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
+    let changes = body.read()?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &named, &changes).await?)))
 }
 
@@ -184,7 +152,7 @@ async fn update(
 /// It leaves its segments, too, and what it chose of topics is forgotten.
 #[utoipa::path(
     delete, path = "/contacts/{contact}", tag = "Contacts", operation_id = "delete_contact",
-    params(Identifier),
+    params(Named),
     responses(
         (status = 200, description = "The contact is gone.", body = Deleted),
         OfCaller, OfPath,

@@ -3,79 +3,85 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaType, Type};
-use utoipa::openapi::{self, KnownFormat, RefOr, SchemaFormat};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::contact::{Contact, EMAIL_PATTERN, LONGEST_EMAIL};
-use super::properties::{LONGEST_FALLBACK, LONGEST_KEY, MOST_KEYS, PropertyKey};
+use super::change::Ties;
+use super::contact::{Changes, Contact, Email, Name};
+use super::properties::{Kind, LONGEST_FALLBACK, Properties, PropertyKey};
 use super::store::Listed;
 use crate::clock::rfc3339;
-use crate::segments;
-use crate::topics::TopicChoice;
+use crate::segments::SegmentList;
+use crate::topics::ChoiceList;
+use crate::web::body::{Change, IdText};
 
 /// Whom to add.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "properties": {"company": "Analytical Engines", "seats": 3},
+}))]
 pub struct NewContact {
-    email: Address,
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Ada")]
-    first_name: Option<String>,
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Lovelace")]
-    last_name: Option<String>,
+    email: Email,
+    first_name: Option<Name>,
+    last_name: Option<Name>,
     /// Whether the contact wants no mail.
-    #[schema(nullable = true, default = false)]
+    #[schema(default = false)]
     unsubscribed: Option<bool>,
-    #[schema(nullable = true)]
-    properties: Option<PropertyFields>,
+    properties: Option<Properties>,
     /// The segments that the contact belongs to, by id.
-    #[schema(nullable = true)]
     segments: Option<SegmentList>,
-    /// What the contact wants to hear of. For topics that are not named their default holds.
-    #[schema(nullable = true, max_items = 100)]
-    topics: Option<Vec<TopicChoice>>,
     /// An older way to name one segment.
-    #[schema(nullable = true)]
-    audience_id: Option<SegmentId>,
+    #[schema(value_type = Option<String>, format = Uuid)]
+    audience_id: Option<IdText>,
+    /// What the contact wants to hear of. For topics that are not named their default holds.
+    topics: Option<ChoiceList>,
 }
 
 /// Whom to add to an audience.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "properties": {"company": "Analytical Engines", "seats": 3},
+}))]
 pub struct NewAudienceContact {
-    email: Address,
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Ada")]
-    first_name: Option<String>,
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Lovelace")]
-    last_name: Option<String>,
+    email: Email,
+    first_name: Option<Name>,
+    last_name: Option<Name>,
     /// Whether the contact wants no mail.
-    #[schema(nullable = true, default = false)]
+    #[schema(default = false)]
     unsubscribed: Option<bool>,
-    #[schema(nullable = true)]
-    properties: Option<PropertyFields>,
+    properties: Option<Properties>,
 }
 
-/// What to change. What is left out stays as it is.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct ContactChange {
-    /// Another address of the same contact.
-    #[schema(nullable = true)]
-    email: Option<Address>,
-    /// Null empties it.
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Ada")]
-    first_name: Option<String>,
-    /// Null empties it.
-    #[schema(nullable = true, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$", example = "Lovelace")]
-    last_name: Option<String>,
-    /// Whether the contact wants no mail.
-    #[schema(nullable = true)]
-    unsubscribed: Option<bool>,
-    /// Those named here are set, or removed where they are null; the others stay.
-    #[schema(nullable = true)]
-    properties: Option<PropertyFields>,
+impl NewAudienceContact {
+    /// The address, and what else is known.
+    pub fn split(self) -> (Email, Changes) {
+        let NewAudienceContact { email, first_name, last_name, unsubscribed, properties } = self;
+        let name = |name: Option<Name>| Change(name.map(Some));
+        let (first_name, last_name) = (name(first_name), name(last_name));
+        (email, Changes { email: None, first_name, last_name, unsubscribed, properties })
+    }
+}
+
+impl NewContact {
+    /// The address, what else is known, and what the contact is tied to.
+    pub fn split(self) -> (Email, Changes, Ties) {
+        let NewContact { email, first_name, last_name, unsubscribed, properties, .. } = self;
+        let SegmentList(mut segment_ids) = self.segments.unwrap_or_default();
+        segment_ids.extend(self.audience_id.map(|IdText(id)| id).filter(|id| !segment_ids.contains(id)));
+        let ChoiceList(choices) = self.topics.unwrap_or_default();
+        let known = NewAudienceContact { email, first_name, last_name, unsubscribed, properties };
+        let (email, changes) = known.split();
+        (email, changes, Ties { segment_ids, choices })
+    }
 }
 
 /// The answer to a change: which contact it was.
@@ -184,17 +190,6 @@ pub struct TypedValue {
     value: PlainValue,
 }
 
-/// Which contact.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id or the address of the contact. Addresses are found however they are written: `A@b.example` is
-    /// `a@b.example`.
-    #[param(min_length = 1, example = "ada@example.com")]
-    contact: String,
-}
-
 /// Makes a schema that stands under a name of its own.
 macro_rules! schema {
     ($(#[$doc:meta])* $name:ident as $shown:literal = $schema:expr) => {
@@ -216,16 +211,6 @@ macro_rules! schema {
 }
 
 schema!(
-    /// An address.
-    Address as "EmailAddress" = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("One address. Upper and lower case make no difference."))
-        .max_length(Some(LONGEST_EMAIL))
-        .pattern(Some(EMAIL_PATTERN))
-        .examples(["ada@example.com"])
-);
-
-schema!(
     /// A string, a number or a boolean.
     PlainValue as "PlainValue" = ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Number, Type::Boolean]))
@@ -242,15 +227,29 @@ schema!(
         .examples([json!("a company")])
 );
 
-schema!(
-    /// What to declare.
-    NewProperty as "NewContactProperty" = {
+/// What to declare.
+#[derive(Deserialize)]
+pub struct NewProperty {
+    pub key: PropertyKey,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub fallback_value: Option<Value>,
+}
+
+impl PartialSchema for NewProperty {
+    fn schema() -> RefOr<openapi::Schema> {
         let seats = new_property(Type::Number, json!({"key": "seats", "type": "number", "fallback_value": 1}));
         let company =
             new_property(Type::String, json!({"key": "company", "type": "string", "fallback_value": "a company"}));
-        OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats)
+        OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats).into()
     }
-);
+}
+
+impl ToSchema for NewProperty {
+    fn name() -> Cow<'static, str> {
+        "NewContactProperty".into()
+    }
+}
 
 /// A property to be declared, of one type.
 fn new_property(kind: Type, example: Value) -> ObjectBuilder {
@@ -276,41 +275,3 @@ fn new_property(kind: Type, example: Value) -> ObjectBuilder {
         .required("type")
         .examples([example])
 }
-
-schema!(
-    /// A flat object of properties.
-    PropertyFields as "ContactProperties" = {
-        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
-        let plain = [Type::String, Type::Number, Type::Boolean, Type::Null];
-        ObjectBuilder::new()
-            .description(Some(
-                "A flat object of properties. A null is no property. Where a property was declared, its value must be \
-                 of the declared type.",
-            ))
-            .property_names(Some(openapi::Schema::from(key)))
-            .max_properties(Some(MOST_KEYS))
-            .additional_properties(Some(openapi::Schema::from(
-                ObjectBuilder::new().schema_type(SchemaType::from_iter(plain)),
-            )))
-            .examples([json!({"company": "Analytical Engines", "seats": 3})])
-    }
-);
-
-schema!(
-    /// A segment by its id.
-    SegmentId as "SegmentId" = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("The id of a segment."))
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
-);
-
-schema!(
-    /// Segments by id, each alone or in an object.
-    SegmentList as "SegmentList" = {
-        let object = ObjectBuilder::new().property("id", SegmentId::schema()).required("id");
-        ArrayBuilder::new()
-            .description(Some("Segments by id, each alone or in an object."))
-            .items(OneOfBuilder::new().item(object).item(SegmentId::schema()))
-            .max_items(Some(segments::MOST_NAMED))
-    }
-);

@@ -2,21 +2,22 @@
 
 use axum::Json;
 use axum::extract::{FromRef, FromRequest, Request};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::path::{Named, not_found};
-use super::shapes::{Identifier, Reference};
+use super::shapes::Reference;
 use super::write;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::topics::{self, Chosen, TopicChoices};
-use crate::web::input::{self, Input, kind};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::topics::{self, ChoiceList, Chosen, TopicChoices};
+use crate::web::body::Body;
+use crate::web::input::{self, kind};
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -29,7 +30,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 /// default.
 #[utoipa::path(
     get, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "list_contact_topics",
-    params(Identifier, PageParams),
+    params(Named, Page),
     responses(
         (status = 200, description = "The topics, newest first.", body = List<Chosen>),
         OfCaller, OfPath, OfQuery,
@@ -48,7 +49,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 /// Sets what is named and leaves the rest. Where one of the topics is not there, none is set.
 #[utoipa::path(
     patch, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "choose_contact_topics",
-    params(Identifier),
+    params(Named),
     request_body = TopicChoices,
     responses(
         (status = 200, description = "The choices are set.", body = Reference),
@@ -58,7 +59,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 )]
 async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;
-    let choices = topics::choices(&given?)?;
+    let ChoiceList(choices) = given?.read()?.topics;
     let choose = || write::choose_topics(caller.workspace_id(), &contact, &choices);
     match caller.try_commit(choose).await? {
         Ok(_) => Ok(Json(Reference::to(&contact))),
@@ -71,7 +72,7 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
 /// The list of choices in a body, be it the whole body or its `topics` field. A
 /// body without one is the handler's to refuse: who names no contact is told that
 /// first.
-struct Choices(Result<Value, Error>);
+struct Choices(Result<Body<TopicChoices>, Error>);
 
 impl<S: Send + Sync> FromRequest<S> for Choices
 where
@@ -82,13 +83,13 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Choices, Error> {
         let app = &App::from_ref(state);
         let given = match input::json(app, request, input::LIMIT).await? {
-            Some(Value::Array(items)) => Ok(Value::Array(items)),
-            Some(Value::Object(fields)) => Input(fields).required("topics").cloned(),
+            Some(items @ Value::Array(_)) => Ok(Map::from_iter([("topics".to_owned(), items)])),
+            Some(Value::Object(fields)) => Ok(fields),
             Some(other) => {
                 Err(Error::invalid(format!("The body must be a JSON array or object, but is {}.", kind(&other))))
             }
-            None => Input(serde_json::Map::new()).required("topics").cloned(),
+            None => Ok(Map::new()),
         };
-        Ok(Choices(given))
+        Ok(Choices(given.map(Body::new)))
     }
 }

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
@@ -10,8 +12,9 @@ use crate::db::DbError;
 use crate::secret;
 
 /// What a key may do.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(ValueEnum, Deserialize, ToSchema, Debug, Clone, Copy, PartialEq, Eq)]
 #[value(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Permission {
     /// Every route
     FullAccess,
@@ -44,8 +47,16 @@ impl Permission {
     }
 }
 
-/// What people call a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What people call a key. One line, and not only spaces.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(
+    as = ApiKeyName,
+    min_length = 1,
+    max_length = 200,
+    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
+    example = "web shop"
+)]
 pub struct KeyName(String);
 
 impl KeyName {
@@ -67,6 +78,14 @@ impl FromStr for KeyName {
             return Err(format!("allowed is a name of 1 to {} characters on one line", KeyName::LONGEST));
         }
         Ok(KeyName(name.to_owned()))
+    }
+}
+
+impl TryFrom<String> for KeyName {
+    type Error = String;
+
+    fn try_from(given: String) -> Result<KeyName, String> {
+        given.parse().map_err(|_| format!("must be one line of 1 to {} characters", KeyName::LONGEST))
     }
 }
 

@@ -1,54 +1,59 @@
 //! What an event is: a name, and perhaps a schema of its payload. Valid by
 //! construction.
 
-use serde_json::Value;
+use std::borrow::Cow;
 
-use crate::error::Error;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
 use crate::web::input::{is_longer, kind, shown};
 
 /// Names that start so are the product's own.
 pub const RESERVED_PREFIX: &str = "svc:";
 
 const LONGEST_NAME: usize = 1024;
-pub(super) const LONGEST_KEY: usize = 255;
-pub(super) const MOST_KEYS: usize = 256;
-pub(super) const TYPES: [&str; 4] = ["string", "number", "boolean", "date"];
+const LONGEST_KEY: usize = 255;
+const MOST_KEYS: usize = 256;
+const TYPES: [&str; 4] = ["string", "number", "boolean", "date"];
 
-/// The name that automations are matched by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The name that automations are matched by. Any text that does not start with
+/// `svc:`; dots are a convention, not a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
 pub struct EventName(String);
 
-impl EventName {
-    /// The name in a definition.
-    pub fn parse(value: &Value) -> Result<EventName, Error> {
-        EventName::of_field("name", value)
-    }
+impl TryFrom<String> for EventName {
+    type Error = String;
 
-    /// The name of an event that somebody sends.
-    pub fn sent(value: &Value) -> Result<EventName, Error> {
-        EventName::of_field("event", value)
-    }
-
-    fn of_field(field: &str, value: &Value) -> Result<EventName, Error> {
-        let wrong = |what: String| Error::invalid(format!("The `{field}` field must {what}."));
-        let Value::String(name) = value else {
-            return Err(wrong(format!("be a string, but is {}", kind(value))));
-        };
+    fn try_from(name: String) -> Result<EventName, String> {
         if name.is_empty() {
-            return Err(wrong("not be empty".into()));
+            return Err("must not be empty".into());
         }
-        if is_longer(name, LONGEST_NAME) {
-            return Err(wrong(format!("have at most {LONGEST_NAME} characters")));
+        if is_longer(&name, LONGEST_NAME) {
+            return Err(format!("must have at most {LONGEST_NAME} characters"));
         }
         if name.contains('\0') {
-            return Err(wrong("not contain the character U+0000".into()));
+            return Err("must not contain the character U+0000".into());
         }
         if name.starts_with(RESERVED_PREFIX) {
-            return Err(wrong(format!("not start with `{RESERVED_PREFIX}`, which is reserved for system events")));
+            return Err(format!("must not start with `{RESERVED_PREFIX}`, which is reserved for system events"));
         }
-        Ok(EventName(name.clone()))
+        Ok(EventName(name))
     }
+}
 
+impl From<EventName> for String {
+    fn from(name: EventName) -> String {
+        name.0
+    }
+}
+
+impl EventName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,48 +63,57 @@ impl EventName {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema(String);
 
-impl Schema {
-    pub fn parse(value: &Value) -> Result<Schema, Error> {
-        let Value::Object(fields) = value else {
-            return Err(Error::invalid(format!(
-                "The `schema` field must be an object of keys and types, but is {}.",
-                kind(value)
-            )));
-        };
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Schema, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
         if fields.len() > MOST_KEYS {
-            return Err(Error::invalid(format!("The `schema` field must have at most {MOST_KEYS} keys.")));
+            return Err(D::Error::custom(format!("must have at most {MOST_KEYS} keys")));
         }
-        fields.iter().try_for_each(|(key, value)| check_pair(key, value))?;
-        serde_json::to_string(fields).map(Schema).map_err(|_| Error::Internal)
+        fields.iter().try_for_each(|(key, value)| check_pair(key, value)).map_err(D::Error::custom)?;
+        serde_json::to_string(&fields).map(Schema).map_err(D::Error::custom)
     }
+}
 
+impl PartialSchema for Schema {
+    fn schema() -> RefOr<openapi::Schema> {
+        let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(TYPES));
+        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
+        ObjectBuilder::new()
+            .description(Some("A flat object of keys and types."))
+            .property_names(Some(openapi::Schema::from(key)))
+            .max_properties(Some(MOST_KEYS))
+            .additional_properties(Some(openapi::Schema::from(kind)))
+            .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
+            .into()
+    }
+}
+
+impl ToSchema for Schema {
+    fn name() -> Cow<'static, str> {
+        "EventSchema".into()
+    }
+}
+
+impl Schema {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-fn check_pair(key: &str, value: &Value) -> Result<(), Error> {
+fn check_pair(key: &str, value: &Value) -> Result<(), String> {
     if key.is_empty() {
-        return Err(Error::invalid("The `schema` field has an empty key. Give every key a name."));
+        return Err("has an empty key. Give every key a name".into());
     }
     if is_longer(key, LONGEST_KEY) {
-        return Err(Error::invalid(format!(
-            "The `schema` key `{}` must have at most {LONGEST_KEY} characters.",
-            shown(key)
-        )));
+        return Err(format!("has the key `{}`, but keys have at most {LONGEST_KEY} characters", shown(key)));
     }
-    let named = |found: String| {
-        Error::invalid(format!(
-            "The `schema` key `{}` has {found}. Allowed types are `string`, `number`, `boolean` and `date`.",
-            shown(key)
-        ))
+    let found = match value {
+        Value::String(name) if TYPES.contains(&name.as_str()) => return Ok(()),
+        Value::String(name) => format!("the unknown type `{}`", shown(name)),
+        Value::Object(_) | Value::Array(_) => format!("{}, but a schema is flat", kind(value)),
+        other => format!("{} where a type belongs", kind(other)),
     };
-    match value {
-        Value::String(name) if TYPES.contains(&name.as_str()) => Ok(()),
-        Value::String(name) => Err(named(format!("the unknown type `{}`", shown(name)))),
-        Value::Object(_) | Value::Array(_) => Err(named(format!("{}, but a schema is flat", kind(value)))),
-        other => Err(named(format!("{} where a type belongs", kind(other)))),
-    }
+    Err(format!("has at its key `{}` {found}. Allowed types are `string`, `number`, `boolean` and `date`", shown(key)))
 }
 
 #[cfg(test)]
@@ -107,13 +121,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::web::reader;
+
+    #[derive(Debug, Deserialize)]
+    struct Whole {
+        name: EventName,
+        schema: Option<Schema>,
+    }
+
+    fn read(name: Value, schema: Value) -> Result<Whole, crate::error::Error> {
+        reader::read(Map::from_iter([("name".to_owned(), name), ("schema".to_owned(), schema)]))
+    }
 
     fn name_error(value: Value) -> String {
-        EventName::parse(&value).expect_err("refused").message().into_owned()
+        read(value, Value::Null).expect_err("refused").message().into_owned()
+    }
+
+    fn schema(value: Value) -> Option<Schema> {
+        read(json!("x"), value).ok().and_then(|whole| whole.schema)
     }
 
     fn schema_error(value: Value) -> String {
-        Schema::parse(&value).expect_err("refused").message().into_owned()
+        read(json!("x"), value).expect_err("refused").message().into_owned()
     }
 
     #[test]
@@ -134,7 +163,7 @@ mod tests {
             "a/b",
             &longest,
         ] {
-            assert_eq!(EventName::parse(&json!(name)).expect(name).as_str(), name);
+            assert_eq!(read(json!(name), Value::Null).expect(name).name.as_str(), name);
         }
     }
 
@@ -155,8 +184,8 @@ mod tests {
     #[test]
     fn spec_2_2_a_schema_is_flat_and_knows_four_types() {
         let all = json!({"a": "string", "b": "number", "c": "boolean", "d": "date"});
-        assert_eq!(Schema::parse(&all).expect("valid").as_str(), all.to_string());
-        assert!(Schema::parse(&json!({})).is_ok());
+        assert_eq!(schema(all.clone()).expect("valid").as_str(), all.to_string());
+        assert!(schema(json!({})).is_some());
         for value in [
             json!({"k": "text"}),
             json!({"k": "String"}),
@@ -178,10 +207,10 @@ mod tests {
     #[test]
     fn decisions_5_schema_keys_are_bounded() {
         let wide = |count: usize| Value::Object((0..count).map(|key| (key.to_string(), json!("date"))).collect());
-        assert!(Schema::parse(&wide(256)).is_ok());
+        assert!(schema(wide(256)).is_some());
         assert!(schema_error(wide(257)).contains("256"));
         let long = |length: usize| json!({ "ü".repeat(length): "string" });
-        assert!(Schema::parse(&long(255)).is_ok());
+        assert!(schema(long(255)).is_some());
         assert!(schema_error(long(256)).contains("255"));
         assert!(schema_error(json!({"": "string"})).contains("empty"));
     }

@@ -3,27 +3,23 @@
 
 use serde_json::Value;
 
-use super::event::{EventName, Schema};
-use crate::web::input::Input;
+use super::routes::NewEvent;
+use crate::web::reader;
 
 /// Any bytes as the body of `POST /events`. Tells whether an event would be made
 /// of it.
 pub fn event_body(data: &[u8]) -> bool {
     let Ok(Value::Object(fields)) = serde_json::from_slice(data) else { return false };
-    let input = Input(fields);
-    let name = match input.required("name").and_then(EventName::parse) {
-        Ok(name) => name,
-        Err(error) => return refused(&error.message()),
-    };
-    let schema = match input.get("schema").map(Schema::parse).transpose() {
-        Ok(schema) => schema,
+    let given = |name: &str| fields.get(name).filter(|value| !value.is_null());
+    let NewEvent { name, schema } = match reader::read(fields.clone()) {
+        Ok(new) => new,
         Err(error) => return refused(&error.message()),
     };
     assert!(may_be_name(name.as_str()), "{name:?}");
-    assert_eq!(input.get("name").and_then(Value::as_str), Some(name.as_str()), "kept as sent");
+    assert_eq!(given("name").and_then(Value::as_str), Some(name.as_str()), "kept as sent");
     if let Some(schema) = schema {
         let kept: Value = serde_json::from_str(schema.as_str()).expect("a stored schema reads back");
-        assert_eq!(Some(&kept), input.get("schema"), "kept as sent");
+        assert_eq!(Some(&kept), given("schema"), "kept as sent");
         let fields = kept.as_object().expect("a schema is an object");
         assert!(fields.len() <= 256 && fields.iter().all(|(key, value)| may_be_pair(key, value)), "{kept}");
         assert!(!schema.as_str().contains('\0'), "a store may refuse U+0000");

@@ -104,7 +104,7 @@ mod tests {
             let (_, cookie) = testing::owner(&app).await;
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let define = async |name: &str| {
-                let name = super::super::event::EventName::parse(&name.into()).expect("a name");
+                let name = super::super::event::EventName::try_from(name.to_owned()).expect("a name");
                 let insert = store::insert(&workspace, &app.clock.ordered_id(), &name, None, NOW);
                 app.db.commit(insert).await.expect("a definition");
             };

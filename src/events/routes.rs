@@ -1,20 +1,20 @@
 //! The HTTP face of event definitions.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::Uri;
+use http::request::Parts;
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{self, RefOr};
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::event::{EventName, LONGEST_KEY, MOST_KEYS, Schema, TYPES};
+use super::event::{EventName, Schema};
 use super::occurrences;
 use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
@@ -23,9 +23,10 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::events::Events;
 use crate::occurrences::system;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::Input;
-use crate::web::pagination::{List, Page, PageParams, RECENT};
+use crate::web::body::{Body, OrNull};
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::pagination::{List, Page, RECENT};
+use crate::web::parameter;
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Events> {
@@ -72,7 +73,7 @@ pub struct Item {
     #[schema(example = "user.created")]
     name: String,
     /// Keys of the payload and their types; null: any payload.
-    #[schema(value_type = Option<SchemaFields>, required = true)]
+    #[schema(value_type = Option<Schema>, required = true)]
     schema: Option<Box<RawValue>>,
     #[schema(format = DateTime)]
     created_at: String,
@@ -83,58 +84,37 @@ pub struct Item {
 }
 
 /// What to define.
-#[derive(ToSchema)]
-#[schema(as = NewEvent)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct NewEvent {
-    /// Any text that does not start with `svc:`. Dots are a convention, not a rule.
-    #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
-    name: String,
+    pub(super) name: EventName,
     /// Keys of the payload and their types; null or left out: any payload.
-    #[schema(nullable = true)]
-    schema: Option<SchemaFields>,
+    pub(super) schema: Option<Schema>,
 }
 
 /// What to change.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = EventChange)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Change {
     /// The new schema; null removes it.
-    #[schema(nullable = true, required = true)]
-    schema: Option<SchemaFields>,
+    #[schema(value_type = Option<Schema>, required = true)]
+    schema: OrNull<Schema>,
 }
 
-/// Which event.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct Identifier {
-    /// The id or the name of the event, percent-encoded. A name finds its newest definition.
-    #[param(min_length = 1, example = "order.placed")]
-    identifier: String,
-}
+/// Which event: the path behind `/events/`, in which names may hold slashes.
+pub struct EventPath(Uri);
 
-/// A flat object of keys and types.
-pub struct SchemaFields;
-
-impl utoipa::PartialSchema for SchemaFields {
-    fn schema() -> RefOr<openapi::Schema> {
-        let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(TYPES));
-        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
-        ObjectBuilder::new()
-            .description(Some("A flat object of keys and types."))
-            .property_names(Some(openapi::Schema::from(key)))
-            .max_properties(Some(MOST_KEYS))
-            .additional_properties(Some(openapi::Schema::from(kind)))
-            .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
-            .into()
+impl IntoParams for EventPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "The id or the name of the event, percent-encoded. A name finds its newest definition.";
+        vec![parameter::name_in_path("identifier", description, "order.placed")]
     }
 }
 
-impl ToSchema for SchemaFields {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "EventSchema".into()
+impl<S: Sync> FromRequestParts<S> for EventPath {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<EventPath, Error> {
+        Ok(EventPath(parts.uri.clone()))
     }
 }
 
@@ -168,33 +148,32 @@ impl Item {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<Events>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewEvent>,
 ) -> Result<Response, Error> {
-    let name = input.required("name").map_err(|missing| explain_send(missing, &input))?;
-    let name = EventName::parse(name)?;
-    let schema = input.get("schema").map(Schema::parse).transpose()?;
+    let request = key.request(&caller, &app, &body);
+    let NewEvent { name, schema } = read_new(body)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference { object: "event", id: id.clone() })?;
     let insert = || store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into();
-    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// A body meant for `POST /events/send` comes here often.
-fn explain_send(missing: Error, input: &Input) -> Error {
-    let sent = input.get("event").is_some() && input.get("name").is_none();
-    match missing {
-        Error::Missing { .. } if sent => Error::Missing {
+fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
+    let is_sent = body.fields().get("event").is_some_and(|event| !event.is_null());
+    body.read().map_err(|error| match error {
+        Error::Missing { .. } if is_sent => Error::Missing {
             message: "Missing `name` field. This route defines an event by its `name`; the body looks like one that sends it.".into(),
         },
         other => other,
-    }
+    })
 }
 
 /// List events
@@ -202,7 +181,7 @@ fn explain_send(missing: Error, input: &Input) -> Error {
 /// Every definition of the workspace, newest first, those that a newer one of the same name has replaced included.
 #[utoipa::path(
     get, path = "/events", tag = "Events", operation_id = "list_events",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The definitions, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -220,14 +199,14 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// By its id, or by its name: then the definition in force is returned.
 #[utoipa::path(
     get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
-    params(Identifier),
+    params(EventPath),
     responses(
         (status = 200, description = "The definition.", body = Item),
         OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, uri: Uri) -> Result<Response, Error> {
+async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Response, Error> {
     match find(&caller, uri.path()).await {
         Ok(stored) => {
             let mut item = Item::new(stored)?;
@@ -273,7 +252,7 @@ fn name_in(path: &str) -> Option<String> {
 /// define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
-    params(Identifier),
+    params(EventPath),
     request_body = Change,
     responses(
         (status = 200, description = "The schema is changed.", body = Reference),
@@ -284,15 +263,10 @@ fn name_in(path: &str) -> Option<String> {
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<Events>,
-    uri: Uri,
-    input: Input,
+    EventPath(uri): EventPath,
+    body: Body<Change>,
 ) -> Result<Json<Reference>, Error> {
-    // Here null is not absence: it removes the schema.
-    let schema = match input.0.get("schema") {
-        None => return Err(input.required("schema").err().unwrap_or(Error::Internal)),
-        Some(serde_json::Value::Null) => None,
-        Some(value) => Some(Schema::parse(value)?),
-    };
+    let OrNull(schema) = body.read()?.schema;
     let id = find(&caller, uri.path()).await?.id;
     let now = app.clock.now();
     let set = || store::set_schema(caller.workspace_id(), &id, schema.as_ref(), now).into();
@@ -305,14 +279,14 @@ async fn update(
 /// Deletes one definition. Where the name was defined before, that older definition is in force again.
 #[utoipa::path(
     delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
-    params(Identifier),
+    params(EventPath),
     responses(
         (status = 200, description = "The definition is gone.", body = Deleted),
         OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, uri: Uri) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
     found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
     Ok(Json(Deleted { object: "event", id, deleted: true }))

@@ -20,7 +20,7 @@ use crate::grants::{self, Reason};
 use crate::oauth::OAuth;
 use crate::web::gate::Sender;
 use crate::web::input::Id;
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfCaller, OfQuery};
 
 /// What to give back.
@@ -175,7 +175,7 @@ pub struct Revoked {
 /// The apps that were given access to the workspace, ended ones included, newest first.
 #[utoipa::path(
     get, path = "/oauth/grants", tag = "OAuth", operation_id = "list_grants",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The grants.", body = List<Item>),
         OfCaller, OfQuery,

@@ -12,9 +12,10 @@ use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::Body;
+use crate::web::idempotency::Idempotency;
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -72,16 +73,16 @@ pub struct Deleted {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<Wish>,
 ) -> Result<Response, Error> {
-    segments::make(&caller, &app, key, &input, |id, name| Created { object: "audience", id, name }).await
+    segments::make(&caller, &app, key, body, |id, name| Created { object: "audience", id, name }).await
 }
 
 /// List audiences
@@ -89,7 +90,7 @@ async fn create(
 /// The same as `GET /segments`, under its older name.
 #[utoipa::path(
     get, path = "/audiences", tag = "Audiences", operation_id = "list_audiences",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The audiences, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -105,7 +106,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// The same as `GET /segments/{id}`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The audience.", body = Audience),
         OfCaller, OfPath, OfQuery,
@@ -122,7 +123,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, 
 /// The same as `DELETE /segments/{id}`, under its older name.
 #[utoipa::path(
     delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The audience is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -19,7 +19,7 @@ pub mod store;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use routes::{Item, must_exist, not_found};
-pub use segment::{MOST_NAMED, id, ids};
+pub use segment::SegmentList;
 
 use crate::app::App;
 use crate::db::Sql;

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -16,9 +17,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::Body;
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -26,18 +28,26 @@ pub fn router() -> OpenApiRouter<App> {
 }
 
 /// What to make or to change.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = SegmentWish)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct Wish {
-    /// One line, and not only spaces.
-    #[schema(
-        min_length = 1,
-        max_length = 255,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "Newsletter")]
-    name: String,
+    name: SegmentName,
+    #[serde(rename = "filter")]
+    #[schema(ignore)]
+    _filter: Option<NoFilter>,
+}
+
+/// A segment that fills itself cannot be made. Leaving the wish aside would give
+/// one that stays empty.
+struct NoFilter;
+
+impl<'de> Deserialize<'de> for NoFilter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NoFilter, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Object(conditions) if conditions.is_empty() => Ok(NoFilter),
+            _ => Err(D::Error::custom("is not supported: contacts are put into a segment one by one. Leave it out")),
+        }
+    }
 }
 
 /// A new segment.
@@ -111,16 +121,16 @@ impl Item {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<Wish>,
 ) -> Result<Response, Error> {
-    make(&caller, &app, key, &input, |id, name| Created { object: "segment", id, name }).await
+    make(&caller, &app, key, body, |id, name| Created { object: "segment", id, name }).await
 }
 
 /// Makes a segment, and answers with what `shown` makes of its id and name.
@@ -128,27 +138,15 @@ pub(super) async fn make<T: Serialize>(
     caller: &Caller<FullAccess>,
     app: &App,
     key: Idempotency,
-    input: &Input,
+    body: Body<Wish>,
     shown: impl FnOnce(String, String) -> T,
 ) -> Result<Response, Error> {
-    let name = SegmentName::parse(input.required("name")?)?;
-    refuse_filter(input)?;
+    let request = key.request(caller, app, &body);
+    let name = body.read()?.name;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&shown(id.clone(), name.as_str().to_owned()))?;
     let insert = || store::insert(caller.workspace_id(), &id, &name, now).into();
-    Ok(key.request(caller, app, input).commit(answer, insert).await??)
-}
-
-/// A segment that fills itself cannot be made. Leaving the wish aside would give
-/// one that stays empty.
-fn refuse_filter(input: &Input) -> Result<(), Error> {
-    match input.get("filter") {
-        None => Ok(()),
-        Some(Value::Object(conditions)) if conditions.is_empty() => Ok(()),
-        Some(_) => Err(Error::invalid(
-            "The `filter` field is not supported: contacts are put into a segment one by one. Leave it out.",
-        )),
-    }
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// List segments
@@ -156,7 +154,7 @@ fn refuse_filter(input: &Input) -> Result<(), Error> {
 /// The segments of the workspace, newest first.
 #[utoipa::path(
     get, path = "/segments", tag = "Segments", operation_id = "list_segments",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The segments, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -174,7 +172,7 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 /// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The segment.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -195,7 +193,7 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
 /// Changes its name; who is in it stays.
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(IdParam),
+    params(Id),
     request_body = Wish,
     responses(
         (status = 200, description = "The segment has its new name.", body = Reference),
@@ -203,9 +201,8 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
-    let name = SegmentName::parse(input.required("name")?)?;
-    refuse_filter(&input)?;
+async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Wish>) -> Result<Json<Reference>, Error> {
+    let name = body.read()?.name;
     found(caller.try_commit(|| store::rename(caller.workspace_id(), &id, &name).into()).await?)?;
     Ok(Json(Reference { object: "segment", id }))
 }
@@ -215,7 +212,7 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// The contacts in it stay, and stay in their other segments.
 #[utoipa::path(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The segment is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -1,62 +1,89 @@
 //! What a segment is: a name for a set of contacts. Valid by construction.
 
-use serde_json::Value;
+use std::borrow::Cow;
 
-use crate::error::Error;
-use crate::web::input::{is_longer, kind, uuid};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use serde_json::Value;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::web::body::IdText;
+use crate::web::input::{is_longer, uuid};
 
 /// How many segments one request may name.
-pub const MOST_NAMED: usize = 100;
+const MOST_NAMED: usize = 100;
 
-/// What people call a segment: one line, and not only spaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One line, and not only spaces.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(
+    min_length = 1,
+    max_length = 255,
+    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
+    example = "Newsletter"
+)]
 pub struct SegmentName(String);
 
-impl SegmentName {
-    pub const LONGEST: usize = 255;
+impl TryFrom<String> for SegmentName {
+    type Error = String;
 
-    pub fn parse(value: &Value) -> Result<SegmentName, Error> {
-        let Value::String(name) = value else {
-            return Err(Error::invalid(format!("The `name` field must be a string, but is {}.", kind(value))));
-        };
-        let one_line = !is_longer(name, Self::LONGEST) && !name.chars().any(char::is_control);
+    fn try_from(name: String) -> Result<SegmentName, String> {
+        let one_line = !is_longer(&name, Self::LONGEST) && !name.chars().any(char::is_control);
         if !one_line || name.trim().is_empty() {
-            return Err(Error::invalid(format!(
-                "The `name` field must be one line of 1 to {} characters, not all of them spaces.",
-                Self::LONGEST
-            )));
+            return Err(format!("must be one line of 1 to {} characters, not all of them spaces", Self::LONGEST));
         }
-        Ok(SegmentName(name.clone()))
+        Ok(SegmentName(name))
     }
+}
+
+impl SegmentName {
+    const LONGEST: usize = 255;
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The segments that a list names, each as `{"id": …}` or as the id alone. One
-/// that is named twice counts once.
-pub fn ids(field: &str, value: &Value) -> Result<Vec<String>, Error> {
-    let Value::Array(items) = value else {
-        return Err(Error::invalid(format!("The `{field}` field must be an array, but is {}.", kind(value))));
-    };
-    if items.len() > MOST_NAMED {
-        return Err(Error::invalid(format!("The `{field}` field must name at most {MOST_NAMED} segments.")));
-    }
-    let mut ids = Vec::new();
-    for item in items {
-        let id = id(field, item.get("id").unwrap_or(item))?;
-        if !ids.contains(&id) {
-            ids.push(id);
+/// Segments by id, each as `{"id": …}` or as the id alone. One that is named
+/// twice counts once.
+#[derive(Debug, Default)]
+pub struct SegmentList(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for SegmentList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SegmentList, D::Error> {
+        let named = Vec::<Value>::deserialize(deserializer)?;
+        if named.len() > MOST_NAMED {
+            return Err(D::Error::custom(format!("must name at most {MOST_NAMED} segments")));
         }
+        let mut ids = Vec::new();
+        for item in named {
+            let id = item.get("id").unwrap_or(&item).as_str().and_then(uuid);
+            let id = id.ok_or_else(|| D::Error::custom("must hold ids of segments, which are UUIDs"))?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        Ok(SegmentList(ids))
     }
-    Ok(ids)
 }
 
-/// The one segment that a field names.
-pub fn id(field: &str, value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(uuid);
-    id.ok_or_else(|| Error::invalid(format!("The `{field}` field must hold ids of segments, which are UUIDs.")))
+impl PartialSchema for SegmentList {
+    fn schema() -> RefOr<openapi::Schema> {
+        let object = ObjectBuilder::new().property("id", IdText::schema()).required("id");
+        ArrayBuilder::new()
+            .description(Some("Segments by id, each alone or in an object."))
+            .items(OneOfBuilder::new().item(object).item(IdText::schema()))
+            .max_items(Some(MOST_NAMED))
+            .into()
+    }
+}
+
+impl ToSchema for SegmentList {
+    fn name() -> Cow<'static, str> {
+        "SegmentList".into()
+    }
 }
 
 #[cfg(test)]
@@ -64,31 +91,37 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::web::reader;
 
     #[test]
     fn a_name_is_one_line_with_something_to_see() {
         let longest = "é".repeat(255);
         for name in ["a", "VIP customers", " padded ", "日本", &longest] {
-            assert_eq!(SegmentName::parse(&json!(name)).expect(name).as_str(), name);
+            assert_eq!(SegmentName::try_from(name.to_owned()).expect(name).as_str(), name);
         }
-        for wrong in
-            [json!(""), json!("  "), json!("a\nb"), json!("\u{0}"), json!("x".repeat(256)), json!(1), json!([])]
-        {
-            let message = SegmentName::parse(&wrong).expect_err("refused").message().into_owned();
-            assert!(message.contains("`name`"), "{message}");
+        for wrong in ["", "  ", "a\nb", "\u{0}", &"x".repeat(256)] {
+            assert!(SegmentName::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }
     #[test]
     fn segments_are_named_by_id_in_either_shape_and_once() {
         let (one, two) = ("01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002");
         let named = json!([{"id": one}, two, one.to_uppercase(), {"id": two, "name": "x"}]);
-        assert_eq!(ids("segments", &named).expect("valid"), [one, two]);
-        assert!(ids("segments", &json!([])).expect("valid").is_empty());
+        let ids = |value: Value| {
+            #[derive(Deserialize)]
+            struct Named {
+                segments: SegmentList,
+            }
+            let fields = serde_json::Map::from_iter([("segments".to_owned(), value)]);
+            reader::read(fields).map(|named: Named| named.segments.0)
+        };
+        assert_eq!(ids(named).expect("valid"), [one, two]);
+        assert!(ids(json!([])).expect("valid").is_empty());
         for wrong in
             [json!("x"), json!({}), json!(["x"]), json!([{}]), json!([{"id": 1}]), json!([null]), json!([[one]])]
         {
-            assert!(ids("segments", &wrong).expect_err("refused").message().contains("`segments`"), "{wrong}");
+            assert!(ids(wrong.clone()).expect_err("refused").message().contains("`segments`"), "{wrong}");
         }
-        assert!(ids("segments", &json!(vec![one; 101])).is_err());
+        assert!(ids(json!(vec![one; 101])).is_err());
     }
 }

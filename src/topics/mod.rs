@@ -19,8 +19,8 @@ pub mod topic;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use routes::{must_exist, not_found};
-pub use shapes::{Chosen, TopicChoice, TopicChoices};
-pub use topic::{Choice, choices};
+pub use shapes::Chosen;
+pub use topic::{Choice, ChoiceList, TopicChoices};
 
 use crate::app::App;
 use crate::db::Sql;

@@ -6,16 +6,17 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::shapes::{Deleted, Item, NewTopic, Reference, TopicChange};
+use super::shapes::{Deleted, Item, Reference};
 use super::store::{self, Stored};
-use super::topic::{Changes, New};
+use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
-use crate::web::pagination::{List, Page, PageParams};
+use crate::web::body::Body;
+use crate::web::idempotency::{Answer, Idempotency};
+use crate::web::input::Id;
+use crate::web::pagination::{List, Page};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -37,20 +38,21 @@ pub fn router() -> OpenApiRouter<App> {
         )),
         OfCaller, OfBody, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    body: Body<NewTopic>,
 ) -> Result<Response, Error> {
-    let new = New::parse(&input)?;
+    let request = key.request(&caller, &app, &body);
+    let new = body.read()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference::to(id.clone()))?;
     let insert = || store::insert(caller.workspace_id(), &id, &new, now).into();
-    Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
+    Ok(request.commit(answer, insert).await??)
 }
 
 /// List topics
@@ -58,7 +60,7 @@ async fn create(
 /// The topics of the workspace, newest first.
 #[utoipa::path(
     get, path = "/topics", tag = "Topics", operation_id = "list_topics",
-    params(PageParams),
+    params(Page),
     responses(
         (status = 200, description = "The topics, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -76,7 +78,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// What it is called, what it is about, and what holds for contacts that have not chosen.
 #[utoipa::path(
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The topic.", body = Item),
         OfCaller, OfPath, OfQuery,
@@ -93,7 +95,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// it would sign people up for mail, or off, that they never decided on.
 #[utoipa::path(
     patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
-    params(IdParam),
+    params(Id),
     request_body = Option<TopicChange>,
     responses(
         (status = 200, description = "The topic is changed.", body = Reference),
@@ -101,9 +103,9 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
-    let changes = Changes::parse(&input)?;
-    if let Some(default) = changes.default
+async fn update(caller: Caller<FullAccess>, Id(id): Id, body: Body<TopicChange>) -> Result<Json<Reference>, Error> {
+    let changes = body.read()?;
+    if let Some(default) = changes.default_subscription
         && find(&caller, &id).await?.default_subscription != default.word()
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
@@ -117,7 +119,7 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
 /// What contacts chose of it is forgotten.
 #[utoipa::path(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The topic is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,

@@ -1,60 +1,12 @@
-//! What topics look like in requests and answers, for the API's description and
-//! for those who read it.
-
-use std::borrow::Cow;
+//! What topics look like in answers.
 
 use serde::Serialize;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use super::store::Stored;
-use super::topic::MOST_NAMED;
+use super::topic::{Subscription, Visibility};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
-
-/// What to make.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct NewTopic {
-    /// One line, and not only spaces.
-    #[schema(
-        min_length = 1,
-        max_length = 50,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "Product news")]
-    name: String,
-    /// What holds for a contact that never chose. It cannot be changed later.
-    #[schema(pattern = "^opt_(in|out)$", example = "opt_in")]
-    default_subscription: String,
-    #[schema(nullable = true, max_length = 200, pattern = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$")]
-    #[schema(example = "What is new, about once a month.")]
-    description: Option<String>,
-    /// Whether every contact may see that there is this topic, or only those who have opted in.
-    #[schema(nullable = true, default = "private", pattern = "^(public|private)$")]
-    visibility: Option<String>,
-}
-
-/// What to change. What is left out stays as it is.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct TopicChange {
-    /// One line, and not only spaces.
-    #[schema(
-        nullable = true,
-        min_length = 1,
-        max_length = 50,
-        pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$"
-    )]
-    #[schema(example = "Product news")]
-    name: Option<String>,
-    /// Null empties it.
-    #[schema(nullable = true, max_length = 200, pattern = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$")]
-    description: Option<String>,
-    #[schema(nullable = true, pattern = "^(public|private)$")]
-    visibility: Option<String>,
-}
 
 /// The answer to a change: which topic it was.
 #[derive(Serialize, ToSchema)]
@@ -105,9 +57,9 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "What is new, about once a month.")]
     description: Option<String>,
-    #[schema(pattern = "^opt_(in|out)$", example = "opt_in")]
+    #[schema(value_type = Subscription)]
     default_subscription: String,
-    #[schema(pattern = "^(public|private)$", example = "private")]
+    #[schema(value_type = Visibility)]
     visibility: String,
     #[schema(format = DateTime)]
     created_at: String,
@@ -146,7 +98,7 @@ pub struct Chosen {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "What is new, about once a month.")]
     description: Option<String>,
-    #[schema(pattern = "^opt_(in|out)$", example = "opt_out")]
+    #[schema(value_type = Subscription)]
     subscription: String,
     /// Since when there is the topic.
     #[schema(format = DateTime)]
@@ -162,33 +114,5 @@ impl Chosen {
             subscription: row.text(3)?,
             created_at: rfc3339(row.int(4)?),
         })
-    }
-}
-
-/// Whether a contact wants mail about a topic.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct TopicChoice {
-    /// The id of the topic.
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(pattern = "^opt_(in|out)$", example = "opt_out")]
-    subscription: String,
-}
-
-/// Choices, alone or in an object.
-pub struct TopicChoices;
-
-impl PartialSchema for TopicChoices {
-    fn schema() -> RefOr<openapi::Schema> {
-        let list = ArrayBuilder::new().items(TopicChoice::schema()).max_items(Some(MOST_NAMED)).build();
-        let named = ObjectBuilder::new().property("topics", list.clone()).required("topics");
-        OneOfBuilder::new().description(Some("Choices, alone or in an object.")).item(named).item(list).into()
-    }
-}
-
-impl ToSchema for TopicChoices {
-    fn name() -> Cow<'static, str> {
-        "TopicChoices".into()
     }
 }

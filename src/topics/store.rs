@@ -1,6 +1,6 @@
 //! Topics and what contacts chose of them, in the store.
 
-use super::topic::{Changes, Choice, New};
+use super::topic::{Choice, NewTopic, TopicChange, Visibility};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::web::pagination::Page;
 
@@ -71,14 +71,14 @@ impl Stored {
     }
 }
 
-pub fn insert(workspace_id: &str, id: &str, new: &New, now: i64) -> Stmt {
+pub fn insert(workspace_id: &str, id: &str, new: &NewTopic, now: i64) -> Stmt {
     INSERT.with([
         workspace_id.into(),
         id.into(),
         new.name.as_str().into(),
         new.description.as_ref().map(|words| words.as_str()).into(),
-        new.default.word().into(),
-        new.visibility.word().into(),
+        new.default_subscription.word().into(),
+        new.visibility.unwrap_or(Visibility::Private).word().into(),
         now.into(),
     ])
 }
@@ -92,14 +92,14 @@ pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
 }
 
 /// Changes what is named and leaves the rest, whatever others change meanwhile.
-pub fn change(workspace_id: &str, id: &str, changes: &Changes) -> Stmt {
-    let description = changes.description.as_ref().and_then(Option::as_ref);
+pub fn change(workspace_id: &str, id: &str, changes: &TopicChange) -> Stmt {
+    let description = changes.description.0.as_ref().and_then(Option::as_ref);
     let change = CHANGE.with([
         workspace_id.into(),
         id.into(),
         changes.name.as_ref().map(|name| name.as_str()).into(),
         changes.visibility.map(|visibility| visibility.word()).into(),
-        changes.description.is_some().into(),
+        changes.description.0.is_some().into(),
         description.map(|words| words.as_str()).into(),
     ]);
     change.expect(1)

@@ -1,32 +1,44 @@
 //! What a topic is, and what a contact can choose of it. Valid by construction.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::borrow::Cow;
 
-use crate::error::Error;
-use crate::web::input::{Input, is_longer, kind, shown, uuid};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::web::body::{Change, IdText};
+use crate::web::input::is_longer;
 
 /// How many topics one request may name.
-pub const MOST_NAMED: usize = 100;
+const MOST_NAMED: usize = 100;
 
-/// What people call a topic: one line, and not only spaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One line, and not only spaces.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(
+    min_length = 1,
+    max_length = 50,
+    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
+    example = "Product news"
+)]
 pub struct TopicName(String);
 
-impl TopicName {
-    pub const LONGEST: usize = 50;
+impl TryFrom<String> for TopicName {
+    type Error = String;
 
-    pub fn parse(value: &Value) -> Result<TopicName, Error> {
-        let name = text("name", value)?;
-        let one_line = !is_longer(name, Self::LONGEST) && !name.chars().any(char::is_control);
+    fn try_from(name: String) -> Result<TopicName, String> {
+        let one_line = !is_longer(&name, Self::LONGEST) && !name.chars().any(char::is_control);
         if !one_line || name.trim().is_empty() {
-            return Err(Error::invalid(format!(
-                "The `name` field must be one line of 1 to {} characters, not all of them spaces.",
-                Self::LONGEST
-            )));
+            return Err(format!("must be one line of 1 to {} characters, not all of them spaces", Self::LONGEST));
         }
-        Ok(TopicName(name.to_owned()))
+        Ok(TopicName(name))
     }
+}
+
+impl TopicName {
+    const LONGEST: usize = 50;
 
     pub fn as_str(&self) -> &str {
         &self.0
@@ -34,23 +46,31 @@ impl TopicName {
 }
 
 /// What a topic is about, in a few words; they may have several lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(
+    as = TopicDescription,
+    max_length = 200,
+    pattern = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$",
+    example = "What is new, about once a month."
+)]
 pub struct Description(String);
 
-impl Description {
-    pub const LONGEST: usize = 200;
+impl TryFrom<String> for Description {
+    type Error = String;
 
-    pub fn parse(value: &Value) -> Result<Description, Error> {
-        let words = text("description", value)?;
+    fn try_from(words: String) -> Result<Description, String> {
         let unseen = |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r');
-        if is_longer(words, Self::LONGEST) || words.chars().any(unseen) {
-            return Err(Error::invalid(format!(
-                "The `description` field must be text of at most {} characters, without control characters.",
-                Self::LONGEST
-            )));
+        if is_longer(&words, Self::LONGEST) || words.chars().any(unseen) {
+            let longest = Self::LONGEST;
+            return Err(format!("must be text of at most {longest} characters, without control characters"));
         }
-        Ok(Description(words.to_owned()))
+        Ok(Description(words))
     }
+}
+
+impl Description {
+    const LONGEST: usize = 200;
 
     pub fn as_str(&self) -> &str {
         &self.0
@@ -58,7 +78,7 @@ impl Description {
 }
 
 /// Whether somebody wants mail about a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Subscription {
     OptIn,
@@ -66,10 +86,6 @@ pub enum Subscription {
 }
 
 impl Subscription {
-    pub fn parse(field: &str, value: &Value) -> Result<Subscription, Error> {
-        one_of(field, value, [("opt_in", Subscription::OptIn), ("opt_out", Subscription::OptOut)])
-    }
-
     pub fn word(self) -> &'static str {
         match self {
             Subscription::OptIn => "opt_in",
@@ -79,17 +95,14 @@ impl Subscription {
 }
 
 /// Who sees that there is such a topic: everybody, or those who have chosen it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Visibility {
     Public,
     Private,
 }
 
 impl Visibility {
-    pub fn parse(value: &Value) -> Result<Visibility, Error> {
-        one_of("visibility", value, [("public", Visibility::Public), ("private", Visibility::Private)])
-    }
-
     pub fn word(self) -> &'static str {
         match self {
             Visibility::Public => "public",
@@ -98,53 +111,29 @@ impl Visibility {
     }
 }
 
-/// A topic to be made.
-#[derive(Debug, PartialEq, Eq)]
-pub struct New {
+/// What to make.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewTopic {
     pub name: TopicName,
     pub description: Option<Description>,
-    /// What holds for a contact that never chose.
-    pub default: Subscription,
-    pub visibility: Visibility,
-}
-
-impl New {
-    pub fn parse(input: &Input) -> Result<New, Error> {
-        Ok(New {
-            name: TopicName::parse(input.required("name")?)?,
-            description: input.get("description").map(Description::parse).transpose()?,
-            default: Subscription::parse("default_subscription", input.required("default_subscription")?)?,
-            visibility: input.get("visibility").map_or(Ok(Visibility::Private), Visibility::parse)?,
-        })
-    }
-}
-
-/// What a request wants to be different about a topic.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Changes {
-    pub name: Option<TopicName>,
-    /// `Some(None)` empties it.
-    pub description: Option<Option<Description>>,
+    /// What holds for a contact that never chose. It cannot be changed later.
+    pub default_subscription: Subscription,
+    /// Whether every contact may see that there is this topic, or only those who have opted in.
+    #[schema(default = "private")]
     pub visibility: Option<Visibility>,
-    /// The default as the caller believes it to be: it cannot be changed.
-    pub default: Option<Subscription>,
 }
 
-impl Changes {
-    pub fn parse(input: &Input) -> Result<Changes, Error> {
-        let description = match input.0.get("description") {
-            None => None,
-            Some(Value::Null) => Some(None),
-            Some(value) => Some(Some(Description::parse(value)?)),
-        };
-        let default = |value: &Value| Subscription::parse("default_subscription", value);
-        Ok(Changes {
-            name: input.get("name").map(TopicName::parse).transpose()?,
-            description,
-            visibility: input.get("visibility").map(Visibility::parse).transpose()?,
-            default: input.get("default_subscription").map(default).transpose()?,
-        })
-    }
+/// What to change. What is left out stays as it is.
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
+pub struct TopicChange {
+    pub name: Option<TopicName>,
+    /// Null empties it.
+    #[schema(value_type = Option<Description>)]
+    pub description: Change<Description>,
+    pub visibility: Option<Visibility>,
+    /// As the caller believes it to be: it cannot be changed.
+    #[schema(ignore)]
+    pub default_subscription: Option<Subscription>,
 }
 
 /// What a contact chose of a topic.
@@ -154,75 +143,97 @@ pub struct Choice {
     pub subscription: Subscription,
 }
 
-/// The choices of a `topics` field: `[{"id": …, "subscription": …}]`.
-pub fn choices(value: &Value) -> Result<Vec<Choice>, Error> {
-    let Value::Array(items) = value else {
-        return Err(Error::invalid(format!("The `topics` field must be an array, but is {}.", kind(value))));
-    };
-    if items.len() > MOST_NAMED {
-        return Err(Error::invalid(format!("The `topics` field must name at most {MOST_NAMED} topics.")));
-    }
-    let mut choices: Vec<Choice> = Vec::new();
-    for item in items {
-        let choice = choice(item)?;
-        match choices.iter().find(|known| known.topic_id == choice.topic_id) {
-            None => choices.push(choice),
-            Some(known) if *known == choice => {}
-            Some(_) => {
-                return Err(Error::invalid(format!(
-                    "The `topics` field names the topic `{}` twice and wants it both ways.",
-                    choice.topic_id
-                )));
+/// Whether a contact wants mail about a topic.
+#[derive(Deserialize, ToSchema)]
+pub struct TopicChoice {
+    /// The id of the topic.
+    #[schema(value_type = String, format = Uuid)]
+    id: IdText,
+    subscription: Subscription,
+}
+
+/// What a request chooses of topics, of each once.
+#[derive(Debug, Default, PartialEq)]
+pub struct ChoiceList(pub Vec<Choice>);
+
+impl<'de> Deserialize<'de> for ChoiceList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ChoiceList, D::Error> {
+        let given = Vec::<TopicChoice>::deserialize(deserializer)?;
+        if given.len() > MOST_NAMED {
+            return Err(D::Error::custom(format!("must name at most {MOST_NAMED} topics")));
+        }
+        let mut choices: Vec<Choice> = Vec::new();
+        for TopicChoice { id: IdText(topic_id), subscription } in given {
+            match choices.iter().find(|known| known.topic_id == topic_id) {
+                None => choices.push(Choice { topic_id, subscription }),
+                Some(known) if known.subscription == subscription => {}
+                Some(_) => {
+                    return Err(D::Error::custom(format!("names the topic `{topic_id}` twice and wants it both ways")));
+                }
             }
         }
+        Ok(ChoiceList(choices))
     }
-    Ok(choices)
 }
 
-fn choice(item: &Value) -> Result<Choice, Error> {
-    let topic_id = item.get("id").and_then(Value::as_str).and_then(uuid).ok_or_else(|| {
-        Error::invalid("Every item of the `topics` field must be an object with the `id` of a topic, a UUID.")
-    })?;
-    let subscription = Subscription::parse("subscription", item.get("subscription").unwrap_or(&Value::Null))?;
-    Ok(Choice { topic_id, subscription })
+impl PartialSchema for ChoiceList {
+    fn schema() -> RefOr<openapi::Schema> {
+        ArrayBuilder::new().items(TopicChoice::schema()).max_items(Some(MOST_NAMED)).into()
+    }
 }
 
-fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, Error> {
-    value
-        .as_str()
-        .ok_or_else(|| Error::invalid(format!("The `{field}` field must be a string, but is {}.", kind(value))))
+impl ToSchema for ChoiceList {
+    fn name() -> Cow<'static, str> {
+        "TopicChoiceList".into()
+    }
 }
 
-/// What one of two words stands for.
-fn one_of<T>(field: &str, value: &Value, [one, other]: [(&str, T); 2]) -> Result<T, Error> {
-    let found = match value.as_str() {
-        Some(word) if word == one.0 => return Ok(one.1),
-        Some(word) if word == other.0 => return Ok(other.1),
-        Some(word) => format!("`{}`", shown(word)),
-        None => kind(value).into(),
-    };
-    Err(Error::invalid(format!("The `{field}` field must be `{}` or `{}`, but is {found}.", one.0, other.0)))
+/// Choices, alone or in an object.
+#[derive(Deserialize)]
+pub struct TopicChoices {
+    pub topics: ChoiceList,
+}
+
+impl PartialSchema for TopicChoices {
+    fn schema() -> RefOr<openapi::Schema> {
+        let named = ObjectBuilder::new().property("topics", ChoiceList::schema()).required("topics");
+        let either = OneOfBuilder::new().description(Some("Choices, alone or in an object."));
+        either.item(named).item(ChoiceList::schema()).into()
+    }
+}
+
+impl ToSchema for TopicChoices {
+    fn name() -> Cow<'static, str> {
+        "TopicChoices".into()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
+    use crate::error::Error;
+    use crate::web::reader;
 
     const ONE: &str = "01890000-0000-7000-8000-000000000001";
     const TWO: &str = "01890000-0000-7000-8000-000000000002";
 
-    fn input(json: Value) -> Input {
-        Input(json.as_object().expect("an object").clone())
+    fn read<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, Error> {
+        reader::read(json.as_object().expect("an object").clone())
+    }
+
+    fn choices(topics: &Value) -> Result<Vec<Choice>, Error> {
+        let fields = Map::from_iter([("topics".to_owned(), topics.clone())]);
+        reader::read(fields).map(|choices: TopicChoices| choices.topics.0)
     }
 
     #[test]
     fn a_topic_needs_a_name_and_a_default_and_is_private_unless_told() {
-        let new = New::parse(&input(json!({"name": "News", "default_subscription": "opt_in"}))).expect("valid");
-        assert_eq!((new.name.as_str(), new.default), ("News", Subscription::OptIn));
-        assert_eq!((new.description, new.visibility), (None, Visibility::Private));
+        let new: NewTopic = read(json!({"name": "News", "default_subscription": "opt_in"})).expect("valid");
+        assert_eq!((new.name.as_str(), new.default_subscription), ("News", Subscription::OptIn));
+        assert_eq!((new.description, new.visibility), (None, None));
         for (field, value) in [
             ("name", json!("")),
             ("name", json!(" ")),
@@ -238,9 +249,9 @@ mod tests {
         ] {
             let mut body = json!({"name": "é".repeat(50), "default_subscription": "opt_out", "visibility": "public",
                 "description": "ü\n".repeat(100)});
-            assert!(New::parse(&input(body.clone())).is_ok());
+            assert!(read::<NewTopic>(body.clone()).is_ok());
             body[field] = value;
-            let message = New::parse(&input(body)).expect_err("refused").message().into_owned();
+            let message = read::<NewTopic>(body).expect_err("refused").message().into_owned();
             assert!(message.contains(&format!("`{field}`")), "{message}");
         }
     }
@@ -248,10 +259,11 @@ mod tests {
     #[test]
     fn null_empties_a_description_and_is_else_absence() {
         let absent = json!({"id": ONE, "name": null, "visibility": null, "default_subscription": null});
-        let nothing = Changes::parse(&input(absent)).expect("valid");
-        assert_eq!(nothing, Changes { name: None, description: None, visibility: None, default: None });
-        let emptied = Changes::parse(&input(json!({"description": null}))).expect("valid");
-        assert_eq!(emptied.description, Some(None));
+        let nothing: TopicChange = read(absent).expect("valid");
+        let description = Change(None);
+        assert_eq!(nothing, TopicChange { name: None, description, visibility: None, default_subscription: None });
+        let emptied: TopicChange = read(json!({"description": null})).expect("valid");
+        assert_eq!(emptied.description, Change(Some(None)));
     }
 
     #[test]
@@ -271,12 +283,12 @@ mod tests {
         for (wrong, word) in [
             (json!({}), "`topics`"),
             (json!("x"), "`topics`"),
-            (json!([ONE]), "`id`"),
-            (json!([null]), "`id`"),
-            (json!([{"subscription": "opt_in"}]), "`id`"),
-            (json!([{"id": "x", "subscription": "opt_in"}]), "`id`"),
-            (json!([{"id": ONE}]), "`subscription`"),
-            (json!([{"id": ONE, "subscription": "in"}]), "`subscription`"),
+            (json!([ONE]), "`topics[0]`"),
+            (json!([null]), "`topics[0]`"),
+            (json!([{"subscription": "opt_in"}]), "`topics[0].id`"),
+            (json!([{"id": "x", "subscription": "opt_in"}]), "`topics[0].id`"),
+            (json!([{"id": ONE}]), "`topics[0].subscription`"),
+            (json!([{"id": ONE, "subscription": "in"}]), "`topics[0].subscription`"),
         ] {
             let message = choices(&wrong).expect_err("refused").message().into_owned();
             assert!(message.contains(word), "{wrong}: {message}");
@@ -286,7 +298,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_never_holds_a_control_or_more_than_its_length(name in any::<String>()) {
-            if let Ok(name) = TopicName::parse(&json!(name)) {
+            if let Ok(name) = TopicName::try_from(name) {
                 prop_assert!(!name.as_str().chars().any(char::is_control));
                 prop_assert!((1..=TopicName::LONGEST).contains(&name.as_str().chars().count()));
             }

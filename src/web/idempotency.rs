@@ -13,8 +13,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use super::input::Input;
+use super::body::Body;
+use super::parameter;
 use crate::app::App;
 use crate::auth::{Caller, Need};
 use crate::clock::HOUR;
@@ -51,19 +53,17 @@ statements! {
               ORDER BY created_at LIMIT $2)");
 }
 
-/// The header of the request that a handler reads, for the API's description.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes the header to readers of the API's description")]
-pub struct KeyHeader {
-    /// A key of your choice, of 1 to 256 characters. For 24 hours, the same request under the same key has no second
-    /// effect and gets the first one's answer.
-    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
-    key: Option<String>,
-}
-
 /// The key that a request came with, if it has one.
 pub struct Idempotency(Option<Key>);
+
+impl IntoParams for Idempotency {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let key = parameter::text().min_length(Some(1)).max_length(Some(LONGEST)).pattern(Some("^[!-~]+$"));
+        let description = "A key of your choice, of 1 to 256 characters. For 24 hours, the same request under the \
+                           same key has no second effect and gets the first one's answer.";
+        vec![parameter::optional(ParameterIn::Header, "Idempotency-Key", description, key)]
+    }
+}
 
 struct Key {
     text: String,
@@ -122,9 +122,9 @@ impl Fingerprint for () {
     fn write(&self, _: &mut Sha256) {}
 }
 
-impl Fingerprint for Input {
+impl<T> Fingerprint for Body<T> {
     fn write(&self, digest: &mut Sha256) {
-        write_object(&self.0, digest);
+        write_object(self.fields(), digest);
     }
 }
 

@@ -1,4 +1,5 @@
-//! The JSON body of a request, and fields read from it with errors that help.
+//! The bodies of requests as they arrive: bounded, labelled, and turned into JSON
+//! or into the elements of an array.
 
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::many::Many;
+use super::parameter;
 use super::shape::Shape;
 use super::spool::{self, Spool};
 use crate::app::App;
@@ -40,26 +43,6 @@ pub const LIGHT: usize = 512 << 10;
 
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A JSON object. No body at all reads as an empty one: clients send bodiless
-/// posts and empty bodies labelled JSON.
-pub struct Input(pub Map<String, Value>);
-
-impl<S: Send + Sync> FromRequest<S> for Input
-where
-    App: FromRef<S>,
-{
-    type Rejection = Error;
-
-    async fn from_request(request: Request, state: &S) -> Result<Input, Error> {
-        let app = &App::from_ref(state);
-        match json(app, request, LIMIT).await? {
-            None => Ok(Input(Map::new())),
-            Some(Value::Object(fields)) => Ok(Input(fields)),
-            Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
-        }
-    }
-}
 
 impl<S: Send + Sync> FromRequest<S> for Many
 where
@@ -93,7 +76,7 @@ pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Va
     app.admission.build(read).await?.map_err(|error| spool::unusable(&error))?.map(Some)
 }
 
-fn parse(text: &Bytes) -> Result<Value, Error> {
+pub(super) fn parse(text: &Bytes) -> Result<Value, Error> {
     if text.len() > TINY {
         Shape::of(text).check()?;
     }
@@ -115,18 +98,14 @@ async fn labelled_json(app: &App, request: Request, limit: usize) -> Result<Opti
     }
 }
 
-/// The id in a path, as the API's description shows it.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
-pub struct IdParam {
-    /// Its id.
-    #[param(format = Uuid)]
-    id: String,
-}
-
 /// The id in a path.
 pub struct Id(pub String);
+
+impl IntoParams for Id {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![parameter::id_in_path("id", "Its id.")]
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Error;
@@ -174,52 +153,6 @@ pub fn is_json(headers: &HeaderMap) -> bool {
     essence.starts_with("application/") && essence.ends_with("+json")
 }
 
-impl Input {
-    /// One of [`Many`].
-    pub(super) fn of_element(text: &Bytes) -> Result<Input, Error> {
-        match kind_of(text) {
-            "an object" => match parse(text).map_err(|error| Error::invalid(error.message().into_owned()))? {
-                Value::Object(fields) => Ok(Input(fields)),
-                _ => Err(Error::Internal),
-            },
-            kind => Err(Error::invalid(format!("it must be an object, but is {kind}."))),
-        }
-    }
-
-    /// A field that is there; an explicit null is as good as none.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
-    }
-
-    /// As [`Input::get`], for who wants to keep it.
-    pub fn take(&mut self, name: &str) -> Option<Value> {
-        self.0.get_mut(name).map(Value::take).filter(|value| !value.is_null())
-    }
-
-    /// A required field. Where it is missing, a field that looks like a
-    /// misspelling of it is pointed out.
-    pub fn required(&self, name: &'static str) -> Result<&Value, Error> {
-        if let Some(value) = self.get(name) {
-            return Ok(value);
-        }
-        let message = match self.lookalike(name) {
-            Some(sent) => format!("Missing `{name}` field. The body has `{}`; did you mean `{name}`?", shown(sent)),
-            None => format!("Missing `{name}` field."),
-        };
-        Err(Error::Missing { message })
-    }
-
-    fn lookalike(&self, name: &str) -> Option<&str> {
-        let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
-        let wanted = plain(name);
-        let close = |sent: &&String| {
-            let sent = plain(sent);
-            sent == wanted || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
-        };
-        self.0.keys().filter(|sent| *sent != name).find(close).map(String::as_str)
-    }
-}
-
 /// What a JSON value is, in words.
 pub fn kind(value: &Value) -> &'static str {
     match value {
@@ -263,30 +196,6 @@ pub fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn input(json: &str) -> Input {
-        Input(serde_json::from_str(json).expect("an object"))
-    }
-
-    fn complaint(json: &str) -> String {
-        input(json).required("name").expect_err("missing").message().into_owned()
-    }
-
-    #[test]
-    fn decisions_2_null_is_absent() {
-        assert!(input(r#"{"name":null}"#).get("name").is_none());
-        assert_eq!(complaint(r#"{"name":null}"#), "Missing `name` field.");
-    }
-
-    #[test]
-    fn decisions_2_a_misspelt_required_field_is_pointed_out() {
-        for sent in ["Name", "nmae", "names", "NAME", "_name"] {
-            assert!(complaint(&format!(r#"{{"{sent}":"x"}}"#)).contains(&format!("`{sent}`; did you mean")), "{sent}");
-        }
-        for sent in ["schema", "event", "x", "title"] {
-            assert_eq!(complaint(&format!(r#"{{"{sent}":"x"}}"#)), "Missing `name` field.", "{sent}");
-        }
-    }
 
     #[test]
     fn json_is_recognised_by_its_label_in_any_case() {

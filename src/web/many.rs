@@ -4,10 +4,11 @@ use std::io;
 use std::ops::Range;
 
 use memchr::memchr2;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::input::{Input, LIMIT, kind_of, not_json};
+use super::body::Body;
+use super::input::{LIMIT, kind_of, not_json};
 use super::shape::{DEEPEST, Shape, nested_too_deep};
 use super::spool::{self, Spool};
 use crate::error::Error;
@@ -62,12 +63,12 @@ impl Many {
     }
 
     /// An element, held to what a body of its own is held to.
-    pub fn input(&self, at: usize) -> Result<Input, Error> {
+    pub fn body<T: DeserializeOwned>(&self, at: usize) -> Result<Body<T>, Error> {
         let place = self.elements.get(at).cloned().ok_or(Error::Internal)?;
         if place.len() > LIMIT {
             return Err(Error::TooLarge { limit: LIMIT });
         }
-        Input::of_element(&read(&self.body, place)?)
+        Body::of_element(&read(&self.body, place)?)
     }
 
     fn check(&self, at: usize) -> Result<(), Error> {

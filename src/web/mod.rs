@@ -2,6 +2,7 @@
 //! request, bodies, queries, pages of lists, assets and the reference.
 
 pub mod assets;
+pub mod body;
 pub mod connections;
 pub mod form;
 pub mod fuzzing;
@@ -13,7 +14,9 @@ pub mod listener;
 pub mod many;
 pub mod multipart;
 pub mod pagination;
+pub mod parameter;
 pub mod query;
+pub mod reader;
 pub mod reference;
 pub mod refusals;
 pub mod shape;

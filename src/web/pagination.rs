@@ -3,8 +3,11 @@
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::Serialize;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
+use super::parameter;
 use super::query::{Flaw, Params, Sent};
 use crate::db::{ReadLimit, Sql, Stmt, Value};
 use crate::error::Error;
@@ -42,34 +45,26 @@ enum Cursor {
     Before(String),
 }
 
-/// How lists can be asked for, which differ in what they return without a limit.
-macro_rules! page_params {
-    ($($(#[$doc:meta])* $name:ident: $limit:literal $(, default = $default:literal)?;)+) => {$(
-        $(#[$doc])*
-        #[derive(IntoParams)]
-        #[into_params(parameter_in = Query)]
-        #[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
-        pub struct $name {
-            #[doc = $limit]
-            #[param(minimum = 1, maximum = 100 $(, default = $default)?)]
-            limit: Option<usize>,
-            /// The id after which to continue, towards older items. Not together with `before`.
-            #[param(format = Uuid)]
-            after: Option<String>,
-            /// The id before which to continue, towards newer items. Not together with `after`.
-            #[param(format = Uuid)]
-            before: Option<String>,
-        }
-    )+};
+/// What a list can be asked for; `default` items come without a `limit`.
+fn params(description: &str, default: Option<usize>) -> Vec<Parameter> {
+    let limit = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(MOST));
+    let limit = limit.default(default.map(Into::into));
+    let after = "The id after which to continue, towards older items. Not together with `before`.";
+    let before = "The id before which to continue, towards newer items. Not together with `after`.";
+    let one = |name, description, schema| parameter::optional(ParameterIn::Query, name, description, schema);
+    vec![one("limit", description, limit), one("after", after, parameter::id()), one("before", before, parameter::id())]
 }
 
-page_params! {
-    /// Of what people make.
-    PageParams: "How many items to return. Without it all are returned, up to 1,000.";
-    /// Of what happened.
-    RecentParams: "How many items to return.", default = 20;
-    /// Of imports.
-    ImportsParams: "How many items to return.", default = 10;
+impl IntoParams for Page {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        params("How many items to return. Without it all are returned, up to 1,000.", None)
+    }
+}
+
+impl<const COUNT: usize> IntoParams for Newest<COUNT> {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        params("How many items to return.", Some(COUNT))
+    }
 }
 
 /// One page of a list, newest first.
@@ -187,7 +182,7 @@ impl Page {
 
 /// A parameter that is there, even if it is empty: `limit=` is a mistake, not a
 /// wish for the default.
-pub fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
+fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
     let text = match params.sent(name) {
         Sent::Absent => return Ok(None),
         Sent::Once(value) => value.text(),

@@ -137,6 +137,30 @@ on_both! {
         assert_eq!(done["errors"][0]["line"], json!(1_500_003));
     }
 
+    /// Of several that are wrong, the first of the type is told, in whatever order they were sent.
+    async fn the_field_that_is_wrong_is_named_by_its_path(app: TestApp) {
+        let key = app.full_key().await;
+        let id = "01890000-0000-7000-8000-000000000001";
+        for (path, body, message) in [
+            ("/contacts", json!({"topics": [{"id": id, "subscription": "opt_in"}, {"Id": id}], "email": "a@b"}),
+                "The `topics[1].id` field is missing."),
+            ("/contacts", json!({"topics": [{"id": id, "subscription": 1}], "email": "a@b"}),
+                "The `topics[0].subscription` field must be `opt_in` or `opt_out`, but is a number."),
+            ("/contacts", json!({"topics": 1, "unsubscribed": 1, "first_name": 1, "email": "a@b"}),
+                "The `first_name` field must be a string, but is a number."),
+            ("/automations", json!({"connections": 1, "status": "on", "name": "a"}),
+                "The `status` field must be `enabled` or `disabled`, but is `on`."),
+            ("/topics", json!({"visibility": 1, "default_subscription": [], "name": "a"}),
+                "The `default_subscription` field must be `opt_in` or `opt_out`, but is an array."),
+            ("/segments", json!({"filter": {"a": 1}, "name": []}), "The `name` field must be a string, but is an array."),
+            ("/api-keys", json!({"permission": "all", "domain_id": id, "name": "a"}),
+                "The `domain_id` field is not supported: a key cannot be held to one domain yet."),
+        ] {
+            let answer = app.post(path).key(&key).json(body).send().await;
+            assert_eq!(answer.refused(422, "validation_error"), message, "{path}");
+        }
+    }
+
     async fn a_page_of_large_items_ends_early_and_says_that_there_are_more(app: TestApp) {
         let stage = Stage::new(app).await;
         let mut sent = Vec::new();

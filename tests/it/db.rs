@@ -18,7 +18,7 @@ use crate::store::Store;
 
 /// An event with this number in its id.
 fn insert(n: usize) -> Stmt {
-    let name = EventName::parse(&json!(format!("event {n}"))).expect("a name");
+    let name = EventName::try_from(format!("event {n}")).expect("a name");
     events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
 }
 

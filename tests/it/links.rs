@@ -9,7 +9,6 @@ use futures_util::future::join_all;
 use posthorn::db::{Db, DbError, Location, Options, Stmt};
 use posthorn::events::event::EventName;
 use posthorn::events::store as events;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +18,7 @@ use crate::store::Store;
 
 /// An event with this number in its id.
 fn insert(n: usize) -> Stmt {
-    let name = EventName::parse(&json!(format!("event {n}"))).expect("a name");
+    let name = EventName::try_from(format!("event {n}")).expect("a name");
     events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use posthorn::automations::budget::Budget;
 use posthorn::automations::graph::Graph;
-use posthorn::automations::run::{LogPart, Run, World};
+use posthorn::automations::run::{ContactRules, LogPart, Run, World};
 use serde_json::{Value, json};
 
 use crate::graphs::{automation, body, delay, link, trigger};
@@ -34,6 +34,15 @@ pub fn branching() -> (Value, Value) {
 pub fn failing() -> (Value, Value) {
     let step = json!({"key": "s", "type": "add_to_segment", "config": {"segment_id": SEGMENT}});
     (json!([trigger(), step]), json!([link("start", "s")]))
+}
+
+/// Contacts that take whatever a step gives them.
+struct AnyChange;
+
+impl ContactRules for AnyChange {
+    fn check(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// An automation whose runs are put into the store.
@@ -68,7 +77,7 @@ impl Scene {
             may_call: true,
             budget: &budget,
             segments: &HashSet::new(),
-            declared: &[],
+            contact_rules: &AnyChange,
         };
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));

@@ -2,7 +2,7 @@
 //! description, the help of every command, and pages. A change of one shows up as
 //! the difference that it is, and is accepted on purpose.
 
-use posthorn::app;
+use posthorn::product;
 use serde_json::{Map, Value, json};
 
 use crate::asking::{CALLBACK, ask, query};
@@ -95,7 +95,7 @@ fn with_answers_shared(mut description: Value) -> Value {
 
 #[test]
 fn the_description_of_the_api() {
-    let description = serde_json::to_value(app::openapi(BASE)).expect("JSON");
+    let description = serde_json::to_value(product::openapi(BASE)).expect("JSON");
     let mut text = String::new();
     printed(&with_answers_shared(description), 0, &mut text);
     unchanged("openapi", &text);

@@ -14,7 +14,7 @@ use crate::store::Store;
 const SOON: Duration = Duration::from_secs(20);
 
 fn insert(n: usize) -> Stmt {
-    let name = EventName::parse(&json!(format!("event {n}"))).expect("a name");
+    let name = EventName::try_from(format!("event {n}")).expect("a name");
     events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
 }
 

@@ -145,8 +145,8 @@ on_both! {
             (json!({"topic": []}), "missing_required_field", "`topic`"),
             (json!("x"), "validation_error", "array or object"),
             (json!({"topics": "x"}), "validation_error", "`topics`"),
-            (json!([one]), "validation_error", "`id`"),
-            (json!([{"id": one}]), "validation_error", "`subscription`"),
+            (json!([one]), "validation_error", "`topics[0]`"),
+            (json!([{"id": one}]), "validation_error", "`topics[0].subscription`"),
             (json!([{"id": one, "subscription": "opt_in"}, {"id": one, "subscription": "opt_out"}]),
              "validation_error", "twice"),
         ] {
@@ -170,7 +170,7 @@ on_both! {
         assert_eq!(chosen(&app, &key, &id).await, held(&[(&two, "opt_in"), (&one, "opt_out")]));
         let wrong = json!({"email": "c@b", "topics": [{"id": two}]});
         let answer = app.post("/contacts").key(&key).json(wrong).send().await;
-        assert!(answer.refused(422, "validation_error").contains("`subscription`"));
+        assert!(answer.refused(422, "validation_error").contains("`topics[0].subscription`"));
         let nowhere = json!({"email": "c@b", "segments": [NOBODY], "topics": [{"id": two, "subscription": "opt_in"}]});
         let answer = app.post("/contacts").key(&key).json(nowhere).send().await;
         assert!(answer.refused(404, "not_found").contains("Segment"));

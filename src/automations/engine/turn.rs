@@ -17,7 +17,7 @@ use crate::contacts::{Contact, write};
 use crate::db::{Batch, DbError};
 use crate::events::event::RESERVED_PREFIX;
 use crate::occurrences::{Happenings, system};
-use crate::web::input::Input;
+use crate::web::reader;
 use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
@@ -290,7 +290,11 @@ pub(in crate::automations) fn changed(
     changes: Value,
     declared: &[Declared],
 ) -> Result<Contact, String> {
+    read_changes(changes)?.apply(contact, declared).map_err(|error| error.message().into_owned())
+}
+
+/// A change that a step asks for, its variables resolved.
+pub(super) fn read_changes(changes: Value) -> Result<Changes, String> {
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
-    let changes = Changes::parse(&Input(fields)).map_err(|error| error.message().into_owned())?;
-    changes.apply(contact, declared).map_err(|error| error.message().into_owned())
+    reader::read(fields).map_err(|error| error.message().into_owned())
 }

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
+use super::turn::read_changes;
 use super::{Engine, Plan};
 use crate::automations::budget::Budget;
-use crate::automations::run::{Heard, LogPart, Run, World};
+use crate::automations::run::{ContactRules, Heard, LogPart, Run, World};
 use crate::contacts::properties::Declared;
 use crate::contacts::{Contact, properties_store};
 use crate::db::DbError;
@@ -49,9 +50,16 @@ impl View {
             is_ended: self.is_ended,
             may_call: self.sight.may_call,
             segments: &self.segments,
-            declared: &self.declared,
+            contact_rules: self,
             budget: &self.budget,
         }
+    }
+}
+
+impl ContactRules for View {
+    fn check(&self, changes: &Value) -> Result<(), String> {
+        let changes = read_changes(changes.clone())?;
+        changes.check_types(&self.declared).map_err(|error| error.message().into_owned())
     }
 }
 

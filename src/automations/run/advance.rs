@@ -10,9 +10,6 @@ use crate::automations::graph::Graph;
 use crate::automations::step::{Action, Exit, Step};
 use crate::automations::values::{Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
-use crate::contacts::contact::Changes;
-use crate::contacts::properties::Declared;
-use crate::web::input::Input;
 
 /// How often a call to the outside is tried.
 pub(super) const MOST_CALLS: u32 = 6;
@@ -58,10 +55,15 @@ pub struct World<'a> {
     pub may_call: bool,
     /// The segments that exist, of those that the graph names.
     pub segments: &'a HashSet<String>,
-    /// The properties that were declared, if the graph sets any.
-    pub declared: &'a [Declared],
+    pub contact_rules: &'a dyn ContactRules,
     /// What the turn has cost so far.
     pub budget: &'a Budget,
+}
+
+/// What a contact can be changed to: variables may turn out to be anything.
+pub trait ContactRules: Sync {
+    /// `Err` says why a contact cannot take a change.
+    fn check(&self, changes: &Value) -> Result<(), String>;
 }
 
 /// Which part of what happened since the run started `heard` holds.
@@ -278,7 +280,8 @@ impl Run {
         let (key, now) = (step.key.as_str(), world.now);
         let Some(contact) = world.contact.as_mut() else { return self.lose_contact(key, now) };
         let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
-        let changes = match resolve(&step.config, &values).and_then(|changes| check_changes(changes, world.declared)) {
+        let resolved = resolve(&step.config, &values);
+        let changes = match resolved.and_then(|changes| world.contact_rules.check(&changes).map(|()| changes)) {
             Ok(changes) => changes,
             Err(reason) => return self.fail(key, now, &reason),
         };
@@ -366,16 +369,6 @@ fn shortened(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), excerpt(value))).collect(),
         other => excerpt(other),
-    }
-}
-
-/// Whether a contact can take the change: variables may have turned out to be
-/// anything.
-fn check_changes(changes: Value, declared: &[Declared]) -> Result<Value, String> {
-    let fields = changes.as_object().cloned().unwrap_or_default();
-    match Changes::parse(&Input(fields)).and_then(|parsed| parsed.properties.check(declared)) {
-        Ok(()) => Ok(changes),
-        Err(error) => Err(error.message().into_owned()),
     }
 }
 

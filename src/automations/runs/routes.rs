@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
-use http::Uri;
 use http::request::Parts;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::STATUSES;
 use super::record::Record;
-use super::shapes::{Changed, Identifier, Item, StatusParam, Whole};
+use super::shapes::{Changed, Item, StatusParam, Statuses, Whole};
 use super::store::{self, Listed, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -18,9 +18,10 @@ use crate::automations::store::version_number;
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::input::{Id, IdParam, shown};
-use crate::web::pagination::{self, List, Newest, RecentParams};
-use crate::web::query::Params;
+use crate::web::body::Query;
+use crate::web::input::Id;
+use crate::web::pagination::{List, Newest};
+use crate::web::parameter;
 use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
 
 /// How often a change is tried that a worker got ahead of.
@@ -34,6 +35,13 @@ pub fn router() -> OpenApiRouter<App> {
 pub struct RunId {
     pub automation: String,
     pub run: String,
+}
+
+impl IntoParams for RunId {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let automation = parameter::id_in_path("id", "The id of the automation.");
+        vec![automation, parameter::id_in_path("run_id", "The id of the run.")]
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for RunId {
@@ -53,7 +61,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
 /// Newest first, whatever version of the automation they keep to.
 #[utoipa::path(
     get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
-    params(IdParam, RecentParams, StatusParam),
+    params(Id, Newest, StatusParam),
     responses(
         (status = 200, description = "The runs, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
@@ -64,28 +72,14 @@ async fn list(
     caller: Caller<FullAccess>,
     Id(id): Id,
     Newest(page): Newest,
-    uri: Uri,
+    Query(StatusParam { status }): Query<StatusParam>,
 ) -> Result<Json<List<Item>>, Error> {
-    let wanted = statuses(uri.query().unwrap_or_default())?;
+    let wanted = status.map(|Statuses(wanted)| wanted).unwrap_or_default();
     let found = caller.read(|| version_number(caller.workspace_id(), &id)).await?;
     found.first().ok_or_else(not_found)?;
     let rows = caller.read(|| store::page(&id, &page, &wanted)).await?;
     let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
-}
-
-/// The statuses that a query asks for.
-fn statuses(query: &str) -> Result<Vec<&'static str>, Error> {
-    let Some(given) = pagination::text(&Params::parse(query), "status")? else { return Ok(Vec::new()) };
-    let known = |word: &str| STATUSES.into_iter().find(|status| *status == word);
-    let wrong = |word: &str| Error::InvalidParameter {
-        message: format!(
-            "The `status` parameter has the unknown value `{}`. Allowed are {}, separated by commas.",
-            shown(word),
-            STATUSES.map(|status| format!("`{status}`")).join(", ")
-        ),
-    };
-    given.split(',').map(|word| known(word).ok_or_else(|| wrong(word))).collect()
 }
 
 /// Read a run
@@ -94,7 +88,7 @@ fn statuses(query: &str) -> Result<Vec<&'static str>, Error> {
 /// skipped.
 #[utoipa::path(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
-    params(Identifier),
+    params(RunId),
     responses(
         (status = 200, description = "The run.", body = Whole),
         OfCaller, OfPath, OfQuery,
@@ -111,7 +105,7 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> 
 #[utoipa::path(
     post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations",
     operation_id = "cancel_automation_run",
-    params(Identifier),
+    params(RunId),
     responses(
         (status = 200, description = "The run is cancelled.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
@@ -128,7 +122,7 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -
 /// Puts a failed run back before the step that failed, and lets it go on from there at once.
 #[utoipa::path(
     post, path = "/automations/{id}/runs/{run_id}/retry", tag = "Automations", operation_id = "retry_automation_run",
-    params(Identifier),
+    params(RunId),
     responses(
         (status = 200, description = "The run goes on.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
@@ -169,10 +163,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_a_list_with_commas() {
-        assert_eq!(statuses("").expect("valid"), Vec::<&str>::new());
-        assert_eq!(statuses("status=failed").expect("valid"), ["failed"]);
-        assert_eq!(statuses("status=running%2Cfailed").expect("valid"), ["running", "failed"]);
+    fn reference_8_statuses_are_a_list_with_commas() {
+        let statuses = |query: &str| Query::parse(query).map(|Query(StatusParam { status })| status);
+        assert_eq!(statuses("").expect("valid"), None);
+        assert_eq!(statuses("status=failed").expect("valid"), Some(Statuses(vec!["failed"])));
+        assert_eq!(statuses("status=running%2Cfailed").expect("valid"), Some(Statuses(vec!["running", "failed"])));
         for query in ["status=", "status=x", "status=failed,", "status=failed, running", "status=a&status=b"] {
             assert!(matches!(statuses(query), Err(Error::InvalidParameter { .. })), "{query}");
         }

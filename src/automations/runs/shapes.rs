@@ -1,37 +1,44 @@
 //! What runs look like over HTTP.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::STATUSES;
 use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
-
-/// Which run of which automation.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "describes the parameters to readers of the API's description")]
-pub struct Identifier {
-    /// The id of the automation.
-    #[param(format = Uuid)]
-    id: String,
-    /// The id of the run.
-    #[param(format = Uuid)]
-    run_id: String,
-}
+use crate::web::input::shown;
 
 /// Which runs.
-#[derive(IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct StatusParam {
     /// Only those with one of these statuses, separated by commas.
     #[param(
+        value_type = Option<String>,
         pattern = "^(running|completed|failed|cancelled)(,(running|completed|failed|cancelled))*$",
         example = "running,failed"
     )]
-    status: Option<String>,
+    pub status: Option<Statuses>,
+}
+
+/// Some of the statuses that a run can have.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Statuses(pub Vec<&'static str>);
+
+impl TryFrom<String> for Statuses {
+    type Error = String;
+
+    fn try_from(given: String) -> Result<Statuses, String> {
+        let known = |word: &str| STATUSES.into_iter().find(|status| *status == word);
+        let wrong = |word: &str| {
+            let allowed = STATUSES.map(|status| format!("`{status}`")).join(", ");
+            format!("has the unknown value `{}`. Allowed are {allowed}, separated by commas", shown(word))
+        };
+        given.split(',').map(|word| known(word).ok_or_else(|| wrong(word))).collect::<Result<_, _>>().map(Statuses)
+    }
 }
 
 /// A run as lists show it.

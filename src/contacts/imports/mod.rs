@@ -10,6 +10,7 @@
 
 mod apply;
 mod csv;
+mod form;
 pub mod fuzzing;
 mod plan;
 mod routes;

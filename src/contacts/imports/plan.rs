@@ -3,17 +3,18 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use super::csv::{self, Record, Scan};
+use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
 use crate::contacts::contact::{Changes, Email};
 use crate::contacts::properties::{Declared, Kind};
 use crate::error::Error;
-use crate::segments;
-use crate::topics::{self, Choice};
-use crate::web::input::{Input, kind, shown};
+use crate::segments::SegmentList;
+use crate::topics::{Choice, ChoiceList};
+use crate::web::input::shown;
 use crate::web::multipart::Form;
-use crate::web::shape::Shape;
+use crate::web::reader;
 
 /// What files begin with that were saved by some programs.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -47,7 +48,7 @@ struct PropertyColumn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum CellKind {
+pub(super) enum CellKind {
     String,
     Number,
     Boolean,
@@ -77,16 +78,21 @@ impl Upload {
         let file = form.get("file").ok_or_else(missing)?;
         let start = form.read(file.start..file.end.min(file.start + LONGEST_HEADER))?;
         let (header, position, line) = header(&start, start.len() == file.len())?;
-        let map = json(form, "column_map")?;
-        let segment_ids = json(form, "segments")?.map(|value| segments::ids("segments", &value)).transpose()?;
-        let choices = json(form, "topics")?.map(|value| topics::choices(&value)).transpose()?;
+        let mut fields = Map::from_iter([("file".to_owned(), json!({"start": file.start, "end": file.end}))]);
+        for name in ["column_map", "segments", "topics", "on_conflict"] {
+            fields.extend(form.text(name)?.map(|text| (name.to_owned(), text.into())));
+        }
+        let new: NewImport = reader::read(fields)?;
+        let SegmentList(segment_ids) = new.segments.and_then(|JsonText(list)| list).unwrap_or_default();
+        let ChoiceList(choices) = new.topics.and_then(|JsonText(list)| list).unwrap_or_default();
+        let map = new.column_map.and_then(|JsonText(map)| map);
         let plan = Plan {
-            overwrites: overwrites(form.text("on_conflict")?.as_deref())?,
-            segment_ids: segment_ids.unwrap_or_default(),
-            choices: choices.unwrap_or_default(),
-            ..columns(&header, map.as_ref(), declared)?
+            overwrites: new.on_conflict == Some(OnConflict::Upsert),
+            segment_ids,
+            choices,
+            ..columns(&header, map, declared)?
         };
-        Ok(Upload { file, plan, position, line })
+        Ok(Upload { file: new.file, plan, position, line })
     }
 }
 
@@ -117,53 +123,28 @@ fn header(start: &[u8], is_whole: bool) -> Result<(Vec<String>, usize, i64), Err
     }
 }
 
-fn overwrites(on_conflict: Option<&str>) -> Result<bool, Error> {
-    match on_conflict {
-        None | Some("skip") => Ok(false),
-        Some("upsert") => Ok(true),
-        Some(word) => Err(Error::invalid(format!(
-            "The `on_conflict` field must be `upsert` or `skip`, but is `{}`.",
-            shown(word)
-        ))),
-    }
-}
-
-/// A field that holds JSON; null is none.
-fn json(form: &Form, name: &str) -> Result<Option<Value>, Error> {
-    let Some(text) = form.text(name)? else { return Ok(None) };
-    let placed = |error: Error| Error::invalid(format!("The `{name}` field: {}", error.message()));
-    Shape::of(text.as_bytes()).check().map_err(placed)?;
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::invalid(format!("The `{name}` field is not valid JSON: {error}.")))?;
-    Ok(Some(value).filter(|value| !value.is_null()))
-}
-
 /// Which column is what. Without a map, columns are known by their names.
-fn columns(header: &[String], map: Option<&Value>, declared: &[Declared]) -> Result<Plan, Error> {
-    let map = match map {
-        None => None,
-        Some(Value::Object(fields)) => Some(fields),
-        Some(other) => {
-            return Err(Error::invalid(format!("The `column_map` field must be an object, but is {}.", kind(other))));
-        }
+fn columns(header: &[String], map: Option<ColumnMap>, declared: &[Declared]) -> Result<Plan, Error> {
+    let is_mapped = map.is_some();
+    let map = map.unwrap_or_default();
+    let column = |field: &str, name: Option<String>| match is_mapped {
+        true => name.map(|name| find(header, &name)).transpose(),
+        false => Ok(guess(header, field)),
     };
-    let column = |field: &str| match map {
-        None => Ok(guess(header, field)),
-        Some(map) => map.get(field).filter(|value| !value.is_null()).map(|name| find(header, field, name)).transpose(),
-    };
-    let email = column("email")?.or_else(|| guess(header, "email"));
-    let properties = match map {
+    let email = column("email", map.email)?.or_else(|| guess(header, "email"));
+    let properties = match map.properties {
+        Some(properties) => mapped(header, properties)?,
+        None if is_mapped => Vec::new(),
         None => declared.iter().filter_map(|property| as_declared(header, property)).collect(),
-        Some(map) => mapped(header, map.get("properties").unwrap_or(&Value::Null))?,
     };
     Ok(Plan {
         width: header.len(),
         email: email.ok_or_else(|| {
             Error::invalid("The `file` has no column `email`. Say in `column_map` which column holds the addresses.")
         })?,
-        first_name: column("first_name")?,
-        last_name: column("last_name")?,
-        unsubscribed: column("unsubscribed")?,
+        first_name: column("first_name", map.first_name)?,
+        last_name: column("last_name", map.last_name)?,
+        unsubscribed: column("unsubscribed", map.unsubscribed)?,
         properties,
         overwrites: false,
         segment_ids: Vec::new(),
@@ -178,14 +159,7 @@ fn guess(header: &[String], field: &str) -> Option<usize> {
 }
 
 /// The column that a map names.
-fn find(header: &[String], field: &str, name: &Value) -> Result<usize, Error> {
-    let Value::String(name) = name else {
-        return Err(Error::invalid(format!(
-            "In the `column_map` field, `{}` must be the name of a column, but is {}.",
-            shown(field),
-            kind(name)
-        )));
-    };
+fn find(header: &[String], name: &str) -> Result<usize, Error> {
     header
         .iter()
         .position(|known| known == name.trim())
@@ -198,36 +172,20 @@ fn as_declared(header: &[String], property: &Declared) -> Option<PropertyColumn>
 }
 
 /// The properties of a map: `{key: {"column": …, "type": …}}`.
-fn mapped(header: &[String], properties: &Value) -> Result<Vec<PropertyColumn>, Error> {
-    let fields = match properties {
-        Value::Null => return Ok(Vec::new()),
-        Value::Object(fields) => fields,
-        other => {
-            return Err(Error::invalid(format!(
-                "In the `column_map` field, `properties` must be an object, but is {}.",
-                kind(other)
-            )));
-        }
-    };
-    if fields.len() > csv::MOST_COLUMNS {
+fn mapped(header: &[String], properties: Map<String, Value>) -> Result<Vec<PropertyColumn>, Error> {
+    if properties.len() > csv::MOST_COLUMNS {
         let most = csv::MOST_COLUMNS;
         return Err(Error::invalid(format!("The `column_map` field must not name more than {most} properties.")));
     }
-    let one = |(key, mapping): (&String, &Value)| {
+    let one = |(key, mapping): (String, Value)| {
         // The column's name alone is as good as an object with it.
-        let column = find(header, key, mapping.get("column").unwrap_or(mapping))?;
-        let kind = match mapping.get("type").filter(|kind| !kind.is_null()) {
-            None => None,
-            Some(kind) => Some(serde_json::from_value(kind.clone()).map_err(|_| {
-                Error::invalid(format!(
-                    "In the `column_map` field, the type of `{}` must be `string`, `number` or `boolean`.",
-                    shown(key)
-                ))
-            })?),
-        };
-        Ok(PropertyColumn { key: key.clone(), column, kind })
+        let mapping = if mapping.is_string() { json!({ "column": mapping }) } else { mapping };
+        let ColumnProperty { column, kind } = reader::read_value(mapping).map_err(|fault| {
+            Error::invalid(format!("The `column_map` field has at `{}` no column, which {fault}.", shown(&key)))
+        })?;
+        Ok(PropertyColumn { column: find(header, &column)?, key, kind })
     };
-    fields.iter().map(one).collect()
+    properties.into_iter().map(one).collect()
 }
 
 impl Plan {
@@ -246,7 +204,8 @@ impl Plan {
             )));
         }
         let cell = |column: usize| row.get(column).map_or("", |cell| cell.trim());
-        let email = Email::parse(&Value::from(cell(self.email)))?;
+        let email = Email::try_from(cell(self.email).to_owned());
+        let email = email.map_err(|wrong| Error::invalid(format!("The `email` field {wrong}.")))?;
         let mut fields = Map::new();
         for (field, column) in [("first_name", self.first_name), ("last_name", self.last_name)] {
             if let Some(text) = column.map(cell).filter(|text| !text.is_empty()) {
@@ -264,8 +223,8 @@ impl Plan {
             }
         }
         fields.insert("properties".into(), Value::Object(properties));
-        let changes = Changes::parse(&Input(fields))?;
-        changes.properties.check(declared)?;
+        let changes: Changes = reader::read(fields)?;
+        changes.check_types(declared)?;
         Ok(Person { email, changes })
     }
 }

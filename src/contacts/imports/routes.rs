@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{FromRef, FromRequest, Request, State};
 use axum::response::Response;
-use http::Uri;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::form::NewImport;
 use super::plan::Upload;
-use super::shapes::{Filter, Item, NewImport, Reference, Whole};
+use super::shapes::{Filter, Item, Reference, Whole};
 use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -19,11 +19,11 @@ use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, IdParam};
+use crate::web::body::Query;
+use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest};
+use crate::web::input::Id;
 use crate::web::multipart::Form;
-use crate::web::pagination::{ImportsParams, List, Newest, text};
-use crate::web::query::Params;
+use crate::web::pagination::{List, Newest};
 use crate::web::refusals::{OfCaller, OfForm, OfKey, OfPath, OfQuery};
 use crate::web::spool::Spool;
 use crate::{segments, topics};
@@ -78,7 +78,7 @@ where
         )),
         OfCaller, OfPath, OfForm, OfKey,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
@@ -153,7 +153,7 @@ async fn keep(
 /// The imports of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
-    params(ImportsParams, Filter),
+    params(Newest::<UNLIMITED>, Filter),
     responses(
         (status = 200, description = "The imports, newest first.", body = List<Item>),
         OfCaller, OfQuery,
@@ -163,14 +163,9 @@ async fn keep(
 async fn list(
     caller: Caller<FullAccess>,
     Newest(page): Newest<UNLIMITED>,
-    uri: Uri,
+    Query(Filter { status }): Query<Filter>,
 ) -> Result<Json<List<Item>>, Error> {
-    let status = text(&Params::parse(uri.query().unwrap_or_default()), "status")?;
-    if status.as_deref().is_some_and(|word| !["queued", "in_progress", "completed", "failed"].contains(&word)) {
-        let message = "The `status` parameter must be `queued`, `in_progress`, `completed` or `failed`.".into();
-        return Err(Error::InvalidParameter { message });
-    }
-    let rows = caller.read(|| store::page(caller.workspace_id(), status.as_deref(), &page)).await?;
+    let rows = caller.read(|| store::page(caller.workspace_id(), status, &page)).await?;
     let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Item::new(&Stored::read(row)?))).collect();
     Ok(Json(page.list(items?)))
 }
@@ -180,7 +175,7 @@ async fn list(
 /// How far it is, and which rows failed.
 #[utoipa::path(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
-    params(IdParam),
+    params(Id),
     responses(
         (status = 200, description = "The import.", body = Whole),
         OfCaller, OfPath, OfQuery,

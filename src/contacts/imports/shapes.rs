@@ -1,36 +1,12 @@
 //! What imports look like in requests and answers, for the API's description and
 //! for those who read it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::apply::{Counts, Problem};
 use super::store::Stored;
 use crate::clock::rfc3339;
-
-/// A form with a file. What is JSON here is sent as text.
-#[derive(ToSchema)]
-#[schema(as = NewContactImport)]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct NewImport {
-    /// A CSV file of at most 50 MB, in UTF-8. Its first row names the columns.
-    #[schema(format = Binary, example = "email,first_name\nada@example.com,Ada\n")]
-    file: String,
-    /// JSON: which column holds what, as `{"email": "E-Mail", "first_name": "Name", "properties": {"plan": {"column":
-    /// "Plan", "type": "string"}}}`. Without it columns are known by their names: `email`, `first_name`, `last_name`,
-    /// `unsubscribed`, and the keys of declared properties.
-    #[schema(example = r#"{"email": "email"}"#)]
-    column_map: Option<String>,
-    /// What becomes of contacts that are there already: they are skipped, or take over what the file says.
-    #[schema(default = "skip", pattern = "^(upsert|skip)?$")]
-    on_conflict: Option<String>,
-    /// JSON: the segments that the contacts are put into, as `[{"id": "…"}]`.
-    #[schema(example = "[]")]
-    segments: Option<String>,
-    /// JSON: what the contacts choose of topics, as `[{"id": "…", "subscription": "opt_in"}]`.
-    #[schema(example = "[]")]
-    topics: Option<String>,
-}
 
 /// The answer to a file: which import it has become.
 #[derive(Serialize, ToSchema)]
@@ -56,7 +32,7 @@ pub struct Item {
     object: &'static str,
     #[schema(format = Uuid)]
     id: String,
-    #[schema(pattern = "^(queued|in_progress|completed|failed)$", example = "completed")]
+    #[schema(value_type = ImportStatus, example = "completed")]
     status: String,
     #[schema(format = DateTime)]
     created_at: String,
@@ -95,11 +71,32 @@ impl From<Stored> for Whole {
 }
 
 /// Which imports.
-#[derive(IntoParams)]
+#[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes the parameter to readers of the API's description")]
 pub struct Filter {
     /// Keeps to imports of one status.
-    #[param(pattern = "^(queued|in_progress|completed|failed)$")]
-    status: Option<String>,
+    #[param(inline)]
+    pub status: Option<ImportStatus>,
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportStatus {
+    Queued,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+impl ImportStatus {
+    /// As the store keeps it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ImportStatus::Queued => "queued",
+            ImportStatus::InProgress => "in_progress",
+            ImportStatus::Completed => "completed",
+            ImportStatus::Failed => "failed",
+        }
+    }
 }

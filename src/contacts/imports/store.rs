@@ -2,6 +2,7 @@
 
 use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
+use super::shapes::ImportStatus;
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
 use crate::web::pagination::Page;
@@ -163,8 +164,8 @@ pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
 }
 
 /// `status` keeps to imports of one.
-pub fn page(workspace_id: &str, status: Option<&str>, page: &Page) -> Stmt {
-    page.statement(OLDER, NEWER, workspace_id, [status.unwrap_or_default().into()])
+pub fn page(workspace_id: &str, status: Option<ImportStatus>, page: &Page) -> Stmt {
+    page.statement(OLDER, NEWER, workspace_id, [status.map_or("", ImportStatus::word).into()])
 }
 
 pub fn by_id(workspace_id: &str, id: &str) -> Stmt {

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::shapes::EventToSend;
 use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
 use crate::contacts::contact::Email;
 use crate::contacts::write;
 use crate::error::Error;
 use crate::events::Events;
-use crate::events::event::{EventName, RESERVED_PREFIX};
+use crate::events::event::RESERVED_PREFIX;
 use crate::events::in_force::InForce;
 use crate::occurrences::{Happenings, Occurrence, Whom};
+use crate::web::body::{Body, IdText};
 use crate::web::idempotency::Fingerprint;
-use crate::web::input::{Input, PAYLOAD_LIMIT, shown};
+use crate::web::input::{PAYLOAD_LIMIT, shown};
 use crate::web::many::Many;
 
 /// What came with an event: as it was read, or as it lies in the body of a request
@@ -62,10 +64,8 @@ pub struct Order {
 }
 
 impl Order {
-    pub fn parse(app: &Events, mut input: Input) -> Result<Order, Error> {
-        let name = input.required("event")?;
-        let name = EventName::sent(name)?;
-        let recipient = match (input.get("contact_id"), input.get("email")) {
+    pub fn new(app: &Events, event: EventToSend) -> Result<Order, Error> {
+        let recipient = match (event.contact_id, event.email) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid("Name the contact by `contact_id` or by `email`, not by both."));
             }
@@ -74,15 +74,14 @@ impl Order {
                     message: "Missing `contact_id` or `email` field: whom does it happen to?".into(),
                 });
             }
-            (Some(id), None) => Recipient::Known(contact_id(id)?),
-            (None, Some(email)) => Recipient::Address { email: Email::parse(email)?, new_id: app.clock.ordered_id() },
+            (Some(IdText(id)), None) => Recipient::Known(id),
+            (None, Some(email)) => Recipient::Address { email, new_id: app.clock.ordered_id() },
         };
-        let payload = Payload::Read(input.take("payload"));
         Ok(Order {
             id: app.clock.ordered_id(),
-            name: name.as_str().into(),
+            name: String::from(event.event).into(),
             first: 0,
-            payload,
+            payload: Payload::Read(event.payload),
             recipient,
             replay_of: None,
         })
@@ -129,7 +128,7 @@ impl Order {
         let payload = match &self.payload {
             Payload::Read(payload) => in_force.types.check(payload.as_ref())?.to_string(),
             Payload::Unread(many, at) => {
-                let payload = many.input(*at)?.take("payload");
+                let payload = many.body::<EventToSend>(*at)?.read()?.payload;
                 in_force.types.check(payload.as_ref())?.to_string()
             }
         };
@@ -151,13 +150,13 @@ pub fn read_many(
     let many = Arc::new(many);
     for at in 0..many.len() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
-        let input = many.input(at).map_err(placed)?;
+        let body: Body<EventToSend> = many.body(at).map_err(placed)?;
         if let Some(digest) = &mut digest {
-            input.write(digest);
+            body.write(digest);
             // No JSON holds this byte: one thing cannot be taken for two.
             digest.update([0]);
         }
-        let mut order = Order::parse(app, input).map_err(placed)?;
+        let mut order = body.read().and_then(|event| Order::new(app, event)).map_err(placed)?;
         // A name that many have is there once.
         order.first = *names.entry(order.name.clone()).or_insert(at);
         if let Some(first) = orders.get(order.first) {
@@ -166,10 +165,4 @@ pub fn read_many(
         orders.push(if many.is_large { order.unread(&many, at) } else { order });
     }
     Ok((orders.into(), digest))
-}
-
-fn contact_id(value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(|text| uuid::Uuid::try_parse(text).ok());
-    let id = id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))?;
-    Ok(id.as_hyphenated().to_string())
 }

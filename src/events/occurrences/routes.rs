@@ -11,8 +11,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::events::Events;
+use crate::events::routes::EventPath;
 use crate::web::input::Id;
-use crate::web::pagination::{List, Page, RecentParams};
+use crate::web::pagination::{List, Newest, Page};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
 pub fn router() -> OpenApiRouter<Events> {
@@ -32,7 +33,7 @@ pub fn not_found() -> Error {
 /// Every time that an event of this name happened, newest first. System events are listed by their names, too.
 #[utoipa::path(
     get, path = "/events/{identifier}/occurrences", tag = "Events", operation_id = "list_occurrences",
-    params(crate::events::routes::Identifier, RecentParams),
+    params(EventPath, Newest),
     responses(
         (status = 200, description = "The occurrences.", body = List<Item>),
         OfCaller, OfPath, OfQuery,

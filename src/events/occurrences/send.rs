@@ -7,15 +7,16 @@ use axum::response::Response;
 use http::StatusCode;
 
 use super::orders::{self, Order};
-use super::shapes::{Sent, SentMany};
+use super::shapes::{EventToSend, Sent, SentMany};
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::in_force::InForce;
 use crate::events::{Events, store as definitions};
 use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners};
-use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY};
+use crate::web::body::Body;
+use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest};
+use crate::web::input::{Id, LIGHT, LIMIT_OF_MANY};
 use crate::web::many::Many;
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
@@ -31,24 +32,24 @@ const MOST_WEIGHT: usize = 20_000;
 /// `Idempotency-Key`, sending again changes nothing and gets the same answer for 24 hours.
 #[utoipa::path(
     post, path = "/events/send", tag = "Events", operation_id = "send_event",
-    request_body = super::shapes::EventToSend,
+    request_body = EventToSend,
     responses(
         (status = 202, description = "It happened.", body = Sent, links(
             ("read" = (operation_id = "read_occurrence", parameters(("id" = "$response.body#/id")))),
         )),
         OfCaller, OfBody, OfSend,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send(
     caller: Caller<FullAccess>,
     State(app): State<Events>,
     key: Idempotency,
-    input: Input,
+    body: Body<EventToSend>,
 ) -> Result<Response, Error> {
-    let request = key.request(&caller, &app, &input);
-    let order = Order::parse(&app, input)?;
+    let request = key.request(&caller, &app, &body);
+    let order = Order::new(&app, body.read()?)?;
     let orders = std::slice::from_ref(&order);
     Errand { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
 }
@@ -59,12 +60,12 @@ pub async fn send(
 /// one is refused, the message names its place.
 #[utoipa::path(
     post, path = "/events/send/batch", tag = "Events", operation_id = "send_events",
-    request_body = Vec<super::shapes::EventToSend>,
+    request_body = Vec<EventToSend>,
     responses(
         (status = 202, description = "They happened.", body = SentMany),
         OfCaller, OfBody, OfSend,
     ),
-    params(KeyHeader),
+    params(Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send_many(
@@ -94,7 +95,7 @@ pub async fn send_many(
         (status = 202, description = "It happened once more.", body = Sent),
         OfCaller, OfPath, OfSend,
     ),
-    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), KeyHeader),
+    params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), Idempotency),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn replay(

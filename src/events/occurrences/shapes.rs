@@ -2,32 +2,33 @@
 
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::orders::Order;
 use super::store::Stored;
 use crate::clock::rfc3339;
+use crate::contacts::contact::Email;
 use crate::error::Error;
+use crate::events::event::EventName;
+use crate::web::body::IdText;
 
 /// What happens, and to whom: exactly one of `contact_id` and `email`.
-#[derive(ToSchema)]
-#[schema(as = EventToSend, example = json!({"event": "user.created", "email": "ada@example.com", "payload": {"plan": "pro"}}))]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"event": "user.created", "email": "ada@example.com", "payload": {"plan": "pro"}}))]
 pub struct EventToSend {
     /// The name of the event.
-    #[schema(min_length = 1, max_length = 1024, pattern = "^(?!svc:)[^\\u0000]+$", example = "user.created")]
-    event: String,
+    pub event: EventName,
     /// The id of a contact.
-    #[schema(nullable = true, format = Uuid)]
-    contact_id: Option<String>,
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub contact_id: Option<IdText>,
     /// The address of a contact, who is made where nobody has it.
-    #[schema(nullable = true, format = Email)]
-    email: Option<String>,
+    pub email: Option<Email>,
     /// Anything; keys that the event's schema knows are brought into its types.
-    #[schema(nullable = true, value_type = Option<Object>)]
-    payload: Option<serde_json::Value>,
+    #[schema(value_type = Option<Object>)]
+    pub payload: Option<Value>,
 }
 
 /// The answer to sending an event.

@@ -184,6 +184,7 @@ fn description<'a>(schemas: Schemas<'a>, field: &'a Value) -> String {
 /// The limits that a schema sets, as sentences, but for those that the
 /// description has already said.
 pub(super) fn limits<'a>(schemas: Schemas<'a>, schema: &'a Value, described: &str) -> String {
+    let default = schema.get("default");
     let schema = schemas.main(schema);
     let bounds = |least: &str, most: &str| (schema[least].as_u64(), schema[most].as_u64());
     let span = |(least, most): (Option<u64>, Option<u64>), unit: &str| match (least, most) {
@@ -212,7 +213,7 @@ pub(super) fn limits<'a>(schemas: Schemas<'a>, schema: &'a Value, described: &st
         span(bounds("minLength", "maxLength"), "characters"),
         span(bounds("minItems", "maxItems"), "items"),
         span(bounds("minProperties", "maxProperties"), "keys"),
-        schema.get("default").map(|value| format!("Default {}.", code(value))),
+        default.or(schema.get("default")).map(|value| format!("Default {}.", code(value))),
     ];
     let new = sentences.into_iter().flatten().filter(|sentence| !described.contains(sentence.as_str()));
     new.collect::<Vec<_>>().join(" ")

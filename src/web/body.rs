@@ -1,0 +1,142 @@
+//! What routes take: the type of a body or of the parameters of a query, which
+//! describes itself in the API's description and is read by [`reader`].
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
+use bytes::Bytes;
+use http::request::Parts;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::input::{self, LIMIT, kind, kind_of};
+use super::reader::{self, CHANGE, OR_NULL};
+use crate::app::App;
+use crate::error::Error;
+
+/// A JSON object that is to be read as a `T`. No body at all is an empty one:
+/// clients send bodiless posts and empty bodies labelled JSON.
+pub struct Body<T> {
+    fields: Map<String, Value>,
+    read_as: PhantomData<fn() -> T>,
+}
+
+impl<T> Body<T> {
+    pub fn new(fields: Map<String, Value>) -> Body<T> {
+        Body { fields, read_as: PhantomData }
+    }
+
+    /// As it was sent.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    pub fn read(self) -> Result<T, Error> {
+        reader::read(self.fields)
+    }
+
+    /// One of [`super::many::Many`].
+    pub(super) fn of_element(text: &Bytes) -> Result<Body<T>, Error> {
+        match kind_of(text) {
+            "an object" => match input::parse(text).map_err(|error| Error::invalid(error.message().into_owned()))? {
+                Value::Object(fields) => Ok(Body::new(fields)),
+                _ => Err(Error::Internal),
+            },
+            kind => Err(Error::invalid(format!("it must be an object, but is {kind}."))),
+        }
+    }
+}
+
+impl<T, S: Send + Sync> FromRequest<S> for Body<T>
+where
+    App: FromRef<S>,
+{
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
+        match input::json(&App::from_ref(state), request, LIMIT).await? {
+            None => Ok(Body::new(Map::new())),
+            Some(Value::Object(fields)) => Ok(Body::new(fields)),
+            Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
+        }
+    }
+}
+
+/// The parameters of a query, beside those that another extractor reads.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> Query<T> {
+    pub fn parse(query: &str) -> Result<Query<T>, Error> {
+        reader::read_query(query).map(Query)
+    }
+}
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Error> {
+        Query::parse(parts.uri.query().unwrap_or_default())
+    }
+}
+
+/// A field that must be there, but may be null.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrNull<T>(pub Option<T>);
+
+/// A field of a change: what is not there stays as it is, null empties it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<T>(pub Option<Option<T>>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNull<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OrNull<T>, D::Error> {
+        deserializer.deserialize_newtype_struct(OR_NULL, NullIsValue(PhantomData)).map(|given| OrNull(given.flatten()))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Change<T>, D::Error> {
+        deserializer.deserialize_newtype_struct(CHANGE, NullIsValue(PhantomData)).map(Change)
+    }
+}
+
+struct NullIsValue<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NullIsValue<T> {
+    type Value = Option<Option<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Some(None))
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        T::deserialize(deserializer).map(|value| Some(Some(value)))
+    }
+}
+
+/// An id, which is a UUID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Id, format = Uuid)]
+pub struct IdText(
+    /// In the one spelling that the store knows.
+    pub String,
+);
+
+impl<'de> Deserialize<'de> for IdText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IdText, D::Error> {
+        let given = String::deserialize(deserializer)?;
+        input::uuid(&given).map(IdText).ok_or_else(|| D::Error::custom("must be an id, which is a UUID"))
+    }
+}

@@ -1,0 +1,423 @@
+//! JSON read into a type by `serde`, in the way that the API's errors need:
+//! the fields of a struct come in the order in which it declares them, so that
+//! the first of them that is wrong is told, wherever it stood; a field that is
+//! not there, or null, is `None` or missing; and what is wrong is told with the
+//! path to it.
+
+use std::fmt::{self, Display};
+
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value};
+
+use super::input::{kind, shown};
+use super::query::Params;
+use crate::error::Error;
+
+/// The names by which types ask for a null that is not absence; see `body`.
+pub(super) const OR_NULL: &str = "$or_null";
+pub(super) const CHANGE: &str = "$change";
+
+/// Reads the fields of a JSON object.
+pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Error> {
+    T::deserialize(Reader(Given::Value(Value::Object(fields)))).map_err(Fault::of_body)
+}
+
+/// Reads a value that is part of something else.
+pub fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
+    T::deserialize(Reader(Given::Value(value)))
+}
+
+/// What is wrong, and where.
+#[derive(Debug)]
+pub struct Fault {
+    /// Such as `topics[2].id`; empty where it is the whole.
+    path: String,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// It is not there; perhaps another field is a misspelling of it.
+    Missing { sent: Option<String> },
+    /// What goes behind "the field", such as "must be a string".
+    Wrong(String),
+}
+
+impl Fault {
+    fn missing() -> Fault {
+        Fault { path: String::new(), what: What::Missing { sent: None } }
+    }
+
+    fn wrong(predicate: String) -> Fault {
+        Fault { path: String::new(), what: What::Wrong(predicate) }
+    }
+
+    /// The same, further in.
+    fn within(mut self, place: &str) -> Fault {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{place}{dot}{}", self.path);
+        self
+    }
+
+    /// As the API tells it of a field in a body. A field that is missing within
+    /// another one makes that one wrong.
+    fn of_body(self) -> Error {
+        let Fault { path, what } = self;
+        match what {
+            What::Missing { .. } if path.contains(['.', '[']) => {
+                Error::invalid(format!("The `{path}` field is missing."))
+            }
+            What::Missing { sent: None } => Error::Missing { message: format!("Missing `{path}` field.") },
+            What::Missing { sent: Some(sent) } => Error::Missing {
+                message: format!("Missing `{path}` field. The body has `{}`; did you mean `{path}`?", shown(&sent)),
+            },
+            What::Wrong(predicate) if path.is_empty() => Error::invalid(format!("The body {predicate}.")),
+            What::Wrong(predicate) => Error::invalid(format!("The `{path}` field {predicate}.")),
+        }
+    }
+
+    /// As the API tells it of a parameter in a query.
+    fn of_query(self) -> Error {
+        let predicate = match self.what {
+            What::Missing { .. } => "is missing".to_owned(),
+            What::Wrong(predicate) => predicate,
+        };
+        Error::InvalidParameter { message: format!("The `{}` parameter {predicate}.", self.path) }
+    }
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "is wrong: `{}` ", self.path)?;
+        }
+        match &self.what {
+            What::Missing { .. } => f.write_str("is missing"),
+            What::Wrong(predicate) => f.write_str(predicate),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    /// What a type says of a value that it cannot be made of, such as "must not be empty".
+    fn custom<M: Display>(message: M) -> Fault {
+        Fault::wrong(message.to_string())
+    }
+
+    fn missing_field(name: &'static str) -> Fault {
+        Fault::missing().within(name)
+    }
+
+    fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Fault {
+        let found = match found {
+            Unexpected::Bool(_) => "a boolean",
+            Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+            Unexpected::Str(_) => "a string",
+            Unexpected::Seq => "an array",
+            Unexpected::Map => "an object",
+            _ => "null",
+        };
+        let wanted = match wanted.to_string() {
+            any if any == "a sequence" => "an array".into(),
+            any if any == "a map" => "an object".into(),
+            other => other,
+        };
+        Fault::wrong(format!("must be {wanted}, but is {found}"))
+    }
+}
+
+/// What is to be read.
+enum Given {
+    /// A field that is not there.
+    Absent,
+    /// A field that is null.
+    Null,
+    /// Anything else; null only within arrays and maps.
+    Value(Value),
+}
+
+struct Reader(Given);
+
+impl Reader {
+    fn value(self) -> Result<Value, Fault> {
+        match self.0 {
+            Given::Absent | Given::Null => Err(Fault::missing()),
+            Given::Value(value) => Ok(value),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.value()? {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(flag) => visitor.visit_bool(flag),
+            Value::Number(number) => number.deserialize_any(visitor).map_err(Fault::custom),
+            Value::String(text) => visitor.visit_string(text),
+            Value::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), at: 0 }),
+            Value::Object(fields) => visitor.visit_map(entries(fields)),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.value()? {
+            Value::Object(fields) => visitor.visit_map(Fields { fields, names: names.iter(), name: "" }),
+            other => Err(Fault::wrong(format!("must be an object, but is {}", kind(&other)))),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0 {
+            Given::Absent | Given::Null | Given::Value(Value::Null) => visitor.visit_none(),
+            Given::Value(_) => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        match (name, &self.0) {
+            (CHANGE, Given::Absent) => visitor.visit_none(),
+            (OR_NULL | CHANGE, Given::Null) => visitor.visit_unit(),
+            _ => visitor.visit_newtype_struct(self),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let found = match self.value()? {
+            Value::String(word) => match words.iter().find(|known| **known == word) {
+                Some(known) => return visitor.visit_enum(BorrowedStrDeserializer::new(known)),
+                None => format!("`{}`", shown(&word)),
+            },
+            other => kind(&other).to_owned(),
+        };
+        Err(Fault::wrong(format!("must be {}, but is {found}", one_of(words))))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
+    }
+}
+
+/// Words to choose from: `a`, `b` or `c`.
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// The fields of an object that a struct has, in its order.
+struct Fields {
+    fields: Map<String, Value>,
+    names: std::slice::Iter<'static, &'static str>,
+    /// The one whose turn it is.
+    name: &'static str,
+}
+
+impl Fields {
+    /// Another field of the object that looks like a misspelling of the one that is missing.
+    fn lookalike(&self) -> Option<String> {
+        let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
+        let wanted = plain(self.name);
+        let close = |sent: &&String| {
+            let sent = plain(sent);
+            sent == wanted || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
+        };
+        self.fields.keys().filter(|sent| *sent != self.name).find(close).cloned()
+    }
+}
+
+impl<'de> MapAccess<'de> for Fields {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        let Some(name) = self.names.next() else { return Ok(None) };
+        self.name = name;
+        seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
+        let given = match self.fields.get_mut(self.name) {
+            None => Given::Absent,
+            Some(Value::Null) => Given::Null,
+            Some(value) => Given::Value(value.take()),
+        };
+        seed.deserialize(Reader(given)).map_err(|mut fault| {
+            if let (true, What::Missing { sent }) = (fault.path.is_empty(), &mut fault.what) {
+                *sent = self.lookalike();
+            }
+            fault.within(self.name)
+        })
+    }
+}
+
+/// The values of an object whose keys are the caller's own.
+fn entries<'de>(fields: Map<String, Value>) -> impl MapAccess<'de, Error = Fault> {
+    MapDeserializer::new(fields.into_iter().map(|(key, value)| (key, Reader(Given::Value(value)))))
+}
+
+impl IntoDeserializer<'_, Fault> for Reader {
+    type Deserializer = Reader;
+
+    fn into_deserializer(self) -> Reader {
+        self
+    }
+}
+
+/// The elements of an array, by their places.
+struct Items {
+    items: std::vec::IntoIter<Value>,
+    at: usize,
+}
+
+impl<'de> SeqAccess<'de> for Items {
+    type Error = Fault;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Fault> {
+        let Some(item) = self.items.next() else { return Ok(None) };
+        let at = self.at;
+        self.at += 1;
+        seed.deserialize(Reader(Given::Value(item))).map(Some).map_err(|fault| fault.within(&format!("[{at}]")))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.items.len())
+    }
+}
+
+/// The parameters of a query as the fields of an object: text, or an array where
+/// one was sent more than once.
+pub(super) fn read_query<T: DeserializeOwned>(query: &str) -> Result<T, Error> {
+    let mut fields: Map<String, Value> = Map::new();
+    for (name, value) in Params::parse(query).pairs() {
+        let Ok(name) = name else { continue };
+        let value = Value::String(value.unwrap_or_else(|_| char::REPLACEMENT_CHARACTER.into()));
+        let value = if fields.contains_key(&name) { Value::Array(Vec::new()) } else { value };
+        fields.insert(name, value);
+    }
+    read_value(Value::Object(fields)).map_err(Fault::of_query)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::super::body::{Change, OrNull};
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Whole {
+        name: String,
+        inner: Option<Vec<Part>>,
+        way: Option<Way>,
+        emptied: Change<String>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Part {
+        flag: bool,
+        set: OrNull<String>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Way {
+        In,
+        WayOut,
+    }
+
+    fn refused(json: Value) -> (&'static str, String) {
+        let fields = json.as_object().expect("an object").clone();
+        let envelope = read::<Whole>(fields).expect_err("refused").envelope();
+        (envelope.name, envelope.message)
+    }
+
+    fn whole(json: Value) -> Whole {
+        read(json.as_object().expect("an object").clone()).expect("valid")
+    }
+
+    #[test]
+    fn decisions_2_null_is_absent_but_where_a_type_tells_them_apart() {
+        let none = whole(json!({"name": "x"}));
+        assert_eq!(none, Whole { name: "x".into(), inner: None, way: None, emptied: Change(None) });
+        assert_eq!(whole(json!({"name": "x", "inner": null, "way": null})), none);
+        assert_eq!(whole(json!({"name": "x", "emptied": null})).emptied, Change(Some(None)));
+        assert_eq!(whole(json!({"name": "x", "emptied": "y"})).emptied, Change(Some(Some("y".into()))));
+        let part = whole(json!({"name": "x", "inner": [{"flag": true, "set": null}]})).inner;
+        assert_eq!(part, Some(vec![Part { flag: true, set: OrNull(None) }]));
+        assert_eq!(refused(json!({"name": null})), ("missing_required_field", "Missing `name` field.".into()));
+    }
+
+    #[test]
+    fn the_first_field_of_the_type_is_told_wherever_it_stands_in_the_body() {
+        assert_eq!(refused(json!({"way": 1, "inner": 2})).1, "Missing `name` field.");
+        assert!(refused(json!({"way": 1, "inner": 2, "name": 3})).1.starts_with("The `name` field"));
+        assert!(refused(json!({"way": 1, "inner": 2, "name": ""})).1.starts_with("The `inner` field"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_path_to_it() {
+        for (inner, message) in [
+            (json!({}), "The `inner` field must be an array, but is an object."),
+            (json!([null]), "The `inner[0]` field must be an object, but is null."),
+            (
+                json!([{"flag": true, "set": "x"}, {"flag": 1}]),
+                "The `inner[1].flag` field must be a boolean, but is a number.",
+            ),
+            (json!([{"flag": true, "set": 1}]), "The `inner[0].set` field must be a string, but is a number."),
+            (json!([{"flag": true}]), "The `inner[0].set` field is missing."),
+            (json!([{"flag": true, "Set": "x"}]), "The `inner[0].set` field is missing."),
+        ] {
+            assert_eq!(refused(json!({"name": "x", "inner": inner})), ("validation_error", message.to_owned()));
+        }
+        let way = |way: Value| refused(json!({"name": "x", "way": way})).1;
+        assert_eq!(way(json!("out")), "The `way` field must be `in` or `way_out`, but is `out`.");
+        assert_eq!(way(json!([])), "The `way` field must be `in` or `way_out`, but is an array.");
+    }
+
+    #[test]
+    fn decisions_2_a_misspelt_required_field_is_pointed_out() {
+        for sent in ["Name", "nmae", "names", "NAME", "_name"] {
+            assert!(refused(json!({sent: "x"})).1.contains(&format!("`{sent}`; did you mean `name`")), "{sent}");
+        }
+        for sent in ["schema", "event", "x", "title"] {
+            assert_eq!(refused(json!({sent: "x"})).1, "Missing `name` field.", "{sent}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_sent_once_and_is_text() {
+        #[derive(Debug, Deserialize)]
+        struct Filter {
+            way: Option<Way>,
+        }
+        let filter = read_query::<Filter>;
+        assert_eq!(filter("way=in&x=1&x=2").expect("valid").way, Some(Way::In));
+        assert!(filter("").expect("valid").way.is_none());
+        for query in ["way=", "way=out", "way=in&way=in", "way=%ff"] {
+            let envelope = filter(query).expect_err(query).envelope();
+            assert!(envelope.name == "invalid_parameter" && envelope.message.starts_with("The `way` parameter "));
+        }
+    }
+}

@@ -9,13 +9,26 @@ use crate::imports::{Reading, Reference, module_of, rust_files};
 
 /// From the ground up. An arrow points down or stays on its floor.
 const FLOORS: &[&[&str]] = &[
-    &["clock", "secret"],
+    &["clock", "id", "secret", "tls"],
     &["db"],
-    &["error", "config", "seal", "log"],
+    &["config", "error", "hold", "http_client", "log", "seal", "work"],
+    &["credentials", "grants", "limits"],
     &["app"],
     &["auth", "web"],
-    &["accounts", "api_keys", "automations", "contacts", "events", "hold", "mail", "oauth", "segments", "topics"],
-    &["routes"],
+    &[
+        "accounts",
+        "api_keys",
+        "automations",
+        "contacts",
+        "events",
+        "home",
+        "mail",
+        "oauth",
+        "occurrences",
+        "segments",
+        "topics",
+    ],
+    &["product"],
     &["serve"],
     &["cli"],
 ];

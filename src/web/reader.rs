@@ -8,8 +8,8 @@ use std::fmt::{self, Display};
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
-    SeqAccess, Unexpected, Visitor,
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
@@ -161,7 +161,11 @@ impl<'de> Deserializer<'de> for Reader {
         match self.value()? {
             Value::Null => visitor.visit_unit(),
             Value::Bool(flag) => visitor.visit_bool(flag),
-            Value::Number(number) => number.deserialize_any(visitor).map_err(Fault::custom),
+            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(whole), _) => visitor.visit_u64(whole),
+                (None, Some(whole)) => visitor.visit_i64(whole),
+                (None, None) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
+            },
             Value::String(text) => visitor.visit_string(text),
             Value::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), at: 0 }),
             Value::Object(fields) => visitor.visit_map(entries(fields)),

@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, LOCATION};
 
 use posthorn::app::App;
 use posthorn::config::Config;
-use posthorn::web::gate::Gate;
+use posthorn::web::Gate;
 use posthorn::{cli, log, serve};
 
 /// The first argument that turns the benchmark into a server.

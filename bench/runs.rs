@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use posthorn::automations::graph::Graph;
-use posthorn::automations::run::Run;
+use posthorn::automations::{Graph, Run};
 use posthorn::clock::Clock;
 use rusqlite::Connection;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use posthorn::clock::Clock;
 use posthorn::credentials::{NewKey, Permission};
-use posthorn::oauth::refresh::Token;
+use posthorn::oauth::Token;
 
 use crate::server::posthorn;
 use crate::workload::Names;

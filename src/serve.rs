@@ -14,17 +14,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::accounts::{device, setup};
+use crate::accounts;
 use crate::app::{Addresses, App};
-use crate::auth::session;
+use crate::auth;
 use crate::config::{Config, Role};
-use crate::db::{Db, Location, clock, files};
+use crate::db::{self, Db, Location};
 use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
-use crate::web::connections::Bounds;
-use crate::web::gate::Gate;
-use crate::web::{idempotency, listener};
+use crate::web::{self, Bounds, Gate};
 use crate::{automations, contacts, credentials, limits, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -57,7 +55,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
     let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
     let (metrics, seal) = (metrics()?, Seal::of(&config)?);
-    let (clock, keeper) = clock::open(&db).await?;
+    let (clock, keeper) = db::open_clock(&db).await?;
     tokio::spawn(keeper.keep());
     let app = Product::new(App::new(config, addresses, db, clock, metrics, seal));
     seal_secrets(&app).await?;
@@ -110,7 +108,7 @@ async fn answer_if_told(
         return Ok(());
     };
     let (bounds, drain) = (bounds(&app.config), Duration::from_secs(app.config.drain_seconds));
-    listener::run(listener, Arc::new(gate), bounds, stopped(stopping), drain).await
+    web::answer_connections(listener, Arc::new(gate), bounds, stopped(stopping), drain).await
 }
 
 /// How many connections there may be: no more than the system lets us have open,
@@ -142,10 +140,10 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     }
     let each = || (app.occurrences().clone(), stopping.clone());
     let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
-    let mail = keep_running("mail", move || mail::worker::run(mail.0.clone(), mail.1.clone()));
-    let runs = keep_running("runs", move || automations::engine::run(runs.0.clone(), runs.1.clone()));
+    let mail = keep_running("mail", move || mail::run_worker(mail.0.clone(), mail.1.clone()));
+    let runs = keep_running("runs", move || automations::run_engine(runs.0.clone(), runs.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
-    let importing = move || contacts::imports::worker::run(imports.0.clone(), imports.1.clone());
+    let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
     let imports = keep_running("imports", move || limits::aside("imports", importing()));
     let patience = async {
         stopped(stopping.clone()).await;
@@ -172,7 +170,7 @@ fn keep_running<F: Future<Output = ()> + Send + 'static>(
 }
 
 fn listen(config: &Config) -> anyhow::Result<TcpListener> {
-    let bound = listener::bind(config.listen);
+    let bound = web::bind(config.listen);
     bound.with_context(|| format!("--listen {}: this address cannot be listened on", config.listen))
 }
 
@@ -182,7 +180,7 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
     let open = async {
         if let Location::Sqlite(path) = &options.location {
             make_folder(path)?;
-            files::make_private(path, &seal::key_file(path))?;
+            db::make_private(path, &seal::key_file(path))?;
         }
         Db::open(&options).await
     };
@@ -194,7 +192,7 @@ pub async fn open_store(config: &Config) -> anyhow::Result<Db> {
 
 /// Makes the folder of an SQLite file, if need be.
 pub fn make_folder(file: &Path) -> anyhow::Result<()> {
-    let folder = files::folder(file);
+    let folder = db::folder(file);
     // What is in there is nobody else's business on this machine.
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| format!("the folder {} cannot be made", folder.display()))
@@ -260,7 +258,7 @@ async fn greet(app: &App) -> anyhow::Result<()> {
     if let Some(held) = Hold::find(&app.db).await? {
         println!("\n{}", held.sentence());
     }
-    if let Some(token) = setup::new_link(&app.db, &app.clock).await? {
+    if let Some(token) = accounts::new_setup_link(&app.db, &app.clock).await? {
         println!("\nNobody has an account yet. Open this link once to create yours:");
         println!("  Set up     {dashboard}/setup/{token}");
     }
@@ -291,16 +289,16 @@ async fn do_chores(app: Product) {
         if let Err(error) = app.credentials.flush(&app.db).await {
             tracing::warn!(%error, "the last use of credentials could not be noted");
         }
-        if let Err(error) = session::sweep(&app.db, app.clock.now()).await {
+        if let Err(error) = auth::sweep_sessions(&app.db, app.clock.now()).await {
             tracing::warn!(%error, "sessions that ended could not be deleted");
         }
         if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
             tracing::warn!(%error, "expired authorization requests could not be deleted");
         }
-        if let Err(error) = app.db.commit(idempotency::sweep(app.clock.steady())).await {
+        if let Err(error) = app.db.commit(web::sweep_idempotency_keys(app.clock.steady())).await {
             tracing::warn!(%error, "old keys of idempotency could not be deleted");
         }
-        if let Err(error) = automations::engine::sweep(&app).await {
+        if let Err(error) = automations::sweep_deleted(&app).await {
             tracing::warn!(%error, "what is left of deleted automations could not be deleted");
         }
         if tick % RARELY == 0
@@ -309,12 +307,12 @@ async fn do_chores(app: Product) {
             tracing::warn!(%error, "clients that came to nothing could not be deleted");
         }
         if tick % RARELY == 0
-            && let Err(error) = contacts::imports::worker::sweep(app.occurrences()).await
+            && let Err(error) = contacts::sweep_imports(app.occurrences()).await
         {
             tracing::warn!(%error, "what is left of broken uploads could not be deleted");
         }
         if tick % RARELY == 0
-            && let Err(error) = device::sweep(&app.db, app.clock.now()).await
+            && let Err(error) = accounts::sweep_devices(&app.db, app.clock.now()).await
         {
             tracing::warn!(%error, "browsers that were not used for long could not be forgotten");
         }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::accounts::{self, Role};
 use crate::app::App;
-use crate::auth::{password, session};
+use crate::auth;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
@@ -86,9 +86,9 @@ struct Settings {
 pub async fn owner(app: &App) -> (String, String) {
     let workspace = accounts::only_workspace(&app.db, &app.clock).await.expect("a workspace").expect("the only one");
     let email = EMAIL.parse().expect("an address");
-    let (user, batch) = accounts::new_user(&app.clock, &email, &password::hash(PASSWORD), &workspace, Role::Owner);
+    let (user, batch) = accounts::new_user(&app.clock, &email, &auth::hash_password(PASSWORD), &workspace, Role::Owner);
     accounts::create_user(&app.db, batch).await.expect("a user");
-    let (stmt, cookie) = session::start(app, &user.id);
+    let (stmt, cookie) = auth::start_session(app, &user.id);
     app.db.commit(stmt).await.expect("a session");
     let cookie = cookie.to_str().expect("text").split(';').next().unwrap_or_default().to_owned();
     (user.id, cookie)

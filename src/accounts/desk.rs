@@ -17,15 +17,11 @@ use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
-use crate::auth::session::{self, Session};
+use crate::auth::{self, Session};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::web::form::Form;
-use crate::web::layout::{self, Layout};
-use crate::web::pagination::{Page, RECENT};
-use crate::web::query::{Params, Sent};
-use crate::web::shell::{self, Choice, Shell};
+use crate::web::{self, Choice, Form, Layout, Page, Params, RECENT, Sent, Shell};
 
 /// Remembers in which of his workspaces a visitor is. It gives no right to any.
 const WORKSPACE: &str = "posthorn-workspace";
@@ -74,13 +70,13 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Desk<D>, Response> {
         let app = &App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
-        let refused = |error: DbError| layout::error_page(app, &error.into());
+        let refused = |error: DbError| web::error_page(app, &error.into());
         let memberships = store::memberships(&app.db, &session.user_id).await.map_err(refused)?;
         let hold = Hold::find(&app.db).await.map_err(refused)?;
-        let wanted = session::read_cookie(app, &parts.headers, WORKSPACE);
+        let wanted = auth::read_cookie(app, &parts.headers, WORKSPACE);
         let Some(membership) = choose(&memberships, wanted).cloned() else { return Err(nowhere(app, &session)) };
         if !D::falls_to(membership.role) {
-            return Err(layout::error_page(app, &not_yours()));
+            return Err(web::error_page(app, &not_yours()));
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
         Ok(Desk { app: app.clone(), session, membership, memberships, hold, query, duty: PhantomData })
@@ -133,7 +129,7 @@ impl<D: Duty> Desk<D> {
             email: self.session.email.clone(),
             hold: self.hold.as_ref().map(Hold::sentence),
             docs: format!("{}/docs", self.app.addresses.base.as_str()),
-            places: shell::places(current),
+            places: web::places(current),
             hidden: token("logout"),
             switch_hidden: token("workspace"),
         }
@@ -156,7 +152,7 @@ impl<D: Duty> Desk<D> {
 
     /// The page, or the page of the error that came instead.
     pub async fn answer(&self, work: impl Future<Output = Result<Response, Error>>) -> Response {
-        work.await.unwrap_or_else(|error| layout::error_page(&self.app, &error))
+        work.await.unwrap_or_else(|error| web::error_page(&self.app, &error))
     }
 
     /// After a form, the browser gets the next page.
@@ -218,10 +214,10 @@ async fn switch(State(app): State<App>, session: Session, form: Form) -> Respons
         let found = memberships.iter().find(|one| one.workspace.id == wanted);
         let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
         let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
-        response.headers_mut().append(SET_COOKIE, session::cookie(&app, WORKSPACE, &workspace.id, WORKSPACE_AGE));
+        response.headers_mut().append(SET_COOKIE, auth::cookie(&app, WORKSPACE, &workspace.id, WORKSPACE_AGE));
         Ok(response)
     };
-    switched.await.unwrap_or_else(|error| layout::error_page(&app, &error))
+    switched.await.unwrap_or_else(|error| web::error_page(&app, &error))
 }
 
 #[derive(Template)]
@@ -239,7 +235,7 @@ fn nowhere(app: &App, session: &Session) -> Response {
         email: session.email.clone(),
         hidden: vec![("token".into(), session.form_token("logout"))],
     };
-    layout::page(StatusCode::FORBIDDEN, &content)
+    web::page(StatusCode::FORBIDDEN, &content)
 }
 
 #[cfg(test)]

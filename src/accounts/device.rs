@@ -5,7 +5,7 @@
 use http::{HeaderMap, HeaderValue};
 
 use crate::app::App;
-use crate::auth::session;
+use crate::auth;
 use crate::clock::HOUR;
 use crate::db::{Batch, Db, DbError, Sql, statements};
 use crate::secret;
@@ -41,7 +41,7 @@ impl Device {
     /// The browser that a request comes from. One that nobody has logged in with
     /// has no secret: what it shows may be anybody's invention.
     pub async fn find(app: &App, headers: &HeaderMap) -> Result<Device, DbError> {
-        let Some(shown) = session::read_cookie(app, headers, DEVICE) else { return Ok(Device::default()) };
+        let Some(shown) = auth::read_cookie(app, headers, DEVICE) else { return Ok(Device::default()) };
         let rows = app.db.read(FIND_DEVICE.with([(&secret::hash(shown)).into()])).await?;
         let accounts: Result<Vec<String>, DbError> = rows.iter().map(|row| row.text(0)).collect();
         let accounts = accounts?;
@@ -59,7 +59,7 @@ impl Device {
         let secret = self.secret.unwrap_or_else(secret::token);
         let seen = SEE_DEVICE.with([(&secret::hash(&secret)).into(), user_id.into(), app.clock.now().into()]);
         let batch = Batch::from(seen).and(TRIM_DEVICES.with([user_id.into()]));
-        (batch, session::cookie(app, DEVICE, &secret, LIFETIME / 1_000_000))
+        (batch, auth::cookie(app, DEVICE, &secret, LIFETIME / 1_000_000))
     }
 }
 

@@ -13,17 +13,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::Accounts;
 use super::device::Device;
 use super::store;
-use crate::auth::Asker;
-use crate::auth::session::{self, SESSION, Session, VISIT};
+use crate::auth::{self, Asker, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
-use crate::limits::Attempt;
-use crate::limits::{counted, neighbourhood};
+use crate::limits::{Attempt, counted, neighbourhood};
 use crate::secret;
-use crate::web::form::Form;
-use crate::web::gate::Sender;
-use crate::web::layout::{self, Field, Layout};
-use crate::web::query::Params;
+use crate::web::{self, Field, Form, Layout, Params, Sender};
 
 pub fn router() -> Router<Accounts> {
     Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
@@ -51,10 +46,10 @@ fn request_id(given: &str) -> Option<String> {
 async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
     let params = Params::parse(uri.query().unwrap_or_default());
     let request = params.text("request").ok().and_then(|given| request_id(&given));
-    match session::find(&app, &headers).await {
+    match auth::find_session(&app, &headers).await {
         Ok(Some(_)) => Redirect::to(&destination(&app, request.as_deref())).into_response(),
         Ok(None) => page(&app, &headers, StatusCode::OK, request.as_deref(), "", None),
-        Err(error) => layout::error_page(&app, &error),
+        Err(error) => web::error_page(&app, &error),
     }
 }
 
@@ -73,9 +68,9 @@ fn page(
 ) -> Response {
     // The form's token is tied to this browser, so that nobody can log others
     // into an account of his own from afar.
-    let known = session::read_cookie(app, headers, VISIT).map(str::to_owned);
+    let known = auth::read_cookie(app, headers, VISIT).map(str::to_owned);
     let visit = known.clone().unwrap_or_else(secret::token);
-    let mut hidden = vec![("token".to_owned(), session::form_token(&visit, "login"))];
+    let mut hidden = vec![("token".to_owned(), auth::form_token(&visit, "login"))];
     hidden.extend(request.map(|id| ("request".to_owned(), id.to_owned())));
     let content = LoginPage {
         layout: Layout::dashboard(app),
@@ -86,9 +81,9 @@ fn page(
         email: Field { value: email.to_owned(), error: None },
         password: Field::default(),
     };
-    let mut response = layout::page(status, &content);
+    let mut response = web::page(status, &content);
     if known.is_none() {
-        response.headers_mut().append(SET_COOKIE, session::cookie(app, VISIT, &visit, 86_400));
+        response.headers_mut().append(SET_COOKIE, auth::cookie(app, VISIT, &visit, 86_400));
     }
     response
 }
@@ -102,8 +97,8 @@ async fn submit(
     let request = request_id(&form.text("request"));
     let email = form.text("email");
     let again = |status, error: String| page(&app, &headers, status, request.as_deref(), &email, Some(error));
-    let visit = session::read_cookie(&app, &headers, VISIT).unwrap_or_default();
-    if session::check_form(visit, "login", &form.text("token")).is_err() {
+    let visit = auth::read_cookie(&app, &headers, VISIT).unwrap_or_default();
+    if auth::check_form(visit, "login", &form.text("token")).is_err() {
         let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
         return again(StatusCode::FORBIDDEN, text.into());
     }
@@ -115,7 +110,7 @@ async fn submit(
         }
         Ok(None) => again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into()),
         Err(error @ Error::RateLimited { .. }) => again(error.status(), error.message().into_owned()),
-        Err(error) => layout::error_page(&app, &error),
+        Err(error) => web::error_page(&app, &error),
     }
 }
 
@@ -138,11 +133,11 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
-    let (stored, cookie) = session::start(app, &user_id);
+    let (stored, cookie) = auth::start_session(app, &user_id);
     let (remembered, device_cookie) = device.remember(app, &user_id);
     let mut batch = begin(&user_id, &kept, stored);
     batch.append(remembered);
-    if let Some(before) = session::find(app, headers).await? {
+    if let Some(before) = auth::find_session(app, headers).await? {
         batch.push(before.end());
     }
     match app.db.commit(batch).await {
@@ -191,10 +186,10 @@ async fn leave(State(app): State<Accounts>, session: Session, form: Form) -> Res
             let suffix = request.map_or(String::new(), |id| format!("?request={id}"));
             let mut response =
                 Redirect::to(&format!("{}/login{suffix}", app.addresses.dashboard.path())).into_response();
-            response.headers_mut().append(SET_COOKIE, session::cookie(&app, SESSION, "", 0));
+            response.headers_mut().append(SET_COOKIE, auth::cookie(&app, SESSION, "", 0));
             response
         }
-        Err(error) => layout::error_page(&app, &error),
+        Err(error) => web::error_page(&app, &error),
     }
 }
 
@@ -224,8 +219,9 @@ mod tests {
             for round in 0..60 {
                 let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
                 app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
-                let log_in =
-                    async |app: &Product| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
+                let log_in = async |app: &Product| {
+                    app.db.commit(begin(&user_id, &kept, auth::start_session(app, &user_id).0)).await
+                };
                 let change = app.db.commit(store::set_password(EMAIL, &new));
                 let (first, changed, second, elsewhere) =
                     tokio::join!(log_in(&app), change, log_in(&app), log_in(&other));
@@ -248,8 +244,9 @@ mod tests {
             let (user_id, _) = owner(&app).await;
             app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
             for round in 0..40 {
-                let log_in =
-                    async |app: &Product| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
+                let log_in = async |app: &Product| {
+                    app.db.commit(begin(&user_id, "kept", auth::start_session(app, &user_id).0)).await
+                };
                 let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");

@@ -1,12 +1,16 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
-pub mod desk;
-pub mod device;
-pub mod login;
+mod desk;
+mod device;
+mod login;
 mod password;
-pub mod setup;
-pub mod store;
+mod setup;
+mod store;
+
+pub use device::{Device, sweep as sweep_devices};
+pub use setup::new_link as new_setup_link;
+pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,7 +25,7 @@ pub use desk::{Accepted, Desk, Duty, Look, Manage};
 pub use store::{Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::App;
-use crate::auth::password::Hasher;
+use crate::auth::Hasher;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql};
 use crate::grants;

@@ -12,13 +12,11 @@ use http::{HeaderValue, StatusCode};
 use super::Accounts;
 use super::desk::{Desk, Look};
 use super::{Password, store};
-use crate::auth::{self, Asker, session};
+use crate::auth::{self, Asker};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, Reason};
-use crate::web::form::Form;
-use crate::web::layout::{self, Field, Layout};
-use crate::web::shell::Shell;
+use crate::web::{self, Field, Form, Layout, Shell};
 
 const PURPOSE: &str = "password";
 
@@ -88,7 +86,7 @@ fn page(desk: &Desk<Look>, status: StatusCode, faults: Faults, revoke_apps: bool
         password_again: field(faults.password_again),
         revoke_apps,
     };
-    layout::page(status, &content)
+    web::page(status, &content)
 }
 
 /// The cookie of the session that goes on.
@@ -115,7 +113,7 @@ async fn change(app: &Accounts, desk: &Desk<Look>, form: &Form) -> Result<Result
     };
 
     let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
-    let (started, cookie) = session::start(app, &session.user_id);
+    let (started, cookie) = auth::start_session(app, &session.user_id);
     let mut batch = store::change_password(&session.user_id, &kept, &hash)
         .fence(auth::session_stands(&session.hash))
         .and(auth::delete_sessions_of(&session.user_id))

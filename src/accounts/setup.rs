@@ -11,14 +11,12 @@ use http::{HeaderValue, StatusCode};
 use super::Accounts;
 use super::device::Device;
 use super::{AccountError, EmailAddress, Password, Role, store};
-use crate::auth::{Asker, session};
+use crate::auth::{self, Asker};
 use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
 use crate::secret;
-use crate::web::input;
-use crate::web::layout::{self, Field, Layout};
-use crate::web::query::Params;
+use crate::web::{self, Field, Layout, Params};
 
 /// Links that nobody followed are forgotten after this long.
 const LIFETIME: i64 = 30 * 24 * HOUR;
@@ -67,7 +65,7 @@ struct Form {
 async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> Response {
     match open(&app, &token).await {
         Ok(()) => page(&app, &token, StatusCode::OK, Form::default()),
-        Err(error) => layout::error_page(&app, &error),
+        Err(error) => web::error_page(&app, &error),
     }
 }
 
@@ -79,7 +77,7 @@ async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request:
             response
         }
         Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
-        Err(error) => layout::error_page(&app, &error),
+        Err(error) => web::error_page(&app, &error),
     }
 }
 
@@ -98,7 +96,7 @@ fn used_up() -> Error {
 async fn try_submit(app: &Accounts, token: &str, request: Request) -> Result<Result<[HeaderValue; 2], Form>, Error> {
     open(app, token).await?;
     let (parts, body) = request.into_parts();
-    let body = input::read(&parts.headers, body, 16 << 10).await?;
+    let body = web::read_body(&parts.headers, body, 16 << 10).await?;
     let params = Params::parse(&body);
     let typed = |name| params.text(name).map(|text| text.into_owned()).unwrap_or_default();
     match Owner::read(&typed) {
@@ -159,7 +157,7 @@ impl Owner {
         let (email, password) = (self.email, self.password);
         let hash = app.hasher.hash(Asker::Known(token.to_owned()), password.as_str().to_owned()).await?;
         let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
-        let (session, cookie) = session::start(app, &user.id);
+        let (session, cookie) = auth::start_session(app, &user.id);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
         batch.push(session);
@@ -189,5 +187,5 @@ fn page(app: &Accounts, token: &str, status: StatusCode, form: Form) -> Response
         password: form.password,
         password_again: form.password_again,
     };
-    layout::page(status, &content)
+    web::page(status, &content)
 }

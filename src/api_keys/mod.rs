@@ -8,9 +8,9 @@
 //! | `PATCH /api-keys/{id}` | rename one |
 //! | `DELETE /api-keys/{id}` | delete one; it is refused from then on |
 
-pub mod pages;
-pub mod routes;
-pub mod store;
+mod pages;
+mod routes;
+mod store;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;

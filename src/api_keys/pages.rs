@@ -9,15 +9,10 @@ use http::StatusCode;
 use super::store::{self, Stored};
 use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
-use crate::credentials::insert_key;
-use crate::credentials::{KeyName, NewKey, Permission};
+use crate::credentials::{KeyName, NewKey, Permission, insert_key};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::form::Form;
-use crate::web::input::Id;
-use crate::web::layout::{self, Field, Layout, Stamp};
-use crate::web::pagination::{Leaf, Page, RECENT};
-use crate::web::shell::{ConfirmPage, Shell};
+use crate::web::{self, ConfirmPage, Field, Form, Id, Layout, Leaf, Page, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
@@ -94,7 +89,7 @@ async fn page<D: Duty>(desk: &Desk<D>, status: StatusCode, page: &Page, draft: D
         newer,
         older,
     };
-    Ok(layout::page(status, &content))
+    Ok(web::page(status, &content))
 }
 
 fn row<D: Duty>(desk: &Desk<D>, key: Stored) -> KeyRow {
@@ -167,7 +162,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             button: "Delete".into(),
             cancel: desk.address("/keys"),
         };
-        Ok(layout::page(StatusCode::OK, &content))
+        Ok(web::page(StatusCode::OK, &content))
     })
     .await
 }

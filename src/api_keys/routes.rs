@@ -13,15 +13,10 @@ use super::store::{self, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
-use crate::credentials::{KeyName, NewKey, Permission};
-use crate::credentials::{grant_stands, insert_key};
+use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
+use crate::web::{Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(rename, delete))

@@ -2,7 +2,7 @@
 
 use crate::credentials::raise_access;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 statements! {
     OLDER = Sql::both(

@@ -3,9 +3,15 @@
 
 mod caller;
 mod fair_queue;
-pub mod password;
-pub mod session;
+mod password;
+mod session;
 mod store;
+
+pub use password::{Hasher, hash as hash_password, verify as verify_password};
+pub use session::{
+    SESSION, VISIT, check_form, cookie, find as find_session, form_token, is_alive as session_is_alive, read_cookie,
+    refuse_foreign, start as start_session, sweep as sweep_sessions,
+};
 
 pub use caller::{Caller, FullAccess, Need, SendOnly, confirm};
 pub use fair_queue::Asker;

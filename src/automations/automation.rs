@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::graph::{Finding, Graph};
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::web::input::is_longer;
+use crate::web::is_longer;
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
@@ -72,10 +72,6 @@ impl Status {
             Status::Enabled => "enabled",
             Status::Disabled => "disabled",
         }
-    }
-
-    pub fn named(text: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|one| one.as_str() == text)
     }
 }
 

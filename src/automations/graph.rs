@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::step::{Action, Exit, Step};
-use crate::web::input::{kind, shown};
+use crate::web::{kind, shown};
 
 pub(super) const MOST_STEPS: usize = 150;
 pub(super) const LONGEST_KEY: usize = 100;

@@ -11,27 +11,35 @@
 //! | `POST /automations/{id}/duplicate` | copy it, disabled |
 //! | `POST /automations/{id}/stop` | start no more runs; those in flight finish |
 
-pub mod app_grants;
-pub mod automation;
-pub mod budget;
-pub mod duration;
-pub mod engine;
-pub mod entry;
-pub mod fuse;
-pub mod graph;
-pub mod pages;
-pub mod picture;
-pub mod routes;
-pub mod rule;
-pub mod run;
-pub mod runs;
+mod app_grants;
+mod automation;
+mod budget;
+mod duration;
+mod engine;
+mod entry;
+mod fuse;
+mod graph;
+mod pages;
+mod picture;
+mod routes;
+mod rule;
+mod run;
+mod runs;
 mod shapes;
 #[cfg(test)]
 mod simulation;
-pub mod step;
-pub mod store;
-pub mod triggers;
-pub mod values;
+mod step;
+mod store;
+mod triggers;
+mod values;
+
+pub use budget::Budget;
+pub use engine::store::{Ahead, settle as settle_run};
+pub use engine::{Engine, LEASE, run as run_engine, sweep as sweep_deleted};
+pub use graph::Graph;
+pub use run::{ContactRules, LogPart, Run, World};
+pub use runs::store::{Fence, cancel as cancel_run};
+pub use store::otherwise_sealed;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;

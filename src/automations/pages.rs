@@ -17,11 +17,7 @@ use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::form::Form;
-use crate::web::input::Id;
-use crate::web::layout::{self, Layout, Stamp};
-use crate::web::pagination::Leaf;
-use crate::web::shell::{ConfirmPage, Shell};
+use crate::web::{self, ConfirmPage, Form, Id, Layout, Leaf, Shell, Stamp};
 
 /// Up to here runs are counted.
 const MOST_COUNTED: i64 = 1000;
@@ -88,7 +84,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 /// A command that makes an automation.
@@ -192,7 +188,7 @@ async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, 
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 fn graph(stored: &Stored) -> Result<Graph, Error> {
@@ -307,7 +303,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             button: "Delete".into(),
             cancel: desk.address(&format!("/automations/{id}")),
         };
-        Ok(layout::page(StatusCode::OK, &content))
+        Ok(web::page(StatusCode::OK, &content))
     })
     .await
 }

@@ -15,11 +15,9 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::body::{self, Body, OrNull, Query};
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
+use crate::web::{
+    self, Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, Query,
+};
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -174,7 +172,7 @@ async fn update(
 
 /// What a body wants changed: at least one thing.
 fn wanted(wish: Change) -> Result<store::Change, Error> {
-    let Change { exit_on: body::Change(exit_on), name, status, re_entry, steps, connections } = wish;
+    let Change { exit_on: web::Change(exit_on), name, status, re_entry, steps, connections } = wish;
     let graph = graph_wanted(steps, connections)?;
     let change = store::Change { name, status, re_entry, exit_on, graph, grant_id: None };
     if change.is_nothing() {

@@ -11,7 +11,7 @@ use super::graph::Graph;
 use super::step::{Action, Exit, Step};
 use crate::clock::{SECOND, time_of};
 
-pub use advance::{Call, ContactRules, Effect, Heard, LogPart, World, apply};
+pub use advance::{Call, ContactRules, Effect, Heard, LogPart, World};
 
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;

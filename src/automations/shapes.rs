@@ -12,7 +12,7 @@ use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::web::body::{self, OrNull};
+use crate::web::{self, OrNull};
 
 /// What to make.
 #[derive(Deserialize, ToSchema)]
@@ -48,7 +48,7 @@ pub struct Wish {
 pub struct Change {
     /// The name of an event that ends a run wherever it is; null removes it.
     #[schema(value_type = Option<ExitEvent>)]
-    pub exit_on: body::Change<ExitEvent>,
+    pub exit_on: web::Change<ExitEvent>,
     pub name: Option<AutomationName>,
     pub status: Option<Status>,
     pub re_entry: Option<ReEntry>,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::duration::Duration;
 use super::rule::Rule;
 use super::values;
-use crate::web::input::{kind, shown};
+use crate::web::{kind, shown};
 
 const LONGEST_EVENT_NAME: usize = 1024;
 

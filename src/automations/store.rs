@@ -6,7 +6,7 @@ use super::graph::Graph;
 use crate::credentials::grant_stands;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::seal::Seal;
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 /// A page of automations. Its last two parameters are both statuses, or one of
 /// them twice.

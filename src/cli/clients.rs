@@ -7,9 +7,7 @@ use serde_json::json;
 use super::{Desk, print_json, print_table};
 use crate::clock::rfc3339;
 use crate::db::DbError;
-use crate::oauth::client::{AuthMethod, Grant};
-use crate::oauth::registration::{self, Origin, Registration};
-use crate::oauth::store;
+use crate::oauth::{self, AuthMethod, Grant, Origin, Registration};
 use crate::secret;
 
 #[derive(Subcommand, Debug)]
@@ -110,9 +108,9 @@ async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> any
     let client = registration.into_client(desk.clock.ordered_id(), desk.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
-    desk.db.commit(store::insert_client(&client, "operator", hash.as_ref())).await?;
+    desk.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;
     if as_json {
-        print_json(&registration::response(&client, secret.as_deref()));
+        print_json(&oauth::response(&client, secret.as_deref()));
     } else {
         println!("{}", client.id);
         secret.iter().for_each(|secret| println!("{secret}"));
@@ -121,9 +119,9 @@ async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> any
 }
 
 async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let clients = store::clients(&desk.db).await?;
+    let clients = oauth::clients(&desk.db).await?;
     if as_json {
-        let items: Vec<_> = clients.iter().map(|client| registration::response(client, None)).collect();
+        let items: Vec<_> = clients.iter().map(|client| oauth::response(client, None)).collect();
         print_json(&json!(items));
     } else {
         let rows: Vec<_> = clients
@@ -141,7 +139,7 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
 }
 
 async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(store::verify_client(id, host)).await {
+    match desk.db.commit(oauth::verify_client(id, host)).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "verified_host": host})),
         Ok(_) => println!("{id}: {}", host.map_or("not verified".into(), |host| format!("verified for {host}"))),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
@@ -151,7 +149,7 @@ async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> any
 }
 
 async fn disable(desk: &Desk, one: &One, since: Option<i64>) -> anyhow::Result<()> {
-    match desk.db.commit(store::disable_client(&one.id, since)).await {
+    match desk.db.commit(oauth::disable_client(&one.id, since)).await {
         Ok(_) if one.json => print_json(&json!({"client_id": one.id, "disabled": since.is_some()})),
         Ok(_) => println!("{}: {}.", one.id, if since.is_some() { "disabled" } else { "enabled" }),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(&one.id)),
@@ -165,7 +163,7 @@ fn no_such_client(id: &str) -> anyhow::Error {
 }
 
 async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(store::delete_client(id, desk.clock.now())).await {
+    match desk.db.commit(oauth::delete_client(id, desk.clock.now())).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
         Ok(_) => println!("Deleted the client {id}."),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),

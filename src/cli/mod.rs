@@ -15,7 +15,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::Value;
 
-use crate::accounts::{self, Workspace, store};
+use crate::accounts::{self, Workspace};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
@@ -101,7 +101,7 @@ impl Cli {
             Some(command) => command,
         };
         let db = serve::open_store(&self.config).await?;
-        let (clock, _) = db::clock::open(&db).await?;
+        let (clock, _) = db::open_clock(&db).await?;
         let desk = Desk { db, clock };
         match command {
             Command::Users(command) => command.run(&desk).await,
@@ -157,7 +157,7 @@ impl Desk {
                 None => bail!("there are several workspaces; name one with --workspace"),
             };
         };
-        let all = store::workspaces(&self.db).await?;
+        let all = accounts::workspaces(&self.db).await?;
         let mut found: Vec<_> = all.into_iter().filter(|one| one.id == named || one.name == named).collect();
         match (found.pop(), found.is_empty()) {
             (Some(workspace), true) => Ok(workspace),

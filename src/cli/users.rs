@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Desk, print_json, print_table};
-use crate::accounts::{self, EmailAddress, Password, Role, store};
-use crate::auth::password;
+use crate::accounts::{self, EmailAddress, Password, Role};
+use crate::auth;
 use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
 
@@ -86,7 +86,7 @@ impl Users {
             }
             Users::Enable(one) => {
                 let id = find(desk, &one.email).await?;
-                change(desk, &one, store::enable_user(&id), "enabled").await
+                change(desk, &one, accounts::enable_user(&id), "enabled").await
             }
             Users::Remove { one, workspace } => {
                 let workspace = desk.workspace(workspace.as_deref()).await?;
@@ -115,11 +115,12 @@ async fn create(
 ) -> anyhow::Result<()> {
     let password = read_password()?;
     let workspace = desk.workspace(workspace).await?;
-    let (user, batch) = accounts::new_user(&desk.clock, email, &password::hash(password.as_str()), &workspace, role);
+    let (user, batch) =
+        accounts::new_user(&desk.clock, email, &auth::hash_password(password.as_str()), &workspace, role);
     accounts::create_user(&desk.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
     let role = match role {
         Some(role) => role,
-        None => store::memberships(&desk.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
+        None => accounts::memberships(&desk.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
     if as_json {
         print_json(&json!({
@@ -133,7 +134,7 @@ async fn create(
 }
 
 async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let users = store::users(&desk.db).await?;
+    let users = accounts::users(&desk.db).await?;
     if as_json {
         let items: Vec<_> = users
             .iter()
@@ -156,7 +157,7 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
 }
 
 async fn find(desk: &Desk, email: &EmailAddress) -> anyhow::Result<String> {
-    let found = store::find_user(&desk.db, &email.key()).await?;
+    let found = accounts::find_user(&desk.db, &email.key()).await?;
     found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
 }
 
@@ -172,8 +173,8 @@ async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Res
 }
 
 async fn passwd(desk: &Desk, email: &EmailAddress, as_json: bool) -> anyhow::Result<()> {
-    let hash = password::hash(read_password()?.as_str());
-    match desk.db.commit(store::set_password(&email.key(), &hash)).await {
+    let hash = auth::hash_password(read_password()?.as_str());
+    match desk.db.commit(accounts::set_password(&email.key(), &hash)).await {
         Ok(_) if as_json => print_json(&json!({"email": email.as_str(), "changed": true})),
         Ok(_) => println!("Changed the password of {}, who is signed out everywhere.", email.as_str()),
         Err(DbError::Unexpected { .. }) => bail!("--email {}: there is no user with this address", email.as_str()),

@@ -18,11 +18,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
+use crate::web::{
+    Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page,
+};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -66,7 +64,7 @@ async fn create(
 }
 
 async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<bool, Error> {
-    let is_member = || segments::store::is_member(caller.workspace_id(), segment_id, &contact.id);
+    let is_member = || segments::is_member(caller.workspace_id(), segment_id, &contact.id);
     Ok(!caller.read(is_member).await?.is_empty())
 }
 
@@ -161,7 +159,7 @@ async fn delete(
     let contact = find(&caller, &named, &audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
     let first = Page::parse("", 1)?;
-    let segments = || segments::store::page_of_contact(caller.workspace_id(), &contact.id, &first);
+    let segments = || segments::page_of_contact(caller.workspace_id(), &contact.id, &first);
     if caller.read(segments).await?.len() > 1 {
         leave(&caller, &contact, &audience_id).await?;
     } else {

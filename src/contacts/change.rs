@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::occurrences::{Happenings, Occurrences};
 use crate::segments;
 use crate::topics::{self, Choice};
-use crate::web::idempotency::{Answer, IdempotentRequest};
+use crate::web::{Answer, IdempotentRequest};
 
 /// How often a change is tried again that another one came before.
 const ATTEMPTS: usize = 20;

@@ -12,8 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::properties::{Declared, Properties};
 use crate::clock::rfc3339;
 use crate::error::Error;
-use crate::web::body::Change;
-use crate::web::input::is_longer;
+use crate::web::{Change, is_longer};
 
 const LONGEST_EMAIL: usize = 254;
 const LONGEST_NAME: usize = 255;
@@ -253,10 +252,10 @@ mod tests {
     use proptest::string::string_regex;
 
     use super::*;
-    use crate::web::reader;
+    use crate::web;
 
     fn changes(json: Value) -> Result<Changes, Error> {
-        reader::read(json.as_object().expect("an object").clone())
+        web::read_fields(json.as_object().expect("an object").clone())
     }
 
     fn contact(properties: Value) -> Contact {

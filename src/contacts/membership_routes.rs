@@ -16,9 +16,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfCaller, OfPath, OfQuery};
+use crate::web::{Id, List, OfCaller, OfPath, OfQuery, Page};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
@@ -69,7 +67,7 @@ pub struct EndedMembership {
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
-    let rows = caller.read(|| segments::store::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let rows = caller.read(|| segments::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
     let items: Result<Vec<segments::Item>, Error> = rows.iter().map(segments::Item::read).collect();
     Ok(Json(page.list(items?)))
 }

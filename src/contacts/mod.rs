@@ -18,19 +18,30 @@
 
 mod audience_routes;
 mod change;
-pub mod contact;
-pub mod imports;
+mod contact;
+mod imports;
 mod membership_routes;
-pub mod pages;
+mod pages;
 mod path;
-pub mod properties;
+mod properties;
 mod properties_routes;
-pub mod properties_store;
+mod properties_store;
 mod routes;
 mod shapes;
-pub mod store;
+mod store;
 mod topic_routes;
-pub mod write;
+mod write;
+
+pub use contact::{Changes, Email, FIRST_VERSION};
+pub use imports::fuzzing::csv_file;
+pub use imports::worker::{
+    claim as claim_import, round as import_round, run as run_imports, step as import_step, sweep as sweep_imports,
+};
+pub use properties::Declared;
+pub use properties_store::all as declared_properties;
+pub use write::{
+    add_to_segment, bump_version, delete as delete_contact, hold_version, update as update_contact, upsert_by_email,
+};
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;

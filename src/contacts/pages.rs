@@ -14,9 +14,7 @@ use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::segments;
-use crate::web::layout::{self, Layout, Stamp};
-use crate::web::pagination::Leaf;
-use crate::web::shell::Shell;
+use crate::web::{self, Layout, Leaf, Shell, Stamp};
 
 /// How many segments of a contact a list shows.
 const MOST_SHOWN: usize = 6;
@@ -73,14 +71,14 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 /// The names of the segments of each contact on a page, which is newest first.
 async fn segment_names(desk: &Desk<Look>, page: &[Listed]) -> Result<HashMap<String, Vec<String>>, Error> {
     let mut names: HashMap<String, Vec<String>> = HashMap::new();
     let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
-    let between = segments::store::names_between(desk.workspace_id(), &oldest.id, &newest.id);
+    let between = segments::names_between(desk.workspace_id(), &oldest.id, &newest.id);
     for row in desk.read(between).await? {
         names.entry(row.text(0)?).or_default().push(row.text(1)?);
     }
@@ -155,11 +153,11 @@ mod tests {
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let person = contact(Some("Ada"), None);
             let segment = "01890000-0000-7000-8000-000000000001";
-            let name = segments::segment::SegmentName::try_from("<b>VIP</b>".to_owned()).expect("a name");
+            let name = segments::SegmentName::try_from("<b>VIP</b>".to_owned()).expect("a name");
             let batch = crate::db::Batch::new()
                 .and(super::store::insert(&workspace, &person))
-                .and(segments::store::insert(&workspace, segment, &name, NOW))
-                .and(segments::store::add(&workspace, segment, &person.id, NOW).expect(1));
+                .and(segments::insert(&workspace, segment, &name, NOW))
+                .and(segments::add(&workspace, segment, &person.id, NOW).expect(1));
             app.db.commit(batch).await.expect("stored");
             let page = show().await;
             assert_eq!(page.status, 200);

@@ -9,8 +9,7 @@ use super::contact::{Contact, Key};
 use super::store;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::input::uuid;
-use crate::web::parameter;
+use crate::web::{self, uuid};
 
 /// The `{contact}` of a path. What can be no contact's name is not found, like
 /// any other that nobody has.
@@ -23,7 +22,7 @@ impl IntoParams for Named {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let description = "The id or the address of the contact. Addresses are found however they are written: \
                            `A@b.example` is `a@b.example`.";
-        vec![parameter::name_in_path("contact", description, "ada@example.com")]
+        vec![web::name_in_path("contact", description, "ada@example.com")]
     }
 }
 

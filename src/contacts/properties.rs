@@ -11,7 +11,7 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
-use crate::web::input::{is_longer, kind, shown};
+use crate::web::{is_longer, kind, shown};
 
 const LONGEST_KEY: usize = 255;
 const MOST_KEYS: usize = 256;
@@ -213,7 +213,7 @@ pub struct Declared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::reader;
+    use crate::web;
     use proptest::prelude::*;
 
     fn parse(value: &Value) -> Result<Properties, Error> {
@@ -222,7 +222,7 @@ mod tests {
             properties: Properties,
         }
         let fields = Map::from_iter([("properties".to_owned(), value.clone())]);
-        reader::read(fields).map(|whole: Whole| whole.properties)
+        web::read_fields(fields).map(|whole: Whole| whole.properties)
     }
 
     fn refusal(value: Value) -> String {

@@ -17,11 +17,9 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::web::body::{Body, Change};
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
+use crate::web::{
+    Answer, Body, Change, Id, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page,
+};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))

@@ -2,7 +2,7 @@
 
 use super::properties::{Declared, Kind, PropertyKey};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 /// How many properties a workspace may declare: all are read whenever a contact
 /// is given some.

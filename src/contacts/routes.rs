@@ -18,10 +18,9 @@ use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::body::{Body, IdText, Query};
-use crate::web::idempotency::Idempotency;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
+use crate::web::{
+    Body, IdText, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, Query,
+};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))

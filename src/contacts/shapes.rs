@@ -16,7 +16,7 @@ use super::store::Listed;
 use crate::clock::rfc3339;
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::body::{Change, IdText};
+use crate::web::{Change, IdText};
 
 /// Whom to add.
 #[derive(Deserialize, ToSchema)]

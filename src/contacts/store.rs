@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::contact::{Contact, Email, email_key};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::topics;
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 statements! {
     INSERT = Sql::both(
@@ -185,5 +185,5 @@ pub(super) fn delete(workspace_id: &str, id: &str) -> Batch {
     Batch::new()
         .and(DELETE.with(of()).expect(1))
         .and(DELETE_MEMBERSHIPS.with(of()))
-        .and(topics::store::forget(workspace_id, id))
+        .and(topics::forget(workspace_id, id))
 }

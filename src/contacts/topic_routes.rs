@@ -15,10 +15,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::topics::{self, ChoiceList, Chosen, TopicChoices};
-use crate::web::body::Body;
-use crate::web::input::{self, kind};
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfQuery};
+use crate::web::{self, Body, List, OfBody, OfCaller, OfPath, OfQuery, Page, kind};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list, choose))
@@ -39,7 +36,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
     let contact = named.find(&caller).await?;
-    let rows = caller.read(|| topics::store::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let rows = caller.read(|| topics::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
     let items: Result<Vec<Chosen>, DbError> = rows.iter().map(Chosen::read).collect();
     Ok(Json(page.list(items?)))
 }
@@ -82,7 +79,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Choices, Error> {
         let app = &App::from_ref(state);
-        let given = match input::json(app, request, input::LIMIT).await? {
+        let given = match web::read_json(app, request, web::BODY_LIMIT).await? {
             Some(items @ Value::Array(_)) => Ok(Map::from_iter([("topics".to_owned(), items)])),
             Some(Value::Object(fields)) => Ok(fields),
             Some(other) => {

@@ -6,7 +6,7 @@
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
-use crate::occurrences::{Happenings, Moment, Whom, system};
+use crate::occurrences::{Happenings, Moment, SystemEvent, Whom};
 use crate::topics::Choice;
 use crate::{segments, topics};
 
@@ -19,7 +19,7 @@ const CREATION: Moment = Moment::first(FIRST_VERSION);
 pub fn create(happenings: &mut Happenings<'_>, contact: &Contact, ties: impl Iterator<Item = Stmt>) {
     happenings.batch.push(store::insert(happenings.workspace_id(), contact));
     ties.for_each(|tie| happenings.batch.push(tie));
-    tell(happenings, system::CONTACT_CREATED, contact, CREATION);
+    tell(happenings, SystemEvent::CONTACT_CREATED, contact, CREATION);
 }
 
 /// Something happens to whoever has this address; a contact is made where nobody
@@ -29,9 +29,9 @@ pub fn upsert_by_email(happenings: &mut Happenings<'_>, email: &Email, new_id: &
     let (key, now) = (email.key(), happenings.now());
     happenings.batch.lock(&key);
     happenings.batch.push(store::upsert_by_email(happenings.workspace_id(), (email, &key), new_id, now));
-    if happenings.starts_runs(system::CONTACT_CREATED) {
+    if happenings.starts_runs(SystemEvent::CONTACT_CREATED) {
         let contact = Contact::new(new_id.to_owned(), email, now);
-        happenings.tell(system::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
+        happenings.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
     }
     key
 }
@@ -48,7 +48,7 @@ pub fn update(happenings: &mut Happenings<'_>, contact: &Contact) {
     happenings.batch.push(store::replace(happenings.workspace_id(), contact, now));
     if happenings.is_told() {
         let contact = Contact { updated_at: Some(now), ..contact.clone() };
-        tell(happenings, system::CONTACT_UPDATED, &contact, Moment::NOW);
+        tell(happenings, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
     }
 }
 
@@ -56,7 +56,7 @@ pub fn update(happenings: &mut Happenings<'_>, contact: &Contact) {
 /// is not there.
 pub fn delete(happenings: &mut Happenings<'_>, contact: &Contact) {
     bump_version(happenings, &contact.id);
-    tell(happenings, system::CONTACT_DELETED, contact, Moment::NOW);
+    tell(happenings, SystemEvent::CONTACT_DELETED, contact, Moment::NOW);
     happenings.part_with(&contact.id);
     happenings.batch.append(store::delete(happenings.workspace_id(), &contact.id));
 }
@@ -76,12 +76,12 @@ pub fn ties<'a>(
     now: i64,
 ) -> impl Iterator<Item = Stmt> + 'a {
     let join = move |id: &String| add_to_segment(workspace_id, &contact.id, id, now);
-    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice);
+    let choose = |choice: &Choice| topics::choose(workspace_id, &contact.id, choice);
     segment_ids.iter().map(join).chain(choices.iter().map(choose))
 }
 
 pub fn add_to_segment(workspace_id: &str, contact_id: &str, segment_id: &str, now: i64) -> Stmt {
-    segments::store::add(workspace_id, segment_id, contact_id, now)
+    segments::add(workspace_id, segment_id, contact_id, now)
 }
 
 /// Puts a contact into a segment. The first statement fails where the contact is
@@ -89,18 +89,18 @@ pub fn add_to_segment(workspace_id: &str, contact_id: &str, segment_id: &str, no
 pub fn join_segment(workspace_id: &str, contact: &Contact, segment_id: &str, now: i64) -> Batch {
     Batch::new()
         .and(store::by_id(workspace_id, &contact.id).expect(1))
-        .and(segments::store::exists(workspace_id, segment_id).expect(1))
+        .and(segments::exists(workspace_id, segment_id).expect(1))
         .and(add_to_segment(workspace_id, &contact.id, segment_id, now))
 }
 
 /// Takes a contact out of a segment; fails where it is not in it.
 pub fn leave_segment(workspace_id: &str, contact: &Contact, segment_id: &str) -> Batch {
-    segments::store::remove(workspace_id, segment_id, &contact.id).into()
+    segments::remove(workspace_id, segment_id, &contact.id).into()
 }
 
 /// Notes what a contact chose. The first statement fails where the contact is gone,
 /// another where a topic is.
 pub fn choose_topics(workspace_id: &str, contact: &Contact, choices: &[Choice]) -> Batch {
-    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice).expect(1);
+    let choose = |choice: &Choice| topics::choose(workspace_id, &contact.id, choice).expect(1);
     std::iter::once(store::by_id(workspace_id, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
 }

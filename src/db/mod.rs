@@ -5,15 +5,19 @@
 //! being flushed joins the next one, so the cost of a flush is shared, and each
 //! batch still gets an answer of its own.
 
-pub mod clock;
-pub mod files;
+mod clock;
+mod files;
 mod guard;
-pub mod inspect;
-pub mod migrate;
+mod inspect;
+mod migrate;
 mod postgres;
 mod sql;
 mod sqlite;
 mod value;
+
+pub use clock::{Reading, open as open_clock};
+pub use files::{folder, is_open_to_others, make_private, of};
+pub use inspect::{Inspection, Schema};
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::web::input::{is_longer, kind, shown};
+use crate::web::{is_longer, kind, shown};
 
 /// Names that start so are the product's own.
 pub const RESERVED_PREFIX: &str = "svc:";
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::web::reader;
+    use crate::web;
 
     #[derive(Debug, Deserialize)]
     struct Whole {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn read(name: Value, schema: Value) -> Result<Whole, crate::error::Error> {
-        reader::read(Map::from_iter([("name".to_owned(), name), ("schema".to_owned(), schema)]))
+        web::read_fields(Map::from_iter([("name".to_owned(), name), ("schema".to_owned(), schema)]))
     }
 
     fn name_error(value: Value) -> String {

@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 use super::routes::NewEvent;
-use crate::web::reader;
+use crate::web;
 
 /// Any bytes as the body of `POST /events`. Tells whether an event would be made
 /// of it.
 pub fn event_body(data: &[u8]) -> bool {
     let Ok(Value::Object(fields)) = serde_json::from_slice(data) else { return false };
     let given = |name: &str| fields.get(name).filter(|value| !value.is_null());
-    let NewEvent { name, schema } = match reader::read(fields.clone()) {
+    let NewEvent { name, schema } = match web::read_fields(fields.clone()) {
         Ok(new) => new,
         Err(error) => return refused(&error.message()),
     };

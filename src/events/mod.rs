@@ -9,14 +9,18 @@
 //! | `PATCH /events/{id or name}` | change its schema |
 //! | `DELETE /events/{id or name}` | delete it |
 
-pub mod event;
-pub mod fuzzing;
-pub mod in_force;
-pub mod occurrences;
-pub mod pages;
-pub mod payload;
-pub mod routes;
-pub mod store;
+mod event;
+mod fuzzing;
+mod in_force;
+mod occurrences;
+mod pages;
+mod payload;
+mod routes;
+mod store;
+
+pub use event::{EventName, RESERVED_PREFIX};
+pub use fuzzing::event_body;
+pub use store::{by_id, delete, insert, set_schema};
 
 use std::ops::Deref;
 use std::sync::Arc;

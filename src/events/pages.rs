@@ -12,9 +12,7 @@ use crate::accounts::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::layout::{self, Layout, Stamp};
-use crate::web::pagination::Leaf;
-use crate::web::shell::Shell;
+use crate::web::{self, Layout, Leaf, Shell, Stamp};
 
 /// How many keys of a schema a list shows.
 const MOST_SHOWN: usize = 6;
@@ -64,11 +62,11 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         layout: desk.layout(),
         shell: desk.shell("/events"),
         events: items.into_iter().map(|(event, in_force)| row(event, in_force, now)).collect(),
-        example: layout::first_call(&desk.app),
+        example: web::first_call(&desk.app),
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 fn row(event: Stored, in_force: bool, now: i64) -> EventRow {

@@ -22,12 +22,10 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::events::Events;
-use crate::occurrences::system;
-use crate::web::body::{Body, OrNull};
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::pagination::{List, Page, RECENT};
-use crate::web::parameter;
-use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
+use crate::occurrences::SystemEvent;
+use crate::web::{
+    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, RECENT,
+};
 
 pub fn router() -> OpenApiRouter<Events> {
     let named = || get(read).patch(update).delete(delete);
@@ -106,7 +104,7 @@ pub struct EventPath(Uri);
 impl IntoParams for EventPath {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let description = "The id or the name of the event, percent-encoded. A name finds its newest definition.";
-        vec![parameter::name_in_path("identifier", description, "order.placed")]
+        vec![web::name_in_path("identifier", description, "order.placed")]
     }
 }
 
@@ -230,7 +228,7 @@ async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) ->
         Err(missing) => {
             let name = name_in(path).ok_or(missing)?;
             let happened = caller.read(|| occurrences::store::any(caller.workspace_id(), &name)).await?;
-            if happened.is_empty() && !system::ALL.contains(&name.as_str()) {
+            if happened.is_empty() && !SystemEvent::ALL.contains(&name.as_str()) {
                 return Err(Error::not_found(NOT_FOUND));
             }
             name

@@ -3,7 +3,7 @@
 use super::event::{EventName, Schema};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::secret;
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 /// What [`Stored::read`] reads, of a table by this name.
 macro_rules! columns {

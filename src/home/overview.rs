@@ -7,8 +7,7 @@ use http::StatusCode;
 use crate::accounts::{Desk, Look};
 use crate::db::{Row, Stmt};
 use crate::error::Error;
-use crate::web::layout::{self, Layout, Link, Stamp};
-use crate::web::shell::Shell;
+use crate::web::{self, Layout, Link, Shell, Stamp};
 use crate::{api_keys, events, mail, oauth};
 
 #[derive(Template)]
@@ -92,7 +91,7 @@ async fn overview(desk: &Desk<Look>) -> Result<Response, Error> {
         ],
         steps: steps(desk, [keys.count > 0, events.count > 0, apps.count > 0]),
     };
-    Ok(layout::page(StatusCode::OK, &page))
+    Ok(web::page(StatusCode::OK, &page))
 }
 
 fn steps(desk: &Desk<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step> {
@@ -109,7 +108,7 @@ fn steps(desk: &Desk<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step>
             title: "Define an event",
             text: "Put the key into POSTHORN_KEY first.",
             link: None,
-            command: Some(layout::first_call(&desk.app)),
+            command: Some(web::first_call(&desk.app)),
             done: defined,
         },
         Step {

@@ -8,7 +8,7 @@ use http::StatusCode;
 use crate::accounts;
 use crate::app::App;
 use crate::error::Error;
-use crate::web::layout::{self, Layout};
+use crate::web::{self, Layout};
 
 #[derive(Template)]
 #[template(path = "home/welcome.html")]
@@ -45,7 +45,7 @@ async fn welcome(app: &App) -> Result<Response, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         docs_url: format!("{base}/docs"),
         awaiting_setup: !accounts::any_user(&app.db).await?,
-        example: layout::first_call(app),
+        example: web::first_call(app),
         doors: vec![
             door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
             door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),
@@ -54,5 +54,5 @@ async fn welcome(app: &App) -> Result<Response, Error> {
             door("/metrics", "Metrics", "For Prometheus"),
         ],
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }

@@ -2,13 +2,15 @@
 //! they wait in the store until a worker has delivered them; without one they are
 //! captured: kept, readable in the dashboard, and never sent.
 
-pub mod pages;
+mod pages;
 mod postman;
 mod relay;
-pub mod store;
-pub mod worker;
+mod store;
+mod worker;
 #[cfg(test)]
 mod worker_tests;
+
+pub use worker::run as run_worker;
 
 use axum::Router;
 

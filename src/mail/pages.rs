@@ -12,10 +12,7 @@ use crate::accounts::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::Id;
-use crate::web::layout::{self, Layout, Stamp};
-use crate::web::pagination::Leaf;
-use crate::web::shell::Shell;
+use crate::web::{self, Id, Layout, Leaf, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/messages", get(list)).route("/messages/{id}", get(read))
@@ -99,7 +96,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 async fn read(desk: Desk<Look>, id: Result<Id, Error>) -> Response {
@@ -122,5 +119,5 @@ async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, 
         body: message.body,
         back: desk.address("/messages"),
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }

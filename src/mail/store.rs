@@ -2,7 +2,7 @@
 
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 use crate::work::{Claimable, claim_rows};
 
 statements! {

@@ -16,7 +16,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use super::refusal::{ErrorCode, Refusal};
 use crate::error::Error;
-use crate::web::refusals::refusal;
+use crate::web::refusal;
 
 /// The shape of an OAuth error (RFC 6749, section 5.2).
 #[derive(Serialize, ToSchema)]

@@ -12,10 +12,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, AppAutomation, Reason};
 use crate::oauth::OAuth;
-use crate::web::form::Form;
-use crate::web::input::Id;
-use crate::web::layout::{self, Stamp};
-use crate::web::pagination::Leaf;
+use crate::web::{self, Form, Id, Leaf, Stamp};
 
 pub fn router() -> Router<OAuth> {
     Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
@@ -39,7 +36,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         newer,
         older,
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 fn row(desk: &Desk<Look>, grant: Listed) -> GrantRow {
@@ -113,7 +110,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             hidden: desk.hidden(&purpose(&id)),
             cancel: desk.address("/apps"),
         };
-        Ok(layout::page(StatusCode::OK, &content))
+        Ok(web::page(StatusCode::OK, &content))
     })
     .await
 }

@@ -12,7 +12,7 @@ use super::client::{Client, Grant};
 use super::redirect_uri;
 use super::refusal::{ErrorCode, Refusal};
 use crate::credentials::ScopeSet;
-use crate::web::query::{Flaw, Params, echo};
+use crate::web::{Flaw, Params, echo};
 
 const MAX_STATE_CHARS: usize = 1024;
 const CHALLENGE_CHARS: usize = 43;

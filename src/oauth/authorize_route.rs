@@ -21,8 +21,7 @@ use super::store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::oauth::OAuth;
-use crate::web::gate::Sender;
-use crate::web::query::Params;
+use crate::web::{Params, Sender};
 
 /// How often a request is judged anew because access was changed meanwhile.
 const ATTEMPTS: usize = 4;

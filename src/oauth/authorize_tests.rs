@@ -6,7 +6,7 @@ use super::fuzzing::{CLIENT_ID, Outcome, authorize, sample_client};
 use super::refusal::ErrorCode::{InvalidClient, InvalidRequest, InvalidScope, UnauthorizedClient};
 use super::refusal::{ErrorCode, Refusal};
 use crate::credentials::{Scope, ScopeSet};
-use crate::web::query::Params;
+use crate::web::Params;
 
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 const REDIRECT: &str = "https://app.example/cb?tenant=7";

@@ -18,9 +18,7 @@ use crate::error::Error;
 use crate::limits::{Attempt, counted};
 use crate::oauth::OAuth;
 use crate::secret;
-use crate::web::input;
-use crate::web::query::{Params, decode};
-use crate::web::refusals::refusal;
+use crate::web::{self, Params, decode, refusal};
 
 const UNPROVED: &str = "The client is unknown or could not be authenticated";
 
@@ -83,10 +81,10 @@ impl Fields {
     /// Reads a form or JSON body. Parameters in the query do not count.
     pub async fn read(request: Request) -> Result<(HeaderMap, Fields), Denied> {
         let (parts, body) = request.into_parts();
-        let bytes = input::read(&parts.headers, body, LIMIT).await?;
+        let bytes = web::read_body(&parts.headers, body, LIMIT).await?;
         let fields = match is_form(&parts.headers) {
             true => Fields::from_form(&bytes)?,
-            false if input::is_json(&parts.headers) => Fields::from_json(&bytes)?,
+            false if web::is_json(&parts.headers) => Fields::from_json(&bytes)?,
             false => {
                 return Err(Refusal::invalid_request(
                     "The body must be application/x-www-form-urlencoded or application/json",

@@ -17,16 +17,14 @@ use super::pages::{
 use super::refusal::Refusal;
 use super::{answer, store};
 use crate::accounts::{Membership, may_grant, memberships};
-use crate::auth::session::{self, Session};
+use crate::auth::{self, Session};
 use crate::clock::SECOND;
 use crate::credentials::{Scope, ScopeSet};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::oauth::OAuth;
 use crate::secret;
-use crate::web::form::Form;
-use crate::web::gate::Sender;
-use crate::web::layout::{self, Layout, Link, Stamp};
+use crate::web::{self, Form, Layout, Link, Sender, Stamp};
 
 pub fn router() -> Router<OAuth> {
     Router::new().route("/oauth/authorize/{id}", get(show).post(decide))
@@ -73,7 +71,7 @@ async fn show(
     let shown = async {
         // Whoever guesses ids does not get far.
         app.limits.authorize.check(sender)?;
-        let visitor = session::find(&app, &headers).await?;
+        let visitor = auth::find_session(&app, &headers).await?;
         let open = find(&app, &id, visitor.as_ref()).await?;
         let visitor = match &visitor {
             Some(session) => signed_in(&app, &open, session).await?,
@@ -124,7 +122,7 @@ async fn claim(app: &OAuth, id: &str, session: &Session, bound: &store::Bound) -
         return Err(Closed::Unknown);
     }
     let before: [u8; 32] = bound.session_hash.as_slice().try_into().map_err(|_| Closed::Unknown)?;
-    if session::is_alive(app, &before).await? {
+    if auth::session_is_alive(app, &before).await? {
         return Err(Closed::Elsewhere);
     }
     let rebind = store::bind_request(id, &session.hash, &session.user_id, Some(&before));
@@ -178,12 +176,12 @@ fn page(app: &OAuth, open: &Open, visitor: Visitor) -> Response {
         expires: Stamp::new(app.clock.now() + left),
         seconds_left: (left / SECOND).max(0) as u64,
     };
-    layout::page_leading_away(StatusCode::OK, &page)
+    web::page_leading_away(StatusCode::OK, &page)
 }
 
 async fn decide(State(app): State<OAuth>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
     let decided = async {
-        let Some(session) = session::find(&app, &headers).await? else {
+        let Some(session) = auth::find_session(&app, &headers).await? else {
             let request = uuid::Uuid::try_parse(&id).map_err(|_| Closed::Unknown)?;
             return Err(Closed::SignedOut(request.to_string()));
         };
@@ -225,7 +223,7 @@ fn lead_back(app: &OAuth, open: &Open, outcome: Outcome) -> Response {
         code: outcome.code,
         automatic: true,
     };
-    layout::page(StatusCode::OK, &page)
+    web::page(StatusCode::OK, &page)
 }
 
 /// Where the browser goes after the decision. What the form says of client,
@@ -260,7 +258,9 @@ async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
     match app.db.commit(batch).await {
         Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
-        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id.clone())),
+        Err(DbError::Stale) if !auth::session_is_alive(app, &session.hash).await? => {
+            Err(Closed::SignedOut(open.id.clone()))
+        }
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
@@ -300,7 +300,7 @@ async fn chosen(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
 fn explain(app: &OAuth, closed: Closed) -> Response {
     let again = "Go back to the app and start again there.";
     let (status, postmark, title, sentence, next) = match closed {
-        Closed::Failed(error) => return layout::error_page(app, &error),
+        Closed::Failed(error) => return web::error_page(app, &error),
         // Log in, and see the page again: nothing is decided on the way.
         Closed::SignedOut(id) => {
             let login = format!("{}/login?request={id}", app.addresses.dashboard.path());
@@ -344,5 +344,5 @@ fn explain(app: &OAuth, closed: Closed) -> Response {
         next: next.into(),
         link: Some(Link { href: format!("{dashboard}/apps"), label: "See connected apps".into() }),
     };
-    layout::page(status, &page)
+    web::page(status, &page)
 }

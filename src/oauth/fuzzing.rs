@@ -8,7 +8,7 @@ use super::client::{AuthMethod, Client, GrantSet};
 use super::redirect_uri::{RedirectUri, append, matches};
 use super::refusal::{ErrorCode, Refusal};
 use crate::credentials::{Scope, ScopeSet};
-use crate::web::query::{Params, echo};
+use crate::web::{Params, echo};
 
 pub const CLIENT_ID: &str = "0198c5a0-0000-7000-8000-000000000001";
 

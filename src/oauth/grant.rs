@@ -8,7 +8,7 @@ use crate::clock::{HOUR, SECOND};
 use crate::credentials::{ScopeSet, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::secret;
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 /// How long a code can be redeemed.
 pub const CODE_LIFETIME: i64 = 120 * SECOND;

@@ -16,26 +16,26 @@
 
 mod answer;
 mod apps;
-pub mod authorize;
+mod authorize;
 mod authorize_route;
-pub mod client;
+mod client;
 mod client_auth;
-pub mod client_document;
+mod client_document;
 mod clients;
-pub mod consent;
+mod consent;
 mod destination;
-pub mod fuzzing;
-pub mod grant;
-pub mod metadata;
+mod fuzzing;
+mod grant;
+mod metadata;
 mod pages;
-pub mod redirect_uri;
-pub mod refresh;
-pub mod refusal;
-pub mod register;
-pub mod registration;
-pub mod revoke;
-pub mod store;
-pub mod token;
+mod redirect_uri;
+mod refresh;
+mod refusal;
+mod register;
+mod registration;
+mod revoke;
+mod store;
+mod token;
 
 #[cfg(test)]
 mod authorize_tests;
@@ -47,6 +47,13 @@ mod redirect_uri_registration_vectors;
 mod redirect_uri_vectors;
 #[cfg(test)]
 mod registration_tests;
+
+pub use client::{AuthMethod, Grant};
+pub use fuzzing::{raw_query, redirect_match};
+pub use grant::{decide, revoke_token};
+pub use refresh::Token;
+pub use registration::{Origin, Registration, response};
+pub use store::{clients, delete_client, disable_client, insert_client, verify_client};
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -5,8 +5,7 @@ use askama::Template;
 use super::destination::DestinationKind;
 use crate::credentials::Scope;
 use crate::grants::AppAutomation;
-use crate::web::layout::{Layout, Link, Stamp};
-use crate::web::shell::Shell;
+use crate::web::{Layout, Link, Shell, Stamp};
 
 #[derive(Template)]
 #[template(path = "oauth/consent.html")]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::fuzzing::{CLIENT_ID, Outcome, authorize, may_match, raw_query, redirect_match, sample_client};
 use super::redirect_uri::matches;
-use crate::web::query::{Params, echo};
+use crate::web::{Params, echo};
 
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 

@@ -6,7 +6,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::web::query::{decode, starts_with_two_hex_digits};
+use crate::web::{decode, starts_with_two_hex_digits};
 
 const MAX_CHARS: usize = 2048;
 

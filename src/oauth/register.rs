@@ -15,8 +15,7 @@ use crate::config::Registration as Mode;
 use crate::error::Error;
 use crate::oauth::OAuth;
 use crate::secret;
-use crate::web::gate::Sender;
-use crate::web::input;
+use crate::web::{self, Sender};
 
 /// Client metadata is small.
 pub(super) const LIMIT: usize = 16 << 10;
@@ -83,8 +82,8 @@ fn admit(app: &OAuth, headers: &HeaderMap) -> Result<(), Box<Response>> {
 async fn metadata(request: Request) -> Result<Value, Response> {
     let bad = |code, text: &'static str| answer::refused(StatusCode::BAD_REQUEST, &Refusal::new(code, text));
     let (parts, body) = request.into_parts();
-    let bytes = input::read(&parts.headers, body, LIMIT).await.map_err(answer::failed)?;
-    if !bytes.is_empty() && !input::is_json(&parts.headers) {
+    let bytes = web::read_body(&parts.headers, body, LIMIT).await.map_err(answer::failed)?;
+    if !bytes.is_empty() && !web::is_json(&parts.headers) {
         return Err(bad(ErrorCode::InvalidRequest, "The body must be JSON, sent with Content-Type: application/json"));
     }
     serde_json::from_slice(&bytes)

@@ -18,10 +18,7 @@ use crate::db::{Batch, DbError};
 use crate::error::{Envelope, Error};
 use crate::grants::{self, Reason};
 use crate::oauth::OAuth;
-use crate::web::gate::Sender;
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfCaller, OfQuery};
+use crate::web::{Id, List, OfCaller, OfQuery, Page, Sender};
 
 /// What to give back.
 #[derive(ToSchema)]

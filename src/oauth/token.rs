@@ -17,14 +17,13 @@ use super::grant::{self, Code, Family, NewGrant, Rotated, Rotation};
 use super::refresh::{self, Token, Verdict};
 use super::refusal::{ErrorCode, Refusal};
 use crate::clock::SECOND;
-use crate::credentials::ScopeSet;
-use crate::credentials::{Claims, TOKEN_LIFETIME};
+use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::grants::{self, Reason};
 use crate::oauth::OAuth;
 use crate::secret;
-use crate::web::gate::Sender;
+use crate::web::Sender;
 use crate::{accounts, mail};
 
 /// How often a refresh that lost a race looks again.

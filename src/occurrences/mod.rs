@@ -300,11 +300,14 @@ impl Aftermath {
     }
 }
 
-/// What the product itself lets happen.
-pub mod system {
+/// The names of what the product itself lets happen.
+pub struct SystemEvent;
+
+impl SystemEvent {
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
     pub const CONTACT_DELETED: &str = "svc:contact.deleted";
 
-    pub const ALL: [&str; 3] = [CONTACT_CREATED, CONTACT_UPDATED, CONTACT_DELETED];
+    pub const ALL: [&str; 3] =
+        [SystemEvent::CONTACT_CREATED, SystemEvent::CONTACT_UPDATED, SystemEvent::CONTACT_DELETED];
 }

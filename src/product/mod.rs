@@ -16,8 +16,7 @@ use crate::db::{self, Sql};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
-use crate::web::gate::Gate;
-use crate::web::{self, System, assets, gate, system};
+use crate::web::{self, Gate, System};
 use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
 
 /// Every feature's state. Clones share it.
@@ -77,27 +76,27 @@ impl Product {
     }
 
     /// What stands behind the gate, told apart by host where hosts differ.
-    fn site(&self) -> gate::Site {
+    fn site(&self) -> web::Site {
         let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
         let description = self.openapi();
-        let refusing = |router: Router| router.method_not_allowed_fallback(gate::method_not_allowed);
-        let named = |router: Router| router.route_layer(gate::NameRoute::default());
-        let callers = refusing(self.for_callers().into()).route_layer(gate::NameRoute::for_callers(self.app.clone()));
+        let refusing = |router: Router| router.method_not_allowed_fallback(web::method_not_allowed);
+        let named = |router: Router| router.route_layer(web::NameRoute::default());
+        let callers = refusing(self.for_callers().into()).route_layer(web::NameRoute::for_callers(self.app.clone()));
         let described =
-            system::described(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
+            web::description_routes(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
         let doors = refusing(Router::from(self.doors()).merge(described));
-        let api = callers.merge(named(doors)).fallback(gate::not_found);
+        let api = callers.merge(named(doors)).fallback(web::not_found);
         let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
         let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
         let pages = named(nested(dashboard, self.pages()));
         if !self.addresses.share_a_host() {
-            return gate::Site { main, dashboard: Some(pages) };
+            return web::Site { main, dashboard: Some(pages) };
         }
         let mut main = main.merge(pages);
         if !base.is_empty() && !dashboard.is_empty() {
-            main = main.fallback(gate::not_found);
+            main = main.fallback(web::not_found);
         }
-        gate::Site { main, dashboard: None }
+        web::Site { main, dashboard: None }
     }
 
     /// The API: for programs, with a credential. What is listed here, and OAuth's own
@@ -118,7 +117,7 @@ impl Product {
     fn doors(&self) -> OpenApiRouter {
         OpenApiRouter::new()
             .merge(oauth::routes().with_state(self.oauth.clone()))
-            .merge(system::routes().with_state(self.system.clone()))
+            .merge(web::system_routes().with_state(self.system.clone()))
     }
 
     /// Pages for people.
@@ -133,9 +132,9 @@ impl Product {
             .merge(automations::pages().with_state(app()))
             .merge(mail::pages().with_state(app()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
-            .merge(assets::router())
-            .method_not_allowed_fallback(gate::method_not_allowed)
-            .fallback(gate::no_such_page)
+            .merge(web::assets())
+            .method_not_allowed_fallback(web::method_not_allowed)
+            .fallback(web::no_such_page)
             .with_state(app())
     }
 
@@ -157,7 +156,7 @@ pub fn openapi(base: &str) -> OpenApi {
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
         oauth::routes().into_openapi(),
-        system::routes().into_openapi(),
+        web::system_routes().into_openapi(),
     ];
     let mut whole = api.into_openapi();
     described.into_iter().for_each(|part| whole.merge(part));

@@ -12,11 +12,7 @@ use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::body::Body;
-use crate::web::idempotency::Idempotency;
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
+use crate::web::{Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))

@@ -11,10 +11,13 @@
 //!
 //! Who is in a segment is told and changed by `contacts`.
 
-pub mod audiences;
-pub mod routes;
-pub mod segment;
-pub mod store;
+mod audiences;
+mod routes;
+mod segment;
+mod store;
+
+pub use segment::SegmentName;
+pub use store::{add, exists, insert, is_member, names_between, page_of_contact, remove};
 
 use utoipa_axum::router::OpenApiRouter;
 

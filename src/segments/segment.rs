@@ -9,8 +9,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::web::body::IdText;
-use crate::web::input::{is_longer, uuid};
+use crate::web::{IdText, is_longer, uuid};
 
 /// How many segments one request may name.
 const MOST_NAMED: usize = 100;
@@ -91,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::web::reader;
+    use crate::web;
 
     #[test]
     fn a_name_is_one_line_with_something_to_see() {
@@ -113,7 +112,7 @@ mod tests {
                 segments: SegmentList,
             }
             let fields = serde_json::Map::from_iter([("segments".to_owned(), value)]);
-            reader::read(fields).map(|named: Named| named.segments.0)
+            web::read_fields(fields).map(|named: Named| named.segments.0)
         };
         assert_eq!(ids(named).expect("valid"), [one, two]);
         assert!(ids(json!([])).expect("valid").is_empty());

@@ -2,7 +2,7 @@
 
 use super::segment::SegmentName;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 statements! {
     INSERT = Sql::both("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ($1, $2, $3, $4)");

@@ -11,10 +11,12 @@
 //!
 //! What a contact chose is told and changed by `contacts`.
 
-pub mod routes;
+mod routes;
 mod shapes;
-pub mod store;
-pub mod topic;
+mod store;
+mod topic;
+
+pub use store::{choose, forget, page_of_contact};
 
 use utoipa_axum::router::OpenApiRouter;
 

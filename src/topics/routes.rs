@@ -13,11 +13,7 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency};
-use crate::web::input::Id;
-use crate::web::pagination::{List, Page};
-use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
+use crate::web::{Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))

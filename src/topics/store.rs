@@ -2,7 +2,7 @@
 
 use super::topic::{Choice, NewTopic, TopicChange, Visibility};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 statements! {
     INSERT = Sql::both(

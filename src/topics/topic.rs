@@ -8,8 +8,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::web::body::{Change, IdText};
-use crate::web::input::is_longer;
+use crate::web::{Change, IdText, is_longer};
 
 /// How many topics one request may name.
 const MOST_NAMED: usize = 100;
@@ -215,18 +214,18 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::web::reader;
+    use crate::web;
 
     const ONE: &str = "01890000-0000-7000-8000-000000000001";
     const TWO: &str = "01890000-0000-7000-8000-000000000002";
 
     fn read<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, Error> {
-        reader::read(json.as_object().expect("an object").clone())
+        web::read_fields(json.as_object().expect("an object").clone())
     }
 
     fn choices(topics: &Value) -> Result<Vec<Choice>, Error> {
         let fields = Map::from_iter([("topics".to_owned(), topics.clone())]);
-        reader::read(fields).map(|choices: TopicChoices| choices.topics.0)
+        web::read_fields(fields).map(|choices: TopicChoices| choices.topics.0)
     }
 
     #[test]

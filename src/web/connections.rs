@@ -177,6 +177,7 @@ impl Connections {
     }
 
     /// How many are open.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.lock().all.len()
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::query::Params;
 use super::{input, layout};
 use crate::app::App;
-use crate::auth::session;
+use crate::auth;
 
 /// Nothing that people type into our forms is larger.
 const LIMIT: usize = 64 << 10;
@@ -25,7 +25,7 @@ where
         let app = &App::from_ref(state);
         let (parts, body) = request.into_parts();
         let read = async {
-            session::refuse_foreign(app, &parts.headers)?;
+            auth::refuse_foreign(app, &parts.headers)?;
             input::read(&parts.headers, body, LIMIT).await
         };
         read.await.map(Form).map_err(|error| layout::error_page(app, &error))

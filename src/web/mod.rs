@@ -1,30 +1,57 @@
 //! What all features share on the way in and out: the gate before every
 //! request, bodies, queries, pages of lists, assets and the reference.
 
-pub mod assets;
-pub mod body;
-pub mod connections;
-pub mod form;
-pub mod fuzzing;
-pub mod gate;
-pub mod idempotency;
-pub mod input;
-pub mod layout;
-pub mod listener;
-pub mod many;
-pub mod multipart;
-pub mod pagination;
-pub mod parameter;
-pub mod query;
-pub mod reader;
-pub mod reference;
-pub mod refusals;
-pub mod shape;
-pub mod shell;
-pub mod spool;
+mod assets;
+mod body;
+mod connections;
+mod form;
+mod fuzzing;
+mod gate;
+mod idempotency;
+mod input;
+mod layout;
+mod listener;
+mod many;
+mod multipart;
+mod pagination;
+mod parameter;
+mod query;
+mod reader;
+mod reference;
+mod refusals;
+mod shape;
+mod shell;
+mod spool;
 mod stream;
-pub mod system;
+mod system;
 mod visitor;
+
+pub use assets::router as assets;
+pub use body::{Body, Change, IdText, OrNull, Query};
+pub use connections::Bounds;
+pub use form::Form;
+pub use fuzzing::{form_body, json_body};
+pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
+pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
+pub use input::{
+    Id, LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, is_json, is_longer, json as read_json, kind,
+    read as read_body, shown, uuid,
+};
+pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
+pub use listener::{bind, run as answer_connections};
+pub use many::Many;
+pub use multipart::Form as MultipartForm;
+pub use pagination::{Leaf, List, Newest, Page, RECENT};
+pub use parameter::{id_in_path, name_in_path};
+pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
+pub use reader::{read as read_fields, read_value};
+pub use refusals::{
+    OfBody, OfCaller, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState, refusal,
+};
+pub use shape::Shape;
+pub use shell::{Choice, ConfirmPage, Shell, places};
+pub use spool::Spool;
+pub use system::{described as description_routes, routes as system_routes};
 
 pub use system::System;
 

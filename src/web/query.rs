@@ -173,7 +173,7 @@ fn may_stand(raw: &[u8], at: usize) -> bool {
     }
 }
 
-pub(crate) fn starts_with_two_hex_digits(bytes: &[u8]) -> bool {
+pub fn starts_with_two_hex_digits(bytes: &[u8]) -> bool {
     matches!(bytes, [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
@@ -185,7 +185,7 @@ fn split_at_equals(pair: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Form decoding: `+` is a space, `%XX` a byte, and a `%` that starts no escape is itself.
-pub(crate) fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
+pub fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
     if !raw.contains(&b'+') {
         return percent_decode(raw).into();
     }

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::layout;
 use crate::app::App;
-use crate::auth::{Session, session};
+use crate::auth::{self, Session};
 
 /// A page that needs somebody logged in sends everybody else to the log-in.
 impl<S: Send + Sync> FromRequestParts<S> for Session
@@ -17,7 +17,7 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Session, Response> {
         let app = App::from_ref(state);
-        match session::find(&app, &parts.headers).await {
+        match auth::find_session(&app, &parts.headers).await {
             Ok(Some(session)) => Ok(session),
             Ok(None) => Err(Redirect::to(&format!("{}/login", app.addresses.dashboard.path())).into_response()),
             Err(error) => Err(layout::error_page(&app, &error)),

@@ -1,6 +1,6 @@
 //! Automations in the dashboard, as a person sees and changes them.
 
-use posthorn::accounts::setup;
+use posthorn::accounts;
 use serde_json::json;
 
 use crate::graphs::{automation, body, link, trigger};
@@ -9,7 +9,7 @@ use crate::runs::{Scene, branching, failing};
 
 /// Makes the owner and tells the cookie of his session.
 pub async fn owner(app: &TestApp) -> String {
-    let token = setup::new_link(&app.app.db, &app.clock).await.expect("a store").expect("nobody is there yet");
+    let token = accounts::new_setup_link(&app.app.db, &app.clock).await.expect("a store").expect("nobody is there yet");
     let form = "workspace=Acme&email=owner%40example.com&password=correct+horse&password_again=correct+horse";
     let path = format!("/dashboard/setup/{token}");
     let answer = app.post(path).body("application/x-www-form-urlencoded", form).send().await;

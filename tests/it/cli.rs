@@ -76,7 +76,7 @@ on_both! {
         run(&store, &["users", "passwd", "--email", "a@example.com", "--password-stdin"], "another horse\n").ok();
         let after = store.value(hash).await.expect("a hash");
         assert_ne!(before.as_ref(), Some(&after));
-        assert!(posthorn::auth::password::verify("another horse", &after));
+        assert!(posthorn::auth::verify_password("another horse", &after));
         let complaint =
             run(&store, &["users", "passwd", "--email", "x@example.com", "--password-stdin"], "another horse").failed();
         assert!(complaint.contains("x@example.com"), "{complaint}");

@@ -1,10 +1,9 @@
 //! Clocks that are set: what counts elapsed time goes on as if they had not
 //! been, and processes on one store agree on it.
 
-use posthorn::automations::engine::Engine;
+use posthorn::automations::Engine;
 use posthorn::clock::{Clock, HOUR, MINUTE, SECOND, time_of};
-use posthorn::db::Db;
-use posthorn::db::clock::{self, Reading};
+use posthorn::db::{self, Db, Reading};
 use serde_json::json;
 
 use crate::flow::app_named;
@@ -57,7 +56,7 @@ on_both! {
         stage.send("user.created", "a@example.com", json!({})).await;
         assert_eq!(stage.engine.claim().await.expect("a claim").len(), 1);
         other.clock.set_wall(-HOUR);
-        other.clock.advance(posthorn::automations::engine::LEASE);
+        other.clock.advance(posthorn::automations::LEASE);
         assert_eq!(Engine::new(other.app.occurrences().clone()).round().await.expect("a round"), 1);
         let run = stage.run(&automation).await;
         assert_eq!(run["status"], "completed");
@@ -89,7 +88,7 @@ on_both! {
         };
         assert!(!send().await);
         stage.app.clock.set_wall(30 * DAY);
-        stage.app.app.db.commit(posthorn::web::idempotency::sweep(stage.app.clock.steady())).await.expect("a sweep");
+        stage.app.app.db.commit(posthorn::web::sweep_idempotency_keys(stage.app.clock.steady())).await.expect("a sweep");
         assert!(send().await, "a clock that went forward forgets nothing");
         stage.app.clock.set_wall(-60 * DAY);
         assert!(send().await);
@@ -99,14 +98,14 @@ on_both! {
 
     async fn a_start_goes_on_from_a_clock_that_is_ahead_and_not_from_one_that_went_back(store: Store) {
         let db = open(&store).await;
-        let (first, mut keeper) = clock::open(&db).await.expect("a clock");
+        let (first, mut keeper) = db::open_clock(&db).await.expect("a clock");
         keeper.look().await.expect("a look");
         let last = first.ordered_id();
         assert!((first.steady() - first.now()).abs() < MINUTE, "a new store begins with the time of day");
 
         // Time had come an hour further than the clock shows.
         store.run(&format!("UPDATE clock SET seen = {}", first.steady() + HOUR)).await;
-        let (second, mut keeper) = clock::open(&db).await.expect("a clock");
+        let (second, mut keeper) = db::open_clock(&db).await.expect("a clock");
         assert!((0..5).contains(&(ahead(&second, &first) - 3600)), "{}", ahead(&second, &first));
         keeper.look().await.expect("a look");
         let seen = store.value("SELECT seen FROM clock").await.and_then(|text| text.parse().ok()).expect("a time");
@@ -117,10 +116,10 @@ on_both! {
         assert_eq!(told.stepped.map(|(_, by)| (by - SECOND / 2).div_euclid(HOUR)), Some(-2), "{told:?}");
 
         // A third joins the second; and once the clock has caught up, nothing is left of it.
-        let (third, _) = clock::open(&db).await.expect("a clock");
+        let (third, _) = db::open_clock(&db).await.expect("a clock");
         assert_eq!(ahead(&third, &second).abs(), 0);
         store.run(&format!("UPDATE clock SET seen = {}", first.steady() - HOUR)).await;
-        let (fourth, _) = clock::open(&db).await.expect("a clock");
+        let (fourth, _) = db::open_clock(&db).await.expect("a clock");
         assert_eq!(ahead(&fourth, &first), 0, "of two ways to read a clock the one that fires fewer timers");
     }
 }
@@ -130,14 +129,14 @@ on_both! {
 async fn of_processes_on_postgresql_that_disagree_the_one_that_would_fire_early_gives_in() {
     let store = Store::postgres().await;
     let db = open(&store).await;
-    let (one, mut keeps_one) = clock::open(&db).await.expect("a clock");
-    let (two, mut keeps_two) = clock::open(&db).await.expect("a clock");
+    let (one, mut keeps_one) = db::open_clock(&db).await.expect("a clock");
+    let (two, mut keeps_two) = db::open_clock(&db).await.expect("a clock");
     keeps_one.look().await.expect("a look");
     keeps_two.look().await.expect("a look");
     // The third starts an hour ahead, before anybody has noticed that the store's clock was set.
     let so_far = one.steady() + MINUTE;
     store.run(&format!("UPDATE clock SET shift = shift + {HOUR}, seen = {so_far}")).await;
-    let (three, mut keeps_three) = clock::open(&db).await.expect("a clock");
+    let (three, mut keeps_three) = db::open_clock(&db).await.expect("a clock");
     assert_eq!(ahead(&three, &one), 3600);
     for _ in 0..2 {
         keeps_one.look().await.expect("a look");

@@ -1,8 +1,7 @@
 //! Who may call the API: spec 5, decisions §2.
 
 use posthorn::clock::SECOND;
-use posthorn::credentials::Permission;
-use posthorn::credentials::{self, Claims};
+use posthorn::credentials::{self, Claims, Permission};
 use serde_json::json;
 
 use crate::flow::{app_named, text};
@@ -219,7 +218,7 @@ on_both! {
                 let signed = app.app.credentials.signing.sign(&app.app.db, &app.clock, &claims).await;
                 let token = signed.expect("a token");
                 warm(&app, &token, scope == "full_access").await;
-                let end = posthorn::oauth::grant::revoke_token(&jti, (now + 900) * SECOND);
+                let end = posthorn::oauth::revoke_token(&jti, (now + 900) * SECOND);
                 other.app.db.commit(end).await.expect("ended");
                 let answer = call(&app, &method, &path, &token, body).await;
                 assert_eq!(answer.json()["name"], "invalid_token", "{method} {path} {body:?}: {}", answer.text());

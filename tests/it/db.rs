@@ -6,11 +6,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthorn::credentials::Permission;
-use posthorn::credentials::{access, raise_access};
+use posthorn::credentials::{Permission, access, raise_access};
 use posthorn::db::{Batch, Db, DbError, Guard, Location, Options, Stmt};
-use posthorn::events::event::EventName;
-use posthorn::events::store as events;
+use posthorn::events::{self, EventName};
 use serde_json::json;
 
 use crate::harness::{TestApp, on_both};

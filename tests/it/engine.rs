@@ -1,6 +1,6 @@
 //! Every kind of step, through the real store and a worker's rounds.
 
-use posthorn::automations::engine;
+use posthorn::automations;
 use posthorn::clock::{HOUR, MINUTE, SECOND};
 use serde_json::{Value, json};
 
@@ -272,13 +272,13 @@ on_both! {
         let automation = stage.automation(&[Stage::trigger(), ("delay", json!({"duration": "1 hour"})), mail()]).await;
         stage.send("user.created", "a@example.com", json!({})).await;
         stage.app.delete(format!("/automations/{automation}")).key(&stage.key).send().await;
-        engine::sweep(&stage.app.app).await.expect("a sweep");
+        automations::sweep_deleted(&stage.app.app).await.expect("a sweep");
         assert_eq!(stage.app.count("automations").await, 1, "a commit under way may still start a run");
         stage.app.clock.advance(HOUR);
         stage.work().await;
         assert_eq!(stage.app.store.value("SELECT status FROM runs").await.as_deref(), Some("cancelled"));
         assert!(outbox(&stage).await.is_empty());
-        engine::sweep(&stage.app.app).await.expect("a sweep");
+        automations::sweep_deleted(&stage.app.app).await.expect("a sweep");
         for table in ["runs", "automations", "automation_versions"] {
             assert_eq!(stage.app.count(table).await, 0, "{table}");
         }

@@ -1,9 +1,7 @@
 //! Workers that get in each other's way, and events that come at the last moment.
 
 use futures_util::future::join_all;
-use posthorn::automations::engine::{Engine, LEASE, store};
-use posthorn::automations::run::Run;
-use posthorn::automations::runs;
+use posthorn::automations::{self, Engine, LEASE, Run};
 use posthorn::clock::{MINUTE, SECOND};
 use posthorn::db::DbError;
 use serde_json::{Value, json};
@@ -87,7 +85,7 @@ on_both! {
         assert_eq!(all(&stage).await, before);
         let late = Run::lost(claimed[0].id.clone());
         let (now, steady) = (other.clock.now(), other.clock.steady());
-        let settle = store::settle(&claimed[0], &late, store::Ahead::default(), now, steady);
+        let settle = automations::settle_run(&claimed[0], &late, automations::Ahead::default(), now, steady);
         let refused = stage.app.app.db.commit(settle).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(all(&stage).await, before);
@@ -99,9 +97,9 @@ on_both! {
         stage.send("user.created", "a@example.com", json!({})).await;
         let claimed = stage.engine.claim().await.expect("a claim");
         // Somebody reads the run, the worker settles it, and only then he cancels.
-        let seen = runs::store::Fence { attempt: claimed[0].attempt, settled: claimed[0].settled };
+        let seen = automations::Fence { attempt: claimed[0].attempt, settled: claimed[0].settled };
         stage.engine.take_turn(&claimed[0]).await;
-        let cancel = runs::store::cancel(&automation, &claimed[0].id, seen, &claimed[0].state, 0);
+        let cancel = automations::cancel_run(&automation, &claimed[0].id, seen, &claimed[0].state, 0);
         let refused = stage.app.app.db.commit(cancel).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(stage.run(&automation).await["status"], "completed");

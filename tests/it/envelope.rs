@@ -209,7 +209,7 @@ on_both! {
     async fn issue_2_no_secret_ever_reaches_the_log(app: TestApp) {
         let log = Log::start();
         let key = app.full_key().await;
-        let token = posthorn::accounts::setup::new_link(&app.app.db, &app.clock).await.expect("a link").expect("one");
+        let token = posthorn::accounts::new_setup_link(&app.app.db, &app.clock).await.expect("a link").expect("one");
         let registered = app.post("/oauth/register")
             .json(json!({"client_name": "A", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_post"}))
             .send().await.json();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use posthorn::accounts::{self, Role, Workspace, setup, store};
-use posthorn::auth::password;
+use posthorn::accounts::{self, Role, Workspace};
+use posthorn::auth;
 use posthorn::db::DbError;
 use posthorn::secret;
 
@@ -38,7 +38,7 @@ async fn owners(app: &TestApp) -> i64 {
 on_both! {
     async fn issue_10_a_log_in_under_way_ends_with_its_password(app: TestApp) {
         let owner = app.owner().await;
-        let kept = password::hash(PASSWORD);
+        let kept = auth::hash_password(PASSWORD);
         app.store.run(&format!("UPDATE users SET password_hash = '{kept}'; DELETE FROM sessions")).await;
         assert_eq!(log_in(&app, &owner).await.status, 303, "the password is right");
         let held = app.store.hold("UPDATE users SET password_hash = 'another'; DELETE FROM sessions").await;
@@ -70,7 +70,7 @@ on_both! {
         let db = &app.app.db;
         let (ended, decided) = tokio::join!(
             db.commit(posthorn::auth::delete_sessions_of(&owner.id)),
-            db.commit(posthorn::oauth::grant::decide(request, &secret::hash(cookie), app.clock.now())),
+            db.commit(posthorn::oauth::decide(request, &secret::hash(cookie), app.clock.now())),
         );
         ended.expect("ended");
         assert!(matches!(decided, Err(DbError::Stale)), "{decided:?}");
@@ -90,12 +90,12 @@ on_both! {
         let workspace = Workspace { id: app.workspace().await, name: "Default".into() };
         for round in 0..20 {
             app.store.run("DELETE FROM memberships; DELETE FROM users; DELETE FROM setup_links").await;
-            let token = setup::new_link(&app.app.db, &app.clock).await.expect("an answer").expect("a link");
+            let token = accounts::new_setup_link(&app.app.db, &app.clock).await.expect("an answer").expect("a link");
             let new = |name: &str, role: Option<Role>| {
                 let email = format!("{name}@example.com").parse().expect("an address");
                 accounts::new_user(&app.clock, &email, "x", &workspace, role).1
             };
-            let mut claim = store::use_setup_link(&secret::hash(&token));
+            let mut claim = accounts::use_setup_link(&secret::hash(&token));
             claim.append(new("claim", Some(Role::Owner)));
             let commands = [new("first", None), new("second", None)];
             let [first, second] = commands;

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use posthorn::accounts::{self, Role, Workspace};
-use posthorn::auth::session;
+use posthorn::auth;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -34,7 +34,7 @@ impl TestApp {
 
     /// A new session of a user.
     pub async fn browser(&self, id: &str, email: &str) -> Person {
-        let (stmt, cookie) = session::start(&self.app, id);
+        let (stmt, cookie) = auth::start_session(&self.app, id);
         self.app.db.commit(stmt).await.expect("a session");
         let cookie = cookie.to_str().expect("ascii").split(';').next().expect("a pair").to_owned();
         Person { id: id.into(), email: email.into(), cookie }

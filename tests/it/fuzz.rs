@@ -3,7 +3,7 @@
 //!
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
-use posthorn::contacts::imports;
+use posthorn::contacts;
 use posthorn::{events, oauth, web};
 
 use crate::asking::{CALLBACK, query};
@@ -155,7 +155,7 @@ const BODY_WORDS: [&[u8]; 18] = [
 fn fuzz_raw_query() {
     let mut dice = Dice::new("raw_query");
     for _ in 0..20_000 {
-        oauth::fuzzing::raw_query(&dice.mutated(&QUERIES, &QUERY_WORDS));
+        oauth::raw_query(&dice.mutated(&QUERIES, &QUERY_WORDS));
     }
 }
 
@@ -163,14 +163,14 @@ fn fuzz_raw_query() {
 fn fuzz_redirect_match() {
     let mut dice = Dice::new("redirect_match");
     for _ in 0..30_000 {
-        oauth::fuzzing::redirect_match(&dice.mutated(&URIS, &URI_WORDS));
+        oauth::redirect_match(&dice.mutated(&URIS, &URI_WORDS));
     }
 }
 
 #[test]
 fn fuzz_event_body() {
     let mut dice = Dice::new("event_body");
-    let accepted = (0..30_000).filter(|_| events::fuzzing::event_body(&dice.mutated(&BODIES, &BODY_WORDS))).count();
+    let accepted = (0..30_000).filter(|_| events::event_body(&dice.mutated(&BODIES, &BODY_WORDS))).count();
     assert!(accepted > 100, "the fuzzer hardly ever gets through: {accepted}");
 }
 
@@ -179,7 +179,7 @@ fn fuzz_json_body() {
     const TEXTS: [&[u8]; 3] = [br#"[{"a":[1,"x,["]},[],{}]"#, br#"{"a":{"b":[null,true]}}"#, br#"[["\"\\",0],[]]"#];
     const WORDS: [&[u8]; 9] = [b"[", b"]", b",", b"\"", b"\\", b"{\"k\":", b"}", b" ", b"0"];
     let mut dice = Dice::new("json_body");
-    let arrays = (0..30_000).filter(|_| web::fuzzing::json_body(&dice.mutated(&TEXTS, &WORDS))).count();
+    let arrays = (0..30_000).filter(|_| web::json_body(&dice.mutated(&TEXTS, &WORDS))).count();
     assert!(arrays > 100, "the fuzzer hardly ever gets through: {arrays}");
 }
 
@@ -191,7 +191,7 @@ fn fuzz_form_body() {
     ];
     const WORDS: [&[u8]; 8] = [b"\r\n--x", b"--", b"\r\n\r\n", b"\r\n", b"name=", b"\"", b";", b" "];
     let mut dice = Dice::new("form_body");
-    let forms = (0..30_000).filter(|_| web::fuzzing::form_body(&dice.mutated(&TEXTS, &WORDS))).count();
+    let forms = (0..30_000).filter(|_| web::form_body(&dice.mutated(&TEXTS, &WORDS))).count();
     assert!(forms > 100, "the fuzzer hardly ever gets through: {forms}");
 }
 
@@ -200,7 +200,7 @@ fn fuzz_csv_file() {
     const TEXTS: [&[u8]; 2] = [b"email,name\r\na@b,\"x, \"\"y\"\"\"\n\n", b"\"1\n2\",\xff\r,,\n\"never"];
     const WORDS: [&[u8]; 6] = [b"\"", b",", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf"];
     let mut dice = Dice::new("csv_file");
-    let rows: usize = (0..30_000).map(|_| imports::fuzzing::csv_file(&dice.mutated(&TEXTS, &WORDS))).sum();
+    let rows: usize = (0..30_000).map(|_| contacts::csv_file(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(rows > 1000, "the fuzzer hardly ever gets through: {rows}");
 }
 
@@ -212,7 +212,7 @@ on_both! {
         let mut made = 0;
         for _ in 0..300 {
             let body = dice.mutated(&BODIES, &BODY_WORDS);
-            let expected = events::fuzzing::event_body(&body);
+            let expected = events::event_body(&body);
             let answer = app.post("/events").key(&key).body("application/json", body.clone()).send().await;
             assert_eq!(answer.status == 201, expected, "{:?}: {}", String::from_utf8_lossy(&body), answer.text());
             assert!(

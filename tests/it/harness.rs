@@ -13,10 +13,10 @@ use posthorn::clock::Clock;
 use posthorn::config::Config;
 use posthorn::credentials::{NewKey, Permission};
 use posthorn::db::Db;
-use posthorn::oauth::registration::{Origin, Registration};
+use posthorn::oauth::{Origin, Registration};
 use posthorn::product::Product;
 use posthorn::seal::Seal;
-use posthorn::web::gate::Gate;
+use posthorn::web::Gate;
 use posthorn::{accounts, credentials, oauth, serve};
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ impl TestApp {
 
     /// The id of the first workspace, which is made if need be.
     pub async fn workspace(&self) -> String {
-        let all = accounts::store::workspaces(&self.app.db).await.expect("workspaces");
+        let all = accounts::workspaces(&self.app.db).await.expect("workspaces");
         match all.into_iter().find(|workspace| workspace.name == "Default") {
             Some(workspace) => workspace.id,
             None => {
@@ -164,7 +164,7 @@ impl TestApp {
     pub async fn client(&self, metadata: Value) -> String {
         let registration = Registration::parse(&metadata, Origin::Administrator).expect("metadata that is allowed");
         let client = registration.into_client(self.clock.ordered_id(), self.clock.now());
-        self.app.db.commit(oauth::store::insert_client(&client, "operator", None)).await.expect("a stored client");
+        self.app.db.commit(oauth::insert_client(&client, "operator", None)).await.expect("a stored client");
         client.id
     }
 
@@ -174,7 +174,7 @@ impl TestApp {
     }
 
     pub async fn delete_client(&self, id: &str) {
-        self.app.db.commit(oauth::store::delete_client(id, self.clock.now())).await.expect("a deleted client");
+        self.app.db.commit(oauth::delete_client(id, self.clock.now())).await.expect("a deleted client");
     }
 
     pub async fn count(&self, table: &str) -> i64 {

@@ -1,7 +1,7 @@
 //! The hold: what waits in the store is left alone until somebody says otherwise.
 
 use posthorn::clock::HOUR;
-use posthorn::contacts::imports::worker;
+use posthorn::contacts;
 use posthorn::db::DbError;
 use posthorn::hold;
 use serde_json::json;
@@ -55,10 +55,10 @@ on_both! {
         let made = app.post("/contacts/imports").key(&key).body("multipart/form-data; boundary=e", form).send().await;
         assert!((200..300).contains(&made.status), "{}", made.text());
         app.app.db.commit(hold::set(&app.clock, "a test")).await.expect("a hold");
-        assert!(matches!(worker::round(app.app.occurrences(), &mut String::new()).await, Err(DbError::Stale)));
+        assert!(matches!(contacts::import_round(app.app.occurrences(), &mut String::new()).await, Err(DbError::Stale)));
         assert_eq!(app.count("contacts").await, 0);
         app.app.db.commit(hold::release()).await.expect("no hold");
-        assert!(worker::round(app.app.occurrences(), &mut String::new()).await.expect("a round"));
+        assert!(contacts::import_round(app.app.occurrences(), &mut String::new()).await.expect("a round"));
         assert_eq!(app.count("contacts").await, 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use posthorn::contacts::imports::worker;
+use posthorn::contacts;
 use serde_json::{Value, json};
 
 use crate::contacts::{add, ids, read};
@@ -37,7 +37,7 @@ async fn hand_in(app: &TestApp, key: &str, fields: &[(&str, &str)]) -> String {
 /// Works until nothing is due.
 async fn work(app: &TestApp) {
     let mut last = String::new();
-    while worker::round(app.app.occurrences(), &mut last).await.expect("a round") {}
+    while contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round") {}
 }
 
 async fn show(app: &TestApp, key: &str, id: &str) -> Value {
@@ -222,7 +222,7 @@ on_both! {
         let only = hand_in(&app, &other, &[("file", "email\nonly@b\n")]).await;
         let mut last = String::new();
         for _ in 0..2 {
-            assert!(worker::round(app.app.occurrences(), &mut last).await.expect("a round"));
+            assert!(contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round"));
         }
         assert_eq!(show(&app, &other, &only).await["status"], "completed", "the second turn is the other's");
         work(&app).await;
@@ -232,20 +232,20 @@ on_both! {
     async fn an_import_goes_on_where_it_was_and_nothing_is_created_twice(app: TestApp) {
         let key = app.full_key().await;
         let id = hand_in(&app, &key, &[("file", &many(1_234))]).await;
-        let mut first = worker::claim(app.app.occurrences(), "").await.expect("a claim").expect("an import");
-        assert!(worker::step(app.app.occurrences(), &mut first).await.expect("a step"), "there is more");
+        let mut first = contacts::claim_import(app.app.occurrences(), "").await.expect("a claim").expect("an import");
+        assert!(contacts::import_step(app.app.occurrences(), &mut first).await.expect("a step"), "there is more");
         let half = show(&app, &key, &id).await;
         assert_eq!((&half["status"], &half["counts"]), (&json!("in_progress"), &counts(500, 500, 0, 0, 0)));
         let second = TestApp::open(&app.store, &[]).await;
-        assert!(worker::claim(second.app.occurrences(), "").await.expect("a look").is_none(), "it is taken");
+        assert!(contacts::claim_import(second.app.occurrences(), "").await.expect("a look").is_none(), "it is taken");
         // The first process falls silent; when its lease is over another goes on.
         second.clock.advance(LEASE + 1);
-        let mut other = worker::claim(second.app.occurrences(), "").await.expect("a claim").expect("an import");
-        assert!(worker::step(second.app.occurrences(), &mut other).await.expect("a step"));
+        let mut other = contacts::claim_import(second.app.occurrences(), "").await.expect("a claim").expect("an import");
+        assert!(contacts::import_step(second.app.occurrences(), &mut other).await.expect("a step"));
         // The first wakes up again, and cannot do what is done.
-        assert!(!worker::step(app.app.occurrences(), &mut first).await.expect("a step"), "it is not ours any more");
+        assert!(!contacts::import_step(app.app.occurrences(), &mut first).await.expect("a step"), "it is not ours any more");
         assert_eq!(show(&app, &key, &id).await["counts"], counts(1000, 1000, 0, 0, 0));
-        assert!(!worker::step(second.app.occurrences(), &mut other).await.expect("a step"), "that was all");
+        assert!(!contacts::import_step(second.app.occurrences(), &mut other).await.expect("a step"), "that was all");
         let done = show(&app, &key, &id).await;
         assert_eq!((&done["status"], &done["counts"]), (&json!("completed"), &counts(1234, 1234, 0, 0, 0)));
         assert_eq!(app.count("contacts").await, 1234);

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use posthorn::db::{Db, DbError, Location, Options, Stmt};
-use posthorn::events::event::EventName;
-use posthorn::events::store as events;
+use posthorn::events::{self, EventName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};

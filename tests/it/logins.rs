@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use posthorn::accounts::{self, Role};
-use posthorn::auth::password;
+use posthorn::auth;
 
 use crate::harness::{Answer, TestApp, on_both};
 
@@ -13,7 +13,7 @@ async fn owner(app: &TestApp) {
     let workspace =
         accounts::only_workspace(&app.app.db, &app.clock).await.expect("a workspace").expect("the only one");
     let email = EMAIL.parse().expect("an address");
-    let hash = password::hash(PASSWORD);
+    let hash = auth::hash_password(PASSWORD);
     let (_, batch) = accounts::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
     accounts::create_user(&app.app.db, batch).await.expect("a user");
 }
@@ -113,12 +113,12 @@ on_both! {
         for _ in 0..60 {
             app.clock.advance(1_000_000);
             let id = app.store.rows("SELECT id FROM users").await[0][0].clone().expect("an id");
-            let (batch, _) = accounts::device::Device::default().remember(&app.app, &id);
+            let (batch, _) = accounts::Device::default().remember(&app.app, &id);
             app.app.db.commit(batch).await.expect("stored");
         }
         assert_eq!(app.count("known_devices").await, 50);
         app.clock.advance(400 * 24 * 3_600_000_000);
-        accounts::device::sweep(&app.app.db, app.clock.now()).await.expect("swept");
+        accounts::sweep_devices(&app.app.db, app.clock.now()).await.expect("swept");
         assert_eq!(app.count("known_devices").await, 0);
     }
 }

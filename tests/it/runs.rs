@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use posthorn::automations::budget::Budget;
-use posthorn::automations::graph::Graph;
-use posthorn::automations::run::{ContactRules, LogPart, Run, World};
+use posthorn::automations::{Budget, ContactRules, Graph, LogPart, Run, World};
 use serde_json::{Value, json};
 
 use crate::graphs::{automation, body, delay, link, trigger};

@@ -1,6 +1,6 @@
 //! Events that happen: what is stored, what is started, what is refused.
 
-use posthorn::automations::engine::Engine;
+use posthorn::automations::Engine;
 use posthorn::clock::{HOUR, MINUTE, SECOND};
 use serde_json::{Value, json};
 

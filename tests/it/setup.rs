@@ -1,13 +1,15 @@
 //! The one-time link that creates the owner and the first workspace.
 
-use posthorn::accounts::setup;
-use posthorn::auth::password;
+use posthorn::accounts;
+use posthorn::auth;
 
 use crate::harness::{Answer, TestApp, on_both};
 
 async fn link(app: &TestApp) -> String {
-    let token =
-        setup::new_link(&app.app.db, &app.clock).await.expect("a store that answers").expect("nobody is there yet");
+    let token = accounts::new_setup_link(&app.app.db, &app.clock)
+        .await
+        .expect("a store that answers")
+        .expect("nobody is there yet");
     format!("/dashboard/setup/{token}")
 }
 
@@ -38,12 +40,12 @@ on_both! {
         assert_eq!(found.len(), 1);
         let row: Vec<&str> = found[0].iter().map(|column| column.as_deref().expect("not null")).collect();
         assert_eq!(row[..3], ["Owner@Example.com", "owner", "Acme & Sons"]);
-        assert!(password::verify("correct horse", row[3]));
+        assert!(auth::verify_password("correct horse", row[3]));
 
         assert_eq!(app.get(&path).send().await.status, 404, "it works once");
         assert_eq!(submit(&app, &path, &GOOD.replace("Owner", "Second")).await.status, 404);
         assert_eq!((app.count("users").await, app.count("workspaces").await), (1, 1));
-        let again = setup::new_link(&app.app.db, &app.clock).await.expect("a store that answers");
+        let again = accounts::new_setup_link(&app.app.db, &app.clock).await.expect("a store that answers");
         assert_eq!(again, None, "nor is there a new link once somebody is there");
     }
 

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use posthorn::db::{Db, DbError, Options, Stmt};
-use posthorn::events::event::EventName;
-use posthorn::events::store as events;
+use posthorn::events::{self, EventName};
 use serde_json::json;
 
 use crate::harness::{TestApp, on_both};

@@ -82,7 +82,7 @@ on_both! {
                     // Whoever logs in and out, and operators who shut an app out.
                     for _ in 0..ROUNDS {
                         app.browser(&owner.id, &owner.email).await;
-                        let vouch = posthorn::oauth::store::verify_client(client, None);
+                        let vouch = posthorn::oauth::verify_client(client, None);
                         app.app.db.commit(vouch).await.expect("vouched");
                     }
                 }

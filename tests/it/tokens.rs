@@ -2,9 +2,8 @@
 
 use posthorn::accounts;
 use posthorn::clock::{HOUR, MINUTE, SECOND};
-use posthorn::credentials::Permission;
-use posthorn::credentials::{self, Claims, SigningKey};
-use posthorn::oauth::refresh::Token;
+use posthorn::credentials::{self, Claims, Permission, SigningKey};
+use posthorn::oauth::Token;
 use posthorn::secret;
 use serde_json::{Value, json};
 
@@ -205,10 +204,10 @@ on_both! {
         let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
         let workspace = app.workspace().await;
         let tokens = app.tokens(&client, &owner).await;
-        app.app.db.commit(posthorn::oauth::store::disable_client(&client, Some(1))).await.expect("shut out");
+        app.app.db.commit(posthorn::oauth::disable_client(&client, Some(1))).await.expect("shut out");
         assert_eq!(app.works(&tokens).await, 401);
         assert!(app.refresh(&client, text(&tokens, "refresh_token")).await.status >= 400);
-        app.app.db.commit(posthorn::oauth::store::disable_client(&client, None)).await.expect("let in");
+        app.app.db.commit(posthorn::oauth::disable_client(&client, None)).await.expect("let in");
         let tokens = app.tokens(&client, &owner).await;
         let code = app.code(&client, &owner).await;
         app.app.db.commit(accounts::remove_member(&workspace, &owner.id, NOW)).await.expect("removed");
@@ -227,7 +226,7 @@ on_both! {
         assert_eq!(app.get("/dashboard/").header("cookie", &owner.cookie).send().await.status, 200);
 
         app.app.db.commit(accounts::disable_user(&owner.id, NOW)).await.expect("disabled");
-        app.app.db.commit(accounts::store::enable_user(&owner.id)).await.expect("enabled");
+        app.app.db.commit(accounts::enable_user(&owner.id)).await.expect("enabled");
         assert_eq!(app.works(&tokens).await, 401);
         app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");

@@ -12,8 +12,7 @@ use posthorn::db::Db;
 use posthorn::product::Product;
 use posthorn::seal::Seal;
 use posthorn::serve;
-use posthorn::web::connections::Bounds;
-use posthorn::web::listener;
+use posthorn::web::{self, Bounds};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,7 +37,7 @@ pub async fn listen_within(app: &TestApp, change: impl FnOnce(&mut Bounds)) -> L
     let config = config(&app.store, &[]);
     let mut bounds = Bounds::of(&config);
     change(&mut bounds);
-    let listener = listener::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let listener = web::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let address = listener.local_addr().expect("an address");
     let db = Db::open(&config.store()).await.expect("a store");
     let addresses = serve::addresses(&config, address).expect("addresses");
@@ -47,7 +46,7 @@ pub async fn listen_within(app: &TestApp, change: impl FnOnce(&mut Bounds)) -> L
     let gate = Arc::new(Product::new(App::new(config, addresses, db, Clock::system(), metrics, seal)).gate());
     let (stop, stopped) = oneshot::channel();
     let until = async { drop(stopped.await) };
-    let ended = tokio::spawn(listener::run(listener, gate, bounds, until, Duration::from_secs(5)));
+    let ended = tokio::spawn(web::answer_connections(listener, gate, bounds, until, Duration::from_secs(5)));
     Listening { address, stop, ended }
 }
 

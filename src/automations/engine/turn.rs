@@ -9,15 +9,13 @@ use super::destinations::destination;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
-use crate::automations::run::{Call, Effect, Run};
+use crate::automations::{run::Call, run::Effect, run::Run};
 use crate::clock::SECOND;
-use crate::contacts::contact::Changes;
-use crate::contacts::properties::Declared;
-use crate::contacts::{Contact, write};
+use crate::contacts::{self, Changes, Contact, Declared};
 use crate::db::{Batch, DbError};
-use crate::events::event::RESERVED_PREFIX;
-use crate::occurrences::{Happenings, system};
-use crate::web::reader;
+use crate::events::RESERVED_PREFIX;
+use crate::occurrences::{Happenings, SystemEvent};
+use crate::web;
 use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
@@ -126,7 +124,7 @@ impl Engine {
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
         // What it did itself is not what it waits for.
-        run.consumed.extend(own.map(|seq| (system::CONTACT_UPDATED.to_owned(), seq.into())));
+        run.consumed.extend(own.map(|seq| (SystemEvent::CONTACT_UPDATED.to_owned(), seq.into())));
         let run = &run;
         let ahead = ahead(claimed, plan, run);
         let is_to_call = ahead.destination.is_some();
@@ -253,7 +251,7 @@ fn fill(
             }
             Effect::DeleteContact => is_deleted = true,
             Effect::AddToSegment { segment_id } => {
-                rest.push(write::add_to_segment(workspace_id, &claimed.contact_id, &segment_id, view.now));
+                rest.push(contacts::add_to_segment(workspace_id, &claimed.contact_id, &segment_id, view.now));
             }
             Effect::SendEmail { id, step, message } => {
                 let recipient = message["to"].as_str().unwrap_or_default();
@@ -265,13 +263,13 @@ fn fill(
     let is_changed = contact != view.sight.contact;
     happenings.batch.lock(&claimed.contact_id);
     match &contact {
-        Some(contact) if is_changed && !is_deleted => write::update(happenings, contact),
-        Some(contact) if is_held || is_deleted => happenings.batch.push(write::hold_version(workspace_id, contact)),
+        Some(contact) if is_changed && !is_deleted => contacts::update_contact(happenings, contact),
+        Some(contact) if is_held || is_deleted => happenings.batch.push(contacts::hold_version(workspace_id, contact)),
         _ => {}
     }
     happenings.batch.append(rest);
     match &contact {
-        Some(contact) if is_deleted => write::delete(happenings, contact),
+        Some(contact) if is_deleted => contacts::delete_contact(happenings, contact),
         Some(contact) if is_changed && happenings.is_told() => return Ok(Some(contact.version + 1)),
         _ => {}
     }
@@ -296,5 +294,5 @@ pub(in crate::automations) fn changed(
 /// A change that a step asks for, its variables resolved.
 pub(super) fn read_changes(changes: Value) -> Result<Changes, String> {
     let Value::Object(fields) = changes else { return Err("the changes are not an object".into()) };
-    reader::read(fields).map_err(|error| error.message().into_owned())
+    web::read_fields(fields).map_err(|error| error.message().into_owned())
 }

@@ -7,10 +7,8 @@ use serde_json::Value;
 use super::store::{self, Claimed, Sight};
 use super::turn::read_changes;
 use super::{Engine, Plan};
-use crate::automations::budget::Budget;
-use crate::automations::run::{ContactRules, Heard, LogPart, Run, World};
-use crate::contacts::properties::Declared;
-use crate::contacts::{Contact, properties_store};
+use crate::automations::{budget::Budget, run::ContactRules, run::Heard, run::LogPart, run::Run, run::World};
+use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
 use crate::segments;
 
@@ -85,12 +83,12 @@ impl Engine {
         let log = LogPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
+            if !self.app.db.read(segments::exists(&claimed.workspace_id, id)).await?.is_empty() {
                 segments.insert(id.to_owned());
             }
         }
         let declared = match plan.graph.sets_properties() {
-            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
+            true => self.app.db.read(contacts::declared_properties(&claimed.workspace_id)).await?,
             false => Vec::new(),
         };
         Ok(View {

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::budget::Budget;
-use crate::automations::graph::Graph;
-use crate::automations::step::{Action, Exit, Step};
-use crate::automations::values::{Values, excerpt, resolve};
+use crate::automations::{
+    budget::Budget, graph::Graph, step::Action, step::Exit, step::Step, values::Values, values::excerpt,
+    values::resolve,
+};
 use crate::clock::{MINUTE, SECOND};
 
 /// How often a call to the outside is tried.

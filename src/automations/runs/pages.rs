@@ -12,15 +12,11 @@ use super::routes::RunId;
 use super::store::{self, Listed, Stored};
 use crate::accounts::{Desk, Duty, Look, Manage};
 use crate::app::App;
-use crate::automations::pages::Act;
-use crate::automations::picture::Picture;
+use crate::automations::{pages::Act, picture::Picture};
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::form::Form;
-use crate::web::layout::{self, Layout, Stamp};
-use crate::web::pagination::Leaf;
-use crate::web::shell::Shell;
+use crate::web::{self, Form, Layout, Leaf, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new()
@@ -172,7 +168,7 @@ async fn try_read(desk: &Desk<Look>, id: Result<RunId, Error>) -> Result<Respons
         payload: record.payload.as_ref().map(told),
         steps: record.steps.into_iter().map(StepRow::new).collect(),
     };
-    Ok(layout::page(StatusCode::OK, &content))
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 fn purpose(act: &str, id: &RunId) -> String {

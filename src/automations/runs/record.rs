@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::store::{self, Fence, Listed, PendingCall, Stored};
-use crate::automations::graph::Graph;
-use crate::automations::run::{Run, Status, Trace};
-use crate::automations::step::Step;
+use crate::automations::{graph::Graph, run::Run, run::Status, run::Trace, step::Step};
 use crate::clock::{Clock, rfc3339};
 use crate::db::Stmt;
 use crate::error::Error;

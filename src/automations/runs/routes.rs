@@ -13,16 +13,11 @@ use super::shapes::{Changed, Item, StatusParam, Statuses, Whole};
 use super::store::{self, Listed, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::automations::routes::not_found;
-use crate::automations::store::version_number;
+use crate::automations::{routes::not_found, store::version_number};
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::body::Query;
-use crate::web::input::Id;
-use crate::web::pagination::{List, Newest};
-use crate::web::parameter;
-use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
+use crate::web::{self, Id, List, Newest, OfCaller, OfPath, OfQuery, OfState, Query};
 
 /// How often a change is tried that a worker got ahead of.
 pub(super) const ATTEMPTS: usize = 8;
@@ -39,8 +34,8 @@ pub struct RunId {
 
 impl IntoParams for RunId {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let automation = parameter::id_in_path("id", "The id of the automation.");
-        vec![automation, parameter::id_in_path("run_id", "The id of the run.")]
+        let automation = web::id_in_path("id", "The id of the automation.");
+        vec![automation, web::id_in_path("run_id", "The id of the run.")]
     }
 }
 

@@ -8,7 +8,7 @@ use super::STATUSES;
 use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
-use crate::web::input::shown;
+use crate::web::shown;
 
 /// Which runs.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -3,7 +3,7 @@
 use super::STATUSES;
 use crate::automations::run::Ending;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 statements! {
     /// Four statuses; who wants fewer names some of them twice.

@@ -8,15 +8,10 @@ use serde_json::{Map, Value};
 use super::rows::{Occurrence, Row, Turn};
 use super::store::Store;
 use super::world::time_shown_as;
-use crate::automations::automation::ReEntry;
-use crate::automations::budget::Budget;
-use crate::automations::engine::LEASE;
-use crate::automations::engine::turn::changed;
-use crate::automations::graph::Graph;
-use crate::automations::rule::Rule;
-use crate::automations::run::{Effect, Ending, Position, Run, Status, Trace};
-use crate::automations::step::{Action, Exit};
-use crate::automations::values::Values;
+use crate::automations::{
+    automation::ReEntry, budget::Budget, engine::LEASE, engine::turn::changed, graph::Graph, rule::Rule, run::Effect,
+    run::Ending, run::Position, run::Run, run::Status, run::Trace, step::Action, step::Exit, values::Values,
+};
 use crate::clock::MINUTE;
 
 /// The longest that a run which has something to do may be left alone: a lease,

@@ -3,12 +3,11 @@
 use serde_json::{Value, json};
 
 use super::chance::Chance;
-use crate::automations::automation::ReEntry;
-use crate::automations::graph::Graph;
-use crate::occurrences::system;
+use crate::automations::{automation::ReEntry, graph::Graph};
+use crate::occurrences::SystemEvent;
 
 /// Events that start runs.
-pub const TRIGGERS: [&str; 4] = ["t1", "t2", system::CONTACT_UPDATED, system::CONTACT_DELETED];
+pub const TRIGGERS: [&str; 4] = ["t1", "t2", SystemEvent::CONTACT_UPDATED, SystemEvent::CONTACT_DELETED];
 /// Events that are waited for; one starts runs as well.
 const WAITED: [&str; 3] = ["w1", "w2", "t1"];
 /// Events that end runs; one is waited for as well.

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::automations::automation::ReEntry;
-use crate::automations::engine::Plan;
-use crate::automations::engine::store::Claimed;
-use crate::automations::run::{Effect, Run};
+use crate::automations::{automation::ReEntry, engine::Plan, engine::store::Claimed, run::Effect, run::Run};
 use crate::contacts::Contact;
 
 pub struct Automation {

@@ -9,14 +9,12 @@ use serde_json::Value;
 use super::Flaw;
 use super::checks::Ledger;
 use super::rows::{Automation, Happening, Listener, Occurrence, Refused, Row, Turn, What};
-use crate::automations::automation::ReEntry;
-use crate::automations::engine::store::{Claimed, Sight};
-use crate::automations::engine::turn::changed;
-use crate::automations::engine::{LEASE, Plan};
-use crate::automations::run::{Effect, Heard, Run};
-use crate::contacts::Contact;
-use crate::contacts::contact::FIRST_VERSION;
-use crate::occurrences::system;
+use crate::automations::{
+    automation::ReEntry, engine::LEASE, engine::Plan, engine::store::Claimed, engine::store::Sight,
+    engine::turn::changed, run::Effect, run::Heard, run::Run,
+};
+use crate::contacts::{Contact, FIRST_VERSION};
+use crate::occurrences::SystemEvent;
 
 pub struct Store {
     pub flaw: Option<Flaw>,
@@ -91,11 +89,11 @@ impl Store {
             What::Updated { contact } => {
                 let stored = self.contact_mut(&contact.id).filter(|stored| stored.version == contact.version);
                 *stored.ok_or(Refused::Moved)? = Contact { version: contact.version + 1, ..contact.clone() };
-                self.record(happening, system::CONTACT_UPDATED, &contact.id, 0, &contact.json());
+                self.record(happening, SystemEvent::CONTACT_UPDATED, &contact.id, 0, &contact.json());
             }
             What::Deleted { contact_id } => {
                 self.contact_mut(contact_id).ok_or(Refused::Moved)?.version += 1;
-                self.record(happening, system::CONTACT_DELETED, contact_id, 0, &Value::Null);
+                self.record(happening, SystemEvent::CONTACT_DELETED, contact_id, 0, &Value::Null);
                 self.remove_contact(contact_id, happening.at);
             }
         }
@@ -121,7 +119,7 @@ impl Store {
             created_at: happening.at,
             updated_at: None,
         });
-        self.record(happening, system::CONTACT_CREATED, &id, 1, &Value::Null);
+        self.record(happening, SystemEvent::CONTACT_CREATED, &id, 1, &Value::Null);
         id
     }
 

@@ -6,12 +6,10 @@ use serde_json::{Value, json};
 
 use super::rows::{Refused, Turn};
 use super::world::World;
-use crate::automations::budget::Budget;
-use crate::automations::engine::Plan;
-use crate::automations::engine::store::{Claimed, Sight};
-use crate::automations::engine::turn;
-use crate::automations::engine::view::View;
-use crate::automations::run::{LogPart, Run};
+use crate::automations::{
+    budget::Budget, engine::Plan, engine::store::Claimed, engine::store::Sight, engine::turn, engine::view::View,
+    run::LogPart, run::Run,
+};
 use crate::clock::SECOND;
 
 /// How often a worker looks again, as the real one does.

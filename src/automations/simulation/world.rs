@@ -14,8 +14,7 @@ use super::graphs;
 use super::rows::{Automation, Happening, Refused, What};
 use super::store::Store;
 use super::workers::Worker;
-use crate::automations::engine::{LEASE, Plan};
-use crate::automations::run::{Ending, Run};
+use crate::automations::{engine::LEASE, engine::Plan, run::Ending, run::Run};
 use crate::clock::{HOUR, MINUTE, SECOND};
 
 /// How many actions a seed takes before the faults stop.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Finding;
 use super::report::Problem;
 use crate::config::Config;
-use crate::db::files;
+use crate::db;
 use crate::seal;
 use crate::serve;
 
@@ -28,7 +28,7 @@ pub fn settings(config: &Config) -> Finding {
 }
 
 pub fn folder(store: &Path) -> Finding {
-    let folder = files::folder(store);
+    let folder = db::folder(store);
     let shown = folder.display();
     if !folder.is_dir() {
         return Err(Problem::failure(
@@ -36,17 +36,17 @@ pub fn folder(store: &Path) -> Finding {
             "start the server once, or set --data-dir (POSTHORN_DATA_DIR) to the folder that it uses",
         ));
     }
-    match files::is_open_to_others(folder) {
+    match db::is_open_to_others(folder) {
         true => Err(Problem::warning(format!("others can look into {shown}"), format!("run: chmod 700 {shown}"))),
         false => Ok(format!("{shown} is its owner's alone").into()),
     }
 }
 
 pub fn files(store: &Path) -> Finding {
-    let mut all = files::of(store).to_vec();
+    let mut all = db::of(store).to_vec();
     all.push(seal::key_file(store));
     let open: Vec<String> =
-        all.iter().filter(|file| files::is_open_to_others(file)).map(|file| file.display().to_string()).collect();
+        all.iter().filter(|file| db::is_open_to_others(file)).map(|file| file.display().to_string()).collect();
     match open.is_empty() {
         true => Ok("the store's files are their owner's alone".into()),
         false => Err(Problem::failure(
@@ -57,7 +57,7 @@ pub fn files(store: &Path) -> Finding {
 }
 
 pub fn space(store: &Path) -> Finding {
-    let folder = files::folder(store);
+    let folder = db::folder(store);
     let shown = folder.display();
     let found = rustix::fs::statvfs(folder);
     let found = found.map_err(|error| {
@@ -74,7 +74,7 @@ pub fn space(store: &Path) -> Finding {
 
 /// The log that commits are written to first.
 pub fn log(store: &Path, config: &Config) -> Finding {
-    let [_, log, _] = files::of(store);
+    let [_, log, _] = db::of(store);
     let size = std::fs::metadata(&log).map_or(0, |data| data.len());
     let limit = u64::from(config.sqlite_log_limit) * MIB;
     let told = format!("the log holds {} of {} MiB", size / MIB, limit / MIB);

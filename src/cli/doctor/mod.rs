@@ -17,8 +17,7 @@ use clap::Args;
 
 use super::print_json;
 use crate::config::Config;
-use crate::db::Location;
-use crate::db::inspect::Inspection;
+use crate::db::{Inspection, Location};
 use report::{Problem, Report};
 
 /// What one check found.

@@ -6,8 +6,7 @@ use crate::automations;
 use crate::clock::{Clock, HOUR, SECOND, rfc3339};
 use crate::config::Config;
 use crate::credentials;
-use crate::db::inspect::{Inspection, Schema};
-use crate::db::{DbError, Location};
+use crate::db::{DbError, Inspection, Location, Schema};
 use crate::hold::{self, Hold};
 use crate::seal::Seal;
 
@@ -117,7 +116,7 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         unopened += usize::from(seal.open(&kept).is_none());
         plain += usize::from(Seal::default().open(&kept).is_some());
     }
-    for row in inspection.read(automations::store::otherwise_sealed("", &seal.text_prefix())).await? {
+    for row in inspection.read(automations::otherwise_sealed("", &seal.text_prefix())).await? {
         let kept = row.text(2)?;
         unopened += usize::from(seal.open_text(&kept).is_none());
         plain += usize::from(Seal::default().open_text(&kept).is_some());

@@ -8,8 +8,7 @@ use utoipa::ToSchema;
 
 use super::plan::{Person, Plan};
 use crate::clock::Clock;
-use crate::contacts::contact::Contact;
-use crate::contacts::properties::Declared;
+use crate::contacts::{contact::Contact, properties::Declared};
 use crate::error::Error;
 
 /// How many rows of a file came to what.

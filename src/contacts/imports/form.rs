@@ -10,8 +10,7 @@ use utoipa::ToSchema;
 use super::plan::CellKind;
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::reader;
-use crate::web::shape::Shape;
+use crate::web::{self, Shape};
 
 /// A form with a file. What is JSON here is sent as text.
 #[derive(Deserialize, ToSchema)]
@@ -72,6 +71,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for JsonText<T> {
         Shape::of(text.as_bytes()).check().map_err(too_much)?;
         let value = serde_json::from_str(&text);
         let value = value.map_err(|error| D::Error::custom(format!("is not valid JSON: {error}")))?;
-        reader::read_value(value).map(JsonText).map_err(D::Error::custom)
+        web::read_value(value).map(JsonText).map_err(D::Error::custom)
     }
 }

@@ -7,14 +7,11 @@ use serde_json::{Map, Number, Value, json};
 
 use super::csv::{self, Record, Scan};
 use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
-use crate::contacts::contact::{Changes, Email};
-use crate::contacts::properties::{Declared, Kind};
+use crate::contacts::{contact::Changes, contact::Email, properties::Declared, properties::Kind};
 use crate::error::Error;
 use crate::segments::SegmentList;
 use crate::topics::{Choice, ChoiceList};
-use crate::web::input::shown;
-use crate::web::multipart::Form;
-use crate::web::reader;
+use crate::web::{self, MultipartForm as Form, shown};
 
 /// What files begin with that were saved by some programs.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -82,7 +79,7 @@ impl Upload {
         for name in ["column_map", "segments", "topics", "on_conflict"] {
             fields.extend(form.text(name)?.map(|text| (name.to_owned(), text.into())));
         }
-        let new: NewImport = reader::read(fields)?;
+        let new: NewImport = web::read_fields(fields)?;
         let SegmentList(segment_ids) = new.segments.and_then(|JsonText(list)| list).unwrap_or_default();
         let ChoiceList(choices) = new.topics.and_then(|JsonText(list)| list).unwrap_or_default();
         let map = new.column_map.and_then(|JsonText(map)| map);
@@ -180,7 +177,7 @@ fn mapped(header: &[String], properties: Map<String, Value>) -> Result<Vec<Prope
     let one = |(key, mapping): (String, Value)| {
         // The column's name alone is as good as an object with it.
         let mapping = if mapping.is_string() { json!({ "column": mapping }) } else { mapping };
-        let ColumnProperty { column, kind } = reader::read_value(mapping).map_err(|fault| {
+        let ColumnProperty { column, kind } = web::read_value(mapping).map_err(|fault| {
             Error::invalid(format!("The `column_map` field has at `{}` no column, which {fault}.", shown(&key)))
         })?;
         Ok(PropertyColumn { column: find(header, &column)?, key, kind })
@@ -223,7 +220,7 @@ impl Plan {
             }
         }
         fields.insert("properties".into(), Value::Object(properties));
-        let changes: Changes = reader::read(fields)?;
+        let changes: Changes = web::read_fields(fields)?;
         changes.check_types(declared)?;
         Ok(Person { email, changes })
     }

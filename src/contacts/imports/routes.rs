@@ -14,18 +14,14 @@ use super::shapes::{Filter, Item, Reference, Whole};
 use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::contacts::properties::Declared;
-use crate::contacts::properties_store;
+use crate::contacts::{properties::Declared, properties_store};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::occurrences::Occurrences;
-use crate::web::body::Query;
-use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest};
-use crate::web::input::Id;
-use crate::web::multipart::Form;
-use crate::web::pagination::{List, Newest};
-use crate::web::refusals::{OfCaller, OfForm, OfKey, OfPath, OfQuery};
-use crate::web::spool::Spool;
+use crate::web::{
+    Answer, Id, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfCaller, OfForm, OfKey, OfPath,
+    OfQuery, Query, Spool,
+};
 use crate::{segments, topics};
 
 /// The largest file.

@@ -5,7 +5,7 @@ use super::plan::{Plan, Upload};
 use super::shapes::ImportStatus;
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 use crate::work::{Claimable, claim_rows};
 
 /// How large a piece of a file is.

@@ -14,8 +14,7 @@ use tokio_postgres::error::SqlState;
 use super::guard::{Guards, Passes};
 use super::refusal;
 use super::session::{Session, ends_session};
-use crate::db::guard::Learnt;
-use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, migrate};
+use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, guard::Learnt, migrate};
 
 /// After a shared guard was found to have moved, so many groups ask the particular
 /// ones as well: in a storm each group would else be run twice.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::db::guard::Learnt;
-use crate::db::{Guard, Job, Stmt};
+use crate::db::{Guard, Job, Stmt, guard::Learnt};
 
 /// The distinct guards that the jobs of a group carry, and which of them each
 /// job needs.

@@ -19,8 +19,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::link::{Link, Purpose};
 use super::owned;
-use crate::db::Effect;
-use crate::db::sql::{Limit, Rows};
+use crate::db::{Effect, sql::Limit, sql::Rows};
 
 /// A statement that waits for a lock gives up before its caller does, so that
 /// nobody's lock can hold all writers; and before [`SILENT`], so that silence

@@ -15,8 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::files::{check_integrity, sync_folder};
 use super::{order, run, wait_for_lock};
-use crate::db::files::{FAILED, LOG, LOG_INDEX, beside};
-use crate::db::{Stmt, migrate};
+use crate::db::{Stmt, files::FAILED, files::LOG, files::LOG_INDEX, files::beside, migrate};
 
 /// How many pages are copied between two words about it (8 MiB).
 const PAGES: i32 = 2048;

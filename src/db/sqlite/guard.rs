@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 
 use super::writer::Desk;
-use crate::db::guard::Learnt;
-use crate::db::{Guard, Job, Stmt};
+use crate::db::{Guard, Job, Stmt, guard::Learnt};
 
 /// What a group knows of its guards.
 #[derive(Default)]

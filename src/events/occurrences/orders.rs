@@ -9,17 +9,11 @@ use sha2::{Digest, Sha256};
 use super::shapes::EventToSend;
 use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
-use crate::contacts::contact::Email;
-use crate::contacts::write;
+use crate::contacts::{self, Email};
 use crate::error::Error;
-use crate::events::Events;
-use crate::events::event::RESERVED_PREFIX;
-use crate::events::in_force::InForce;
+use crate::events::{Events, event::RESERVED_PREFIX, in_force::InForce};
 use crate::occurrences::{Happenings, Occurrence, Whom};
-use crate::web::body::{Body, IdText};
-use crate::web::idempotency::Fingerprint;
-use crate::web::input::{PAYLOAD_LIMIT, shown};
-use crate::web::many::Many;
+use crate::web::{Body, Fingerprint, IdText, Many, PAYLOAD_LIMIT, shown};
 
 /// What came with an event: as it was read, or as it lies in the body of a request
 /// that sends many, which takes no memory.
@@ -41,11 +35,11 @@ impl Recipient {
     pub fn receive(&self, happenings: &mut Happenings<'_>, occurrence: &Occurrence<'_>) {
         match self {
             Recipient::Known(id) => {
-                write::bump_version(happenings, id);
+                contacts::bump_version(happenings, id);
                 happenings.add(occurrence, Whom::Id(id));
             }
             Recipient::Address { email, new_id } => {
-                let key = write::upsert_by_email(happenings, email, new_id);
+                let key = contacts::upsert_by_email(happenings, email, new_id);
                 happenings.add(occurrence, Whom::EmailKey(&key));
             }
         }

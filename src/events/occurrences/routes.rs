@@ -10,11 +10,8 @@ use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::events::Events;
-use crate::events::routes::EventPath;
-use crate::web::input::Id;
-use crate::web::pagination::{List, Newest, Page};
-use crate::web::refusals::{OfCaller, OfPath, OfQuery};
+use crate::events::{Events, routes::EventPath};
+use crate::web::{Id, List, Newest, OfCaller, OfPath, OfQuery, Page};
 
 pub fn router() -> OpenApiRouter<Events> {
     OpenApiRouter::new()

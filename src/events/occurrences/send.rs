@@ -11,14 +11,11 @@ use super::shapes::{EventToSend, Sent, SentMany};
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::events::in_force::InForce;
-use crate::events::{Events, store as definitions};
+use crate::events::{Events, in_force::InForce, store as definitions};
 use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners};
-use crate::web::body::Body;
-use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest};
-use crate::web::input::{Id, LIGHT, LIMIT_OF_MANY};
-use crate::web::many::Many;
-use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
+use crate::web::{
+    Answer, Body, Id, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfBody, OfCaller, OfPath, OfSend,
+};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
 /// wait for it.

@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use super::orders::Order;
 use super::store::Stored;
 use crate::clock::rfc3339;
-use crate::contacts::contact::Email;
+use crate::contacts::Email;
 use crate::error::Error;
 use crate::events::event::EventName;
-use crate::web::body::IdText;
+use crate::web::IdText;
 
 /// What happens, and to whom: exactly one of `contact_id` and `email`.
 #[derive(Deserialize, ToSchema)]

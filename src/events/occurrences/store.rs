@@ -1,7 +1,7 @@
 //! Occurrences as they are read from the store.
 
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::web::pagination::Page;
+use crate::web::Page;
 
 /// A page of what happened under a name.
 macro_rules! page {

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use super::url::DocumentUrl;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::http_client::{Bounds, HttpClient, HttpError};
-use crate::web::input;
+use crate::web;
 
 /// How long a fetch may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub async fn fetch(client: &HttpClient, url: &DocumentUrl) -> Result<Fetched, Un
     if answer.status != StatusCode::OK {
         return Err(Unreachable::Status(answer.status));
     }
-    if !input::is_json(&answer.headers) {
+    if !web::is_json(&answer.headers) {
         return Err(Unreachable::NotJson);
     }
     Ok(Fetched { good_for: good_for(&answer.headers), bytes: answer.body })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::web::query::starts_with_two_hex_digits;
+use crate::web::starts_with_two_hex_digits;
 
 const MAX_BYTES: usize = 2048;
 

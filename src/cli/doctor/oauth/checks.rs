@@ -6,8 +6,10 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::visit::{Endpoints, Tokens, Visit};
-use crate::cli::doctor::browser::{Browser, Reading, Sent};
-use crate::cli::doctor::report::{Expectation, Report};
+use crate::cli::{
+    doctor::browser::Browser, doctor::browser::Reading, doctor::browser::Sent, doctor::report::Expectation,
+    doctor::report::Report,
+};
 
 /// Who is examined, and as whom.
 pub struct Patient {

@@ -12,8 +12,7 @@ use crate::cli::doctor::report::Report;
 use crate::clock::Clock;
 use crate::product::Product;
 use crate::testing::{EMAIL, PASSWORD, Store, owner};
-use crate::web::connections::Bounds;
-use crate::web::listener;
+use crate::web::{self, Bounds};
 
 /// An instance that listens, with these settings and its owner.
 async fn instance(store: &Store, path: &str, settings: &[&str]) -> (Product, Patient) {
@@ -24,7 +23,7 @@ async fn instance(store: &Store, path: &str, settings: &[&str]) -> (Product, Pat
     owner(&app).await;
     let gate = Arc::new(app.gate());
     let bounds = Bounds::of(&app.config);
-    tokio::spawn(listener::run(listener, gate, bounds, std::future::pending(), Duration::ZERO));
+    tokio::spawn(web::answer_connections(listener, gate, bounds, std::future::pending(), Duration::ZERO));
     (app, patient(issuer))
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::cli::doctor::browser::{Browser, Reading, Sent, encoded, pairs, resolve};
 use crate::http_client::Answer;
 use crate::secret;
-use crate::web::query::Params;
+use crate::web::Params;
 
 /// Where the instance says its endpoints are.
 pub struct Endpoints {

@@ -27,7 +27,7 @@ pub struct Memory {
     pub peak: u64,
 }
 
-/// The product, as it is built for release.
+/// The product, as it is built for packages.
 pub fn posthorn() -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_posthorn")))
 }

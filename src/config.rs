@@ -405,7 +405,7 @@ fn mail_from(given: &str) -> Result<Mailbox, String> {
 }
 
 fn log_filter(given: &str) -> Result<String, String> {
-    let filter: Result<tracing_subscriber::EnvFilter, _> = given.parse();
+    let filter: Result<tracing_subscriber::filter::Targets, _> = given.parse();
     filter.map(|_| given.to_owned()).map_err(|error| format!("{error}; allowed is for example info or debug"))
 }
 

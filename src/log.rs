@@ -10,10 +10,12 @@ use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::DateTimePrinter;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogFormat};
 
@@ -21,12 +23,13 @@ use crate::config::{Config, LogFormat};
 /// does not slow the answers; what is left is written when the guard is dropped.
 pub fn start(config: &Config) -> io::Result<sink::Guard> {
     let (sink, guard) = sink::start(io::stderr())?;
-    let filter = EnvFilter::new(&config.log);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || sink.clone());
+    let filter: Targets = config.log.parse().map_err(io::Error::other)?;
+    let log = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(move || sink.clone());
     match config.log_format {
-        LogFormat::Json => log.json().flatten_event(true).init(),
-        LogFormat::Text if io::IsTerminal::is_terminal(&io::stderr()) => log.init(),
-        LogFormat::Text => log.event_format(Line).init(),
+        LogFormat::Json => log.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text if io::IsTerminal::is_terminal(&io::stderr()) => log.with(lines).init(),
+        LogFormat::Text => log.with(lines.event_format(Line)).init(),
     }
     Ok(guard)
 }

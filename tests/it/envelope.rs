@@ -271,7 +271,7 @@ impl Log {
     fn start() -> Log {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {
-            let log = tracing_subscriber::fmt().with_env_filter("trace").with_ansi(false);
+            let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
             log.with_writer(|| Lines).init();
         });
         Log

@@ -1,0 +1,221 @@
+//! The walls of the house, read from the imports: which folder of `src` leads to
+//! which, by `use` and by paths in the code. Tests are free to look anywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::{env, fs};
+
+use crate::imports::{Reading, Reference, module_of, rust_files};
+
+/// From the ground up. An arrow points down or stays on its floor.
+const FLOORS: &[&[&str]] = &[
+    &["clock", "secret"],
+    &["db"],
+    &["config", "error", "hold", "log", "seal"],
+    &["credentials", "grants", "limits"],
+    &["app"],
+    &["auth", "web"],
+    &[
+        "accounts",
+        "api_keys",
+        "automations",
+        "contacts",
+        "events",
+        "home",
+        "mail",
+        "oauth",
+        "occurrences",
+        "segments",
+        "topics",
+    ],
+    &["product"],
+    &["serve"],
+    &["cli"],
+];
+
+/// What only declares (`lib`), only starts (`main`) or only serves tests.
+const OUTSIDE: &[&str] = &["lib", "main", "testing"];
+
+#[test]
+fn no_folder_leads_back_to_itself() {
+    fail_with(&cycles(&House::read().arrows()));
+}
+
+#[test]
+fn others_come_in_by_the_front_door() {
+    fail_with(&House::read().deep_imports());
+}
+
+#[test]
+fn arrows_point_down() {
+    fail_with(&upward(&House::read()));
+}
+
+fn fail_with(violations: &[String]) {
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
+}
+
+#[test]
+fn a_wall_that_is_broken_is_found() {
+    let house = House::of(&[
+        file("src/lib.rs", "pub mod a; mod b; mod c; #[cfg(test)] mod testing;"),
+        file("src/a/mod.rs", "pub mod inner; mod shut; use crate::{b, c::C as D}; fn f() { b::deep::g(); D::new() }"),
+        file("src/a/inner.rs", "use super::super::c::{self, E}; /* crate::no */ const S: &str = r#\"crate::no\"#;"),
+        file(
+            "src/b/mod.rs",
+            "pub(crate) mod deep; // crate::a\n fn f(c: char) -> bool { c == '\"' } use crate::a::shut;",
+        ),
+        file("src/b/deep.rs", "#[cfg(test)] mod tests { use crate::c::C; } fn f() -> crate::a::inner::T {}"),
+        file("src/c.rs", "#[cfg(test)] #[path = \"c_tests.rs\"] mod c_tests; fn f<'a>(x: &'a str) { self::g() }"),
+        file("src/c_tests.rs", "use crate::a;"),
+    ]);
+    let arrows: Vec<_> = house.arrows().into_keys().map(|(from, to)| format!("{from}{to}")).collect();
+    assert_eq!(arrows, ["ab", "ac", "ba"]);
+    let deep = house.deep_imports();
+    assert_eq!(
+        deep,
+        [
+            "crate::a::inner (1 times: T)  src/b/deep.rs:1: crate::a::inner::T",
+            "crate::b::deep (1 times: g)  src/a/mod.rs:1: crate::b::deep::g",
+        ]
+    );
+    let circle = cycles(&house.arrows());
+    assert_eq!(circle.len(), 2, "{circle:?}");
+    assert!(circle[1].starts_with("b -> a (2 times)  src/b/mod.rs:2"), "{circle:?}");
+}
+
+fn file(name: &str, text: &str) -> (Vec<String>, String, String) {
+    (module_of(name), name.to_owned(), text.to_owned())
+}
+
+// ---- what is wrong with a house ---------------------------------------------
+
+struct House {
+    /// Every module that is not a test's, and whether others can see it.
+    modules: BTreeMap<Vec<String>, bool>,
+    references: Vec<Reference>,
+}
+
+type Arrows = BTreeMap<(String, String), Vec<String>>;
+
+impl House {
+    fn read() -> House {
+        let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".into()));
+        let mut files = Vec::new();
+        rust_files(&root.join("src"), &mut files);
+        let texts: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let name = file.strip_prefix(&root).expect("below the root").display().to_string();
+                (module_of(&name), name, fs::read_to_string(file).expect("a readable file"))
+            })
+            .collect();
+        House::of(&texts)
+    }
+
+    /// From modules with the name and the text of their files.
+    fn of(files: &[(Vec<String>, String, String)]) -> House {
+        let mut readings = Vec::new();
+        let mut hidden = Vec::new();
+        let mut modules = BTreeMap::new();
+        for (module, name, text) in files {
+            let reading = Reading::of(module, name, text);
+            hidden.extend(reading.test_modules.iter().cloned());
+            modules.extend(reading.modules.iter().cloned());
+            readings.push((module, reading));
+        }
+        let is_hidden = |module: &[String]| {
+            hidden.iter().any(|test| module.starts_with(test))
+                || module.first().is_none_or(|top| OUTSIDE.contains(&top.as_str()))
+                || module.last().is_some_and(|name| name.ends_with("_tests"))
+        };
+        modules.retain(|module, _| !is_hidden(module));
+        let references = readings
+            .into_iter()
+            .filter(|(module, _)| !is_hidden(module))
+            .flat_map(|(_, reading)| reading.references)
+            .filter(|reference| reference.to.first().is_some_and(|top| modules.contains_key(std::slice::from_ref(top))))
+            .collect();
+        House { modules, references }
+    }
+
+    /// What stands directly below `src`.
+    fn tops(&self) -> impl Iterator<Item = &str> {
+        self.modules.keys().filter(|module| module.len() == 1).map(|module| module[0].as_str())
+    }
+
+    fn arrows(&self) -> Arrows {
+        let mut arrows = Arrows::new();
+        for reference in &self.references {
+            let (from, to) = (&reference.from[0], &reference.to[0]);
+            if from != to {
+                arrows.entry((from.clone(), to.clone())).or_default().push(reference.told());
+            }
+        }
+        arrows
+    }
+
+    /// The rooms within a folder that other folders name, with what they want there.
+    fn deep_imports(&self) -> Vec<String> {
+        let mut rooms: BTreeMap<&[String], (BTreeSet<String>, Vec<String>)> = BTreeMap::new();
+        for reference in &self.references {
+            let is_of_another = reference.from[0] != reference.to[0];
+            if is_of_another && reference.to.len() > 1 && self.modules.get(&reference.to[..2]) == Some(&true) {
+                let (wanted, places) = rooms.entry(&reference.to[..2]).or_default();
+                wanted.extend((reference.to.len() > 2).then(|| reference.to[2..].join("::")));
+                places.push(reference.told());
+            }
+        }
+        let told = rooms.into_iter().map(|(room, (wanted, places))| {
+            let wanted = wanted.into_iter().collect::<Vec<_>>().join(", ");
+            format!("crate::{} ({} times: {wanted})  {}", room.join("::"), places.len(), examples(&places))
+        });
+        told.collect()
+    }
+}
+
+/// The first, or with `WALLS_ALL` in the environment every one.
+fn examples(places: &[String]) -> String {
+    if env::var_os("WALLS_ALL").is_none() { places[0].clone() } else { format!("\n    {}", places.join("\n    ")) }
+}
+
+/// The folders that can be reached from themselves, with the arrows among them.
+fn cycles(arrows: &Arrows) -> Vec<String> {
+    let reach = |start: &str| {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start.to_owned()];
+        while let Some(here) = open.pop() {
+            for (_, to) in arrows.keys().filter(|(from, _)| *from == here) {
+                if seen.insert(to.clone()) {
+                    open.push(to.clone());
+                }
+            }
+        }
+        seen
+    };
+    let reachable: BTreeMap<&String, BTreeSet<String>> = arrows.keys().map(|(from, _)| (from, reach(from))).collect();
+    let leads = |from: &String, to: &String| reachable.get(from).is_some_and(|seen| seen.contains(to));
+    let within = arrows.iter().filter(|((from, to), _)| leads(to, from));
+    within.map(|((from, to), references)| told_arrow(from, to, references)).collect()
+}
+
+fn upward(house: &House) -> Vec<String> {
+    let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
+    let mut violations = Vec::new();
+    for top in house.tops().filter(|top| floor(top).is_none()) {
+        violations.push(format!("`{top}` stands on no floor: give it one in FLOORS"));
+    }
+    for name in FLOORS.iter().copied().flatten().filter(|name| !house.tops().any(|top| top == **name)) {
+        violations.push(format!("`{name}` has a floor and is not there"));
+    }
+    for ((from, to), references) in house.arrows() {
+        if floor(&from) < floor(&to) && floor(&from).is_some() {
+            violations.push(told_arrow(&from, &to, &references));
+        }
+    }
+    violations
+}
+
+fn told_arrow(from: &str, to: &str, references: &[String]) -> String {
+    format!("{from} -> {to} ({} times)  {}", references.len(), examples(references))
+}

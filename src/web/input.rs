@@ -46,11 +46,31 @@ impl FromRequest<App> for Input {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Input, Error> {
-        match json(app, request, LIMIT).await? {
-            None => Ok(Input(Map::new())),
-            Some(Value::Object(fields)) => Ok(Input(fields)),
-            Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
-        }
+        Weighed::from_request(request, app).await.map(|weighed| weighed.input)
+    }
+}
+
+/// An [`Input`], and whether it is so large that what is made of it is to be made
+/// where it keeps nobody waiting.
+pub struct Weighed {
+    pub input: Input,
+    pub is_large: bool,
+}
+
+impl FromRequest<App> for Weighed {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Weighed, Error> {
+        let (read, is_large) = weighed_json(app, request, LIMIT).await?;
+        let input = match read {
+            None => Input(Map::new()),
+            Some(Value::Object(fields)) => Input(fields),
+            Some(other) => {
+                let kind = kind(&other);
+                return Err(Error::invalid(format!("The body must be a JSON object, but is {kind}.")));
+            }
+        };
+        Ok(Weighed { input, is_large })
     }
 }
 
@@ -71,15 +91,21 @@ impl FromRequest<App> for Many {
 
 /// The JSON in a body; `None` where there is no body.
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
-    let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
+    weighed_json(app, request, limit).await.map(|(read, _)| read)
+}
+
+/// The same, and whether it is large.
+async fn weighed_json(app: &App, request: Request, limit: usize) -> Result<(Option<Value>, bool), Error> {
+    let Some(body) = labelled_json(app, request, limit).await? else { return Ok((None, false)) };
     if let Spool::Memory(text) = &body
         && (text.len() <= TINY || Shape::of(text).weight() <= LIGHT)
     {
-        return parse(text).map(Some);
+        return Ok((Some(parse(text)?), false));
     }
     app.admission.admit().await?;
     let read = move || body.read(0..body.len()).map(|text| parse(&text));
-    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))?.map(Some)
+    let read = app.admission.build(read).await?.map_err(|error| spool::unusable(&error))??;
+    Ok((Some(read), true))
 }
 
 fn parse(text: &Bytes) -> Result<Value, Error> {

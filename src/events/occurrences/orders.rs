@@ -116,12 +116,18 @@ impl Order {
     }
 }
 
+/// Reads an order that takes a while, and the fingerprint of it where one is wanted.
+pub fn read_large(app: &App, mut digest: Option<Sha256>, input: Input) -> Result<(Order, Option<Sha256>), Error> {
+    digest.iter_mut().for_each(|digest| input.write(digest));
+    Ok((Order::parse(app, input)?, digest))
+}
+
 /// Reads orders, one at a time, and takes the fingerprint of all of them where one
 /// is wanted.
 pub fn read_many(app: &App, mut digest: Option<Sha256>, many: Many) -> Result<(Arc<[Order]>, Option<Sha256>), Error> {
     let (mut orders, mut names) = (Vec::<Order>::with_capacity(many.count), HashMap::new());
     let many = Arc::new(many);
-    for at in 0..many.len() {
+    for at in many.places() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
         let input = many.input(at).map_err(placed)?;
         if let Some(digest) = &mut digest {

@@ -16,7 +16,7 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::in_force::InForce;
 use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY};
+use crate::web::input::{Id, LIGHT, LIMIT_OF_MANY, Weighed};
 use crate::web::many::Many;
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
@@ -46,8 +46,15 @@ pub async fn send(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    input: Input,
+    Weighed { input, is_large }: Weighed,
 ) -> Result<Response, Error> {
+    if is_large {
+        let (reading, digest) = (app.clone(), key.digest());
+        let (order, digest) = app.admission.build(move || orders::read_large(&reading, digest, input)).await??;
+        let (request, orders): (_, Arc<[Order]>) = (key.digested(&caller, &app, digest), [order].into());
+        let large = Some(orders.clone());
+        return Errand { caller: &caller, app: &app, request, orders: &orders, in_array: false, large }.run().await;
+    }
     let request = key.request(&caller, &app, &input);
     let order = Order::parse(&app, input)?;
     let orders = std::slice::from_ref(&order);
@@ -203,8 +210,8 @@ impl Errand<'_> {
             let (batch, aftermath) = prepare(app, caller.workspace_id(), batch, listeners, orders, &uses)?;
             return Ok(Prepared { batch, aftermath, answer });
         };
-        let (orders, used) = (large.clone(), uses.clone());
-        let answer = app.admission.build(move || answer(&orders, &used, true)).await??;
+        let (orders, used, in_array) = (large.clone(), uses.clone(), *in_array);
+        let answer = app.admission.build(move || answer(&orders, &used, in_array)).await??;
         self.request.take(&answer, &mut batch);
         let (own, workspace_id) = (App::clone(app), caller.workspace_id().to_owned());
         let (listeners, orders) = (listeners.clone(), large.clone());

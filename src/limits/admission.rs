@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::background::Background;
 use crate::error::Error;
@@ -31,6 +31,9 @@ pub struct Admission {
     turns: Arc<Semaphore>,
     /// Large writes go one at a time: whoever commits next to one waits for it.
     writes: Arc<Semaphore>,
+    /// Large bodies are received a few at a time: those who read them are those who
+    /// answer, and others would wait behind each.
+    receiving: Semaphore,
     /// Where what they hold is built, one after the other.
     builder: Background,
     /// Where bodies are written to disk while they arrive.
@@ -42,6 +45,7 @@ impl Default for Admission {
         Admission {
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             writes: Arc::new(Semaphore::new(1)),
+            receiving: Semaphore::new(AT_ONCE),
             builder: Background::start("builder", 1),
             spooler: Background::start("spooler", 1),
         }
@@ -57,6 +61,12 @@ impl Admission {
     /// A turn to write something large.
     pub async fn write(&self) -> Result<Turn, Error> {
         next(&self.writes).await
+    }
+
+    /// A turn to receive some more of a large body. Whoever has one waits for nothing
+    /// with it that a stranger could hold back.
+    pub async fn receive(&self) -> Option<SemaphorePermit<'_>> {
+        self.receiving.acquire().await.ok()
     }
 
     /// Takes a turn for the request of this task, until it is answered.

@@ -21,12 +21,18 @@ use crate::error::Error;
 /// clients send bodiless posts and empty bodies labelled JSON.
 pub struct Body<T> {
     fields: Map<String, Value>,
+    is_large: bool,
     read_as: PhantomData<fn() -> T>,
 }
 
 impl<T> Body<T> {
     pub fn new(fields: Map<String, Value>) -> Body<T> {
-        Body { fields, read_as: PhantomData }
+        Body { fields, is_large: false, read_as: PhantomData }
+    }
+
+    /// Whether what is made of it is to be made where it keeps nobody waiting.
+    pub fn is_large(&self) -> bool {
+        self.is_large
     }
 
     /// As it was sent.
@@ -59,9 +65,10 @@ where
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
-        match input::json(&App::from_ref(state), request, LIMIT).await? {
+        let (read, is_large) = input::weighed_json(&App::from_ref(state), request, LIMIT).await?;
+        match read {
             None => Ok(Body::new(Map::new())),
-            Some(Value::Object(fields)) => Ok(Body::new(fields)),
+            Some(Value::Object(fields)) => Ok(Body { is_large, ..Body::new(fields) }),
             Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
         }
     }

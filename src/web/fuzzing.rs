@@ -23,7 +23,7 @@ pub fn json_body(data: &[u8]) -> bool {
     assert_eq!(many.count, items.len());
     // What is short holds few enough values to be read.
     let is_readable = |at: usize| items[at].is_object() && many.size(at) < shape::MOST_VALUES;
-    for at in (0..many.len()).filter(|at| is_readable(*at)) {
+    for at in many.places().filter(|at| is_readable(*at)) {
         assert_eq!(many.body::<Value>(at).ok().as_ref().map(Body::fields), items[at].as_object());
     }
     true

@@ -103,11 +103,19 @@ impl Idempotency {
         app: &App,
         body: &(impl Fingerprint + ?Sized),
     ) -> IdempotentRequest<'a, N> {
-        let key = self.0.map(|key| {
-            let mut digest = Sha256::new();
-            body.write(&mut digest);
-            (key, digest.finalize().into())
-        });
+        let mut digest = self.digest();
+        digest.iter_mut().for_each(|digest| body.write(digest));
+        self.digested(caller, app, digest)
+    }
+
+    /// The same, where [`Idempotency::digest`] has seen the body.
+    pub fn digested<'a, N: Need>(
+        self,
+        caller: &'a Caller<N>,
+        app: &App,
+        digest: Option<Sha256>,
+    ) -> IdempotentRequest<'a, N> {
+        let key = self.0.zip(digest).map(|(key, digest)| (key, digest.finalize().into()));
         IdempotentRequest { caller, key, now: app.clock.steady() }
     }
 }

@@ -65,15 +65,21 @@ where
 
 /// The JSON in a body; `None` where there is no body.
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
-    let Some(body) = labelled_json(app, request, limit).await? else { return Ok(None) };
+    weighed_json(app, request, limit).await.map(|(read, _)| read)
+}
+
+/// The same, and whether it is large.
+pub(super) async fn weighed_json(app: &App, request: Request, limit: usize) -> Result<(Option<Value>, bool), Error> {
+    let Some(body) = labelled_json(app, request, limit).await? else { return Ok((None, false)) };
     if let Spool::Memory(text) = &body
         && (text.len() <= TINY || Shape::of(text).weight() <= LIGHT)
     {
-        return parse(text).map(Some);
+        return Ok((Some(parse(text)?), false));
     }
     app.admission.admit().await?;
     let read = move || body.read(0..body.len()).map(|text| parse(&text));
-    app.admission.build(read).await?.map_err(|error| spool::unusable(&error))?.map(Some)
+    let read = app.admission.build(read).await?.map_err(|error| spool::unusable(&error))??;
+    Ok((Some(read), true))
 }
 
 pub(super) fn parse(text: &Bytes) -> Result<Value, Error> {

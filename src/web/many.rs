@@ -48,7 +48,7 @@ impl Many {
         }
         let (elements, count) = found.finish()?;
         let many = Many { body, elements, count, is_large };
-        (0..many.elements.len()).try_for_each(|at| many.check(at))?;
+        many.places().try_for_each(|at| many.check(at))?;
         Ok(many)
     }
 
@@ -57,9 +57,9 @@ impl Many {
         self.elements.get(at).map_or(0, Range::len)
     }
 
-    /// How many of them can be read.
-    pub fn len(&self) -> usize {
-        self.elements.len()
+    /// The places of those that can be read.
+    pub fn places(&self) -> Range<usize> {
+        0..self.elements.len()
     }
 
     /// An element, held to what a body of its own is held to.

@@ -121,8 +121,20 @@ pub fn unusable(error: &io::Error) -> Error {
 }
 
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
-    let (mut held, mut file, mut size) = (Vec::new(), None, 0);
-    while let Some(frame) = body.frame().await {
+    let (mut held, mut file, mut size, mut turn) = (Vec::new(), None, 0, None);
+    loop {
+        if file.is_some() && turn.is_none() {
+            turn = app.admission.receive().await;
+        }
+        let next = match body.frame().now_or_never() {
+            Some(next) => next,
+            None => {
+                // Who has to wait for the other end lets others have the turn.
+                turn = None;
+                body.frame().await
+            }
+        };
+        let Some(frame) = next else { break };
         let frame =
             frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
         let Ok(bytes) = frame.into_data() else { continue };
@@ -138,6 +150,7 @@ async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error>
         if held.len() >= IN_MEMORY {
             let file = file.get_or_insert_with(|| SpoolFile::new(app));
             held = file.append(app.config.spool_folder(), held).await?;
+            turn = None;
         }
     }
     let Some(mut file) = file else { return Ok(Spool::Memory(held.into())) };

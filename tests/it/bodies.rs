@@ -90,6 +90,20 @@ on_both! {
         assert_eq!(listed["data"][0]["payload"], json!({"x": [2]}));
     }
 
+    async fn a_large_event_is_known_again_in_any_spelling(app: TestApp) {
+        let key = app.full_key().await;
+        let body = json!({"event": "user.created", "email": "a@example.com", "payload": {"long": "x".repeat(90_000)}});
+        let send = |text: String| {
+            let request = app.post("/events/send").key(&key).header("idempotency-key", "once");
+            request.body("application/json", text).send()
+        };
+        let first = send(body.to_string()).await;
+        assert_eq!(first.status, 202, "{}", first.text());
+        let spaced = send(format!("{body}{}", " ".repeat(600_000))).await;
+        assert_eq!((spaced.status, spaced.json()), (202, first.json()));
+        assert_eq!(app.count("occurrences").await, 1);
+    }
+
     async fn a_batch_is_known_again_in_any_spelling(app: TestApp) {
         let stage = Stage::new(app).await;
         let send = async |body: &str| {

@@ -52,6 +52,22 @@ on_both! {
         assert!(rest.contains("HTTP/1.1 414 "), "the second line of a connection has the same end: {rest}");
     }
 
+    async fn large_bodies_that_stall_hold_up_no_other(app: TestApp) {
+        let (server, key) = (listen(&app).await, app.full_key().await);
+        let request = |length: usize, sent: usize| {
+            let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n");
+            let body = format!(r#"{{"name":"{}"}}"#, "x".repeat(length - 11));
+            format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{}", &body[..sent])
+        };
+        let mut stalled = Vec::new();
+        for _ in 0..10 {
+            stalled.push(connect(server.address, request(900_000, 300_000).as_bytes()).await);
+        }
+        let whole = request(600_000, 600_000);
+        let answer = tokio::time::timeout(SOON, raw(server.address, whole.as_bytes())).await.expect("in time");
+        assert_eq!(status(&answer), Some(422), "{answer:.200}");
+    }
+
     async fn issue_10_a_head_over_64_kib_is_431(app: TestApp) {
         let server = listen(&app).await;
         let head = |length: usize| {

@@ -290,7 +290,10 @@ fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
 #[test]
 fn a_null_removes_a_property_and_leaves_a_subscription_as_it_is() {
     let mut contact = json!({"unsubscribed": true, "first_name": "Ada", "properties": {"a": 1, "b": 2}});
-    super::advance::apply(&mut contact, &json!({"unsubscribed": null, "first_name": null, "properties": {"a": null, "c": 3}}));
+    super::advance::apply(
+        &mut contact,
+        &json!({"unsubscribed": null, "first_name": null, "properties": {"a": null, "c": 3}}),
+    );
     assert_eq!(contact, json!({"unsubscribed": true, "first_name": null, "properties": {"b": 2, "c": 3}}));
 }
 

@@ -133,6 +133,16 @@ impl Order {
     }
 }
 
+/// Reads an order that takes a while, and the fingerprint of it where one is wanted.
+pub fn read_large(
+    app: &Events,
+    mut digest: Option<Sha256>,
+    body: Body<EventToSend>,
+) -> Result<(Order, Option<Sha256>), Error> {
+    digest.iter_mut().for_each(|digest| body.write(digest));
+    Ok((Order::new(app, body.read()?)?, digest))
+}
+
 /// Reads orders, one at a time, and takes the fingerprint of all of them where one
 /// is wanted.
 pub fn read_many(
@@ -142,7 +152,7 @@ pub fn read_many(
 ) -> Result<(Arc<[Order]>, Option<Sha256>), Error> {
     let (mut orders, mut names) = (Vec::<Order>::with_capacity(many.count), HashMap::new());
     let many = Arc::new(many);
-    for at in 0..many.len() {
+    for at in many.places() {
         let placed = |error: Error| error.about(&format!("Event {at}: "));
         let body: Body<EventToSend> = many.body(at).map_err(placed)?;
         if let Some(digest) = &mut digest {

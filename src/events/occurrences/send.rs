@@ -45,6 +45,13 @@ pub async fn send(
     key: Idempotency,
     body: Body<EventToSend>,
 ) -> Result<Response, Error> {
+    if body.is_large() {
+        let (reading, digest) = (app.clone(), key.digest());
+        let (order, digest) = app.admission.build(move || orders::read_large(&reading, digest, body)).await??;
+        let (request, orders): (_, Arc<[Order]>) = (key.digested(&caller, &app, digest), [order].into());
+        let large = Some(orders.clone());
+        return Errand { caller: &caller, app: &app, request, orders: &orders, in_array: false, large }.run().await;
+    }
     let request = key.request(&caller, &app, &body);
     let order = Order::new(&app, body.read()?)?;
     let orders = std::slice::from_ref(&order);
@@ -200,8 +207,8 @@ impl Errand<'_> {
             let (batch, aftermath) = prepare(app, caller.workspace_id(), batch, listeners, orders, &uses)?;
             return Ok(Prepared { batch, aftermath, answer });
         };
-        let (orders, used) = (large.clone(), uses.clone());
-        let answer = app.admission.build(move || answer(&orders, &used, true)).await??;
+        let (orders, used, in_array) = (large.clone(), uses.clone(), *in_array);
+        let answer = app.admission.build(move || answer(&orders, &used, in_array)).await??;
         self.request.take(&answer, &mut batch);
         let (own, workspace_id) = (Events::clone(app), caller.workspace_id().to_owned());
         let (listeners, orders) = (listeners.clone(), large.clone());

@@ -1,9 +1,9 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
-mod desk;
 mod device;
 mod login;
+mod member;
 mod password;
 mod setup;
 mod store;
@@ -21,7 +21,7 @@ use axum::Router;
 use axum::extract::FromRef;
 use clap::ValueEnum;
 
-pub use desk::{Accepted, Desk, Duty, Look, Manage};
+pub use member::{Accepted, Duty, Look, Manage, Member};
 pub use store::{Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::App;
@@ -35,7 +35,7 @@ pub const STATEMENTS: &[&[Sql]] = &[device::ALL, store::ALL];
 
 /// The pages of accounts.
 pub fn pages() -> Router<Accounts> {
-    setup::router().merge(login::router()).merge(desk::router()).merge(password::router())
+    setup::router().merge(login::router()).merge(member::router()).merge(password::router())
 }
 
 /// What accounts need beside what all share. Clones share it.

@@ -10,7 +10,7 @@ use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
 use super::Accounts;
-use super::desk::{Desk, Look};
+use super::member::{Look, Member};
 use super::{Password, store};
 use crate::auth::{self, Asker};
 use crate::db::DbError;
@@ -52,35 +52,36 @@ impl Faults {
     }
 }
 
-async fn show(desk: Desk<Look>) -> Response {
-    page(&desk, StatusCode::OK, Faults::default(), false)
+async fn show(member: Member<Look>) -> Response {
+    page(&member, StatusCode::OK, Faults::default(), false)
 }
 
-async fn submit(State(app): State<Accounts>, desk: Desk<Look>, form: Form) -> Response {
-    desk.answer(async {
-        match change(&app, &desk, &form).await? {
-            Ok(cookie) => {
-                let mut response = desk.see_other("/password?changed");
-                response.headers_mut().append(SET_COOKIE, cookie);
-                Ok(response)
+async fn submit(State(app): State<Accounts>, member: Member<Look>, form: Form) -> Response {
+    member
+        .answer(async {
+            match change(&app, &member, &form).await? {
+                Ok(cookie) => {
+                    let mut response = member.see_other("/password?changed");
+                    response.headers_mut().append(SET_COOKIE, cookie);
+                    Ok(response)
+                }
+                Err(faults) => {
+                    Ok(page(&member, StatusCode::UNPROCESSABLE_ENTITY, faults, !form.text("revoke_apps").is_empty()))
+                }
             }
-            Err(faults) => {
-                Ok(page(&desk, StatusCode::UNPROCESSABLE_ENTITY, faults, !form.text("revoke_apps").is_empty()))
-            }
-        }
-    })
-    .await
+        })
+        .await
 }
 
-fn page(desk: &Desk<Look>, status: StatusCode, faults: Faults, revoke_apps: bool) -> Response {
+fn page(member: &Member<Look>, status: StatusCode, faults: Faults, revoke_apps: bool) -> Response {
     let field = |error| Field { value: String::new(), error };
     let sentence = "Your password is changed, and every other browser is signed out.";
     let content = PasswordPage {
-        layout: desk.layout(),
-        shell: desk.shell("/password"),
-        action: desk.address("/password"),
-        hidden: vec![("token".into(), desk.session.form_token(PURPOSE))],
-        notice: desk.notice("changed", sentence).filter(|_| status.is_success()),
+        layout: member.layout(),
+        shell: member.shell("/password"),
+        action: member.address("/password"),
+        hidden: vec![("token".into(), member.session.form_token(PURPOSE))],
+        notice: member.notice("changed", sentence).filter(|_| status.is_success()),
         current: field(faults.current),
         password: field(faults.password),
         password_again: field(faults.password_again),
@@ -90,8 +91,8 @@ fn page(desk: &Desk<Look>, status: StatusCode, faults: Faults, revoke_apps: bool
 }
 
 /// The cookie of the session that goes on.
-async fn change(app: &Accounts, desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
-    let session = &desk.session;
+async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
+    let session = &member.session;
     session.check_form(PURPOSE, &form.text("token"))?;
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
 

@@ -7,7 +7,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::store::{self, Stored};
-use crate::accounts::{Desk, Duty, Look, Manage};
+use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
 use crate::db::DbError;
@@ -60,42 +60,42 @@ struct Draft {
     fresh: Option<FreshKey>,
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(async { page(&desk, StatusCode::OK, &desk.page()?, Draft::default()).await }).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(async { page(&member, StatusCode::OK, &member.page()?, Draft::default()).await }).await
 }
 
-async fn page<D: Duty>(desk: &Desk<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
-    let rows = desk.read(store::page(desk.workspace_id(), page)).await?;
+async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
+    let rows = member.read(store::page(member.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/keys"), |key| &key.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| &key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
-    let id = desk.app.clock.ordered_id();
-    let mut hidden = desk.hidden(&purpose(&id));
+    let id = member.app.clock.ordered_id();
+    let mut hidden = member.hidden(&purpose(&id));
     hidden.push(("id".into(), id));
     let content = KeysPage {
-        layout: desk.layout(),
-        shell: desk.shell("/keys"),
-        notice: desk
+        layout: member.layout(),
+        shell: member.shell("/keys"),
+        notice: member
             .notice("deleted", "The key is deleted.")
-            .or(desk.notice("repeated", "That key had been created already. It is in the list below."))
+            .or(member.notice("repeated", "That key had been created already. It is in the list below."))
             .filter(|_| draft.fresh.is_none()),
         fresh: draft.fresh,
-        may_manage: desk.may_manage(),
-        action: desk.address("/keys"),
+        may_manage: member.may_manage(),
+        action: member.address("/keys"),
         hidden,
         key_name: draft.name,
         sending_only: draft.sending_only,
-        keys: items.into_iter().map(|key| row(desk, key)).collect(),
+        keys: items.into_iter().map(|key| row(member, key)).collect(),
         newer,
         older,
     };
     Ok(web::page(status, &content))
 }
 
-fn row<D: Duty>(desk: &Desk<D>, key: Stored) -> KeyRow {
-    let now = desk.app.clock.now();
+fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
+    let now = member.app.clock.now();
     KeyRow {
-        delete_url: desk.may_manage().then(|| desk.address(&format!("/keys/{}/delete", key.id))),
+        delete_url: member.may_manage().then(|| member.address(&format!("/keys/{}/delete", key.id))),
         name: key.name,
         start: key.prefix,
         permission: key.permission,
@@ -109,13 +109,13 @@ fn purpose(id: &str) -> String {
     format!("create key {id}")
 }
 
-async fn create(desk: Desk<Manage>, form: Form) -> Response {
-    desk.answer(try_create(&desk, &form)).await
+async fn create(member: Member<Manage>, form: Form) -> Response {
+    member.answer(try_create(&member, &form)).await
 }
 
-async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error> {
+async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Error> {
     let id = form.text("id");
-    let accepted = desk.accept(&purpose(&id), form)?;
+    let accepted = member.accept(&purpose(&id), form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
@@ -126,56 +126,58 @@ async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error>
             let error = Some(format!("A key needs a name of at most {} characters.", KeyName::LONGEST));
             let name = Field { value: form.text("name"), error };
             let draft = Draft { name, sending_only, fresh: None };
-            return page(desk, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
+            return page(member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
         }
     };
-    let key = NewKey { id, ..NewKey::make(&desk.app.clock, desk.workspace_id(), name.as_str(), permission) };
+    let key = NewKey { id, ..NewKey::make(&member.app.clock, member.workspace_id(), name.as_str(), permission) };
     match accepted.commit(insert_key(&key).into()).await? {
         Ok(_) => {}
-        Err(DbError::Duplicate(_)) => return Ok(desk.see_other("/keys?repeated")),
+        Err(DbError::Duplicate(_)) => return Ok(member.see_other("/keys?repeated")),
         Err(error) => return Err(error.into()),
     }
     let fresh = Some(FreshKey { name: key.name, token: key.secret });
-    page(desk, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
+    page(member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
 }
 
 fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let rows = desk.read(store::by_id(desk.workspace_id(), &id)).await?;
-        let key = Stored::read(rows.first().ok_or_else(gone)?)?;
-        let content = ConfirmPage {
-            layout: desk.layout(),
-            shell: desk.shell("/keys"),
-            title: "Delete this API key?".into(),
-            subject: key.name,
-            sentence: format!(
-                "Programs that use {}… are refused from their next request on. This cannot be undone.",
-                key.prefix
-            ),
-            action: desk.address(&format!("/keys/{id}/delete")),
-            hidden: desk.hidden(&format!("delete key {id}")),
-            button: "Delete".into(),
-            cancel: desk.address("/keys"),
-        };
-        Ok(web::page(StatusCode::OK, &content))
-    })
-    .await
+async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let rows = member.read(store::by_id(member.workspace_id(), &id)).await?;
+            let key = Stored::read(rows.first().ok_or_else(gone)?)?;
+            let content = ConfirmPage {
+                layout: member.layout(),
+                shell: member.shell("/keys"),
+                title: "Delete this API key?".into(),
+                subject: key.name,
+                sentence: format!(
+                    "Programs that use {}… are refused from their next request on. This cannot be undone.",
+                    key.prefix
+                ),
+                action: member.address(&format!("/keys/{id}/delete")),
+                hidden: member.hidden(&format!("delete key {id}")),
+                button: "Delete".into(),
+                cancel: member.address("/keys"),
+            };
+            Ok(web::page(StatusCode::OK, &content))
+        })
+        .await
 }
 
-async fn delete(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let accepted = desk.accept(&format!("delete key {id}"), &form)?;
-        match accepted.commit(store::delete(desk.workspace_id(), &id)).await? {
-            Ok(_) => Ok(desk.see_other("/keys?deleted")),
-            Err(DbError::Unexpected { .. }) => Err(gone()),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await
+async fn delete(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let accepted = member.accept(&format!("delete key {id}"), &form)?;
+            match accepted.commit(store::delete(member.workspace_id(), &id)).await? {
+                Ok(_) => Ok(member.see_other("/keys?deleted")),
+                Err(DbError::Unexpected { .. }) => Err(gone()),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await
 }

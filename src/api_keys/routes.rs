@@ -25,7 +25,7 @@ pub fn router() -> OpenApiRouter<App> {
 /// What to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewApiKey)]
-pub struct Wish {
+pub struct NewApiKey {
     /// What will use it. One line, and not only spaces.
     name: KeyName,
     #[serde(rename = "domain_id")]
@@ -106,7 +106,7 @@ pub struct Deleted {
 /// access. Under an `Idempotency-Key` the answer is given again to the credential that made the key, and to no other.
 #[utoipa::path(
     post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
-    request_body = Wish,
+    request_body = NewApiKey,
     responses(
         (status = 201, description = "The key is made.", body = Created, links(
             ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
@@ -121,10 +121,10 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     idempotency: Idempotency,
-    body: Body<Wish>,
+    body: Body<NewApiKey>,
 ) -> Result<Response, Error> {
     let request = idempotency.request(&caller, &app, &body);
-    let Wish { name, permission, .. } = body.read()?;
+    let NewApiKey { name, permission, .. } = body.read()?;
     let permission = permission.unwrap_or(Permission::FullAccess);
     let grant_id = caller.grant_id().map(str::to_owned);
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
@@ -214,7 +214,7 @@ fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<Wish, Error> {
+    fn read(json: &str) -> Result<NewApiKey, Error> {
         Body::new(serde_json::from_str(json).expect("an object")).read()
     }
 

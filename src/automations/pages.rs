@@ -13,7 +13,7 @@ use super::picture::{self, Picture};
 use super::runs::pages::{RunRow, run_rows};
 use super::step::Exit;
 use super::store::{self, Listed, NewAutomation, Stored};
-use crate::accounts::{Desk, Duty, Look, Manage};
+use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -55,19 +55,19 @@ struct AutomationRow {
     updated: Stamp,
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(try_list(&desk)).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(try_list(&member)).await
 }
 
-async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(store::page_counted(desk.workspace_id(), &page)).await?;
+async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+    let page = member.page()?;
+    let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
     let listed: Result<Vec<(Listed, i64)>, DbError> =
         rows.iter().map(|row| Ok((Listed::read(row)?, row.int(7)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/automations"), |(one, _)| &one.id);
-    let now = desk.app.clock.now();
+    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| &one.id);
+    let now = member.app.clock.now();
     let row = |(one, runs): (Listed, i64)| AutomationRow {
-        href: desk.address(&format!("/automations/{}", one.id)),
+        href: member.address(&format!("/automations/{}", one.id)),
         name: one.name,
         enabled: one.status == Status::Enabled.as_str(),
         event_name: one.event_name,
@@ -76,11 +76,11 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
         updated: Stamp::ago(one.updated_at, now),
     };
     let content = AutomationsPage {
-        layout: desk.layout(),
-        shell: desk.shell("/automations"),
-        notice: desk.notice("deleted", "The automation is deleted."),
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        notice: member.notice("deleted", "The automation is deleted."),
         automations: items.into_iter().map(row).collect(),
-        example: first_automation(&desk.app),
+        example: first_automation(&member.app),
         newer,
         older,
     };
@@ -150,39 +150,39 @@ fn gone() -> Error {
     Error::not_found("There is no such automation here. It may have been deleted already.")
 }
 
-async fn find<D: Duty>(desk: &Desk<D>, id: &str) -> Result<Stored, Error> {
-    let rows = desk.read(store::by_id(desk.workspace_id(), id)).await?;
+async fn find<D: Duty>(member: &Member<D>, id: &str) -> Result<Stored, Error> {
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn read(desk: Desk<Look>, id: Result<Id, Error>) -> Response {
-    desk.answer(try_read(&desk, id)).await
+async fn read(member: Member<Look>, id: Result<Id, Error>) -> Response {
+    member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
+async fn try_read(member: &Member<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
     let Id(id) = id.map_err(|_| gone())?;
-    let stored = find(desk, &id).await?;
+    let stored = find(member, &id).await?;
     let graph = graph(&stored)?;
-    let Leaf { items, newer, older } = run_rows(desk, &id).await?;
+    let Leaf { items, newer, older } = run_rows(member, &id).await?;
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
-        layout: desk.layout(),
-        shell: desk.shell("/automations"),
-        notice: desk
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        notice: member
             .notice("enabled", "The automation is enabled: from now on its event starts runs.")
-            .or(desk.notice("stopped", "The automation is stopped. Runs in flight finish."))
-            .or(desk.notice("copied", "This is the copy. It is disabled until you enable it.")),
-        back: desk.address("/automations"),
+            .or(member.notice("stopped", "The automation is stopped. Runs in flight finish."))
+            .or(member.notice("copied", "This is the copy. It is disabled until you enable it.")),
+        back: member.address("/automations"),
         name: stored.listed.name,
         enabled,
         version: stored.listed.version,
         event_name: stored.listed.event_name,
         re_entry: re_entry(&stored.re_entry),
         exit_on: stored.exit_on,
-        updated: Stamp::ago(stored.listed.updated_at, desk.app.clock.now()),
+        updated: Stamp::ago(stored.listed.updated_at, member.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
-        acts: desk.may_manage().then(|| acts(desk, &id, enabled)),
+        acts: member.may_manage().then(|| acts(member, &id, enabled)),
         id,
         runs: items,
         newer,
@@ -220,17 +220,17 @@ fn lines(graph: &Graph) -> Vec<StepLine> {
     graph.in_order().map(line).collect()
 }
 
-fn acts<D: Duty>(desk: &Desk<D>, id: &str, enabled: bool) -> Acts {
+fn acts<D: Duty>(member: &Member<D>, id: &str, enabled: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
     // The form carries the id of the copy to come: sent twice, it makes one copy.
-    let copy = desk.app.clock.ordered_id();
-    let mut hidden = desk.hidden(&copying(id, &copy));
+    let copy = member.app.clock.ordered_id();
+    let mut hidden = member.hidden(&copying(id, &copy));
     hidden.push(("copy".into(), copy));
     Acts {
-        turn: Act { action: desk.address(&path(turn)), hidden: desk.hidden(&purpose(turn, id)) },
-        duplicate: Act { action: desk.address(&path("duplicate")), hidden },
-        delete: desk.address(&path("delete")),
+        turn: Act { action: member.address(&path(turn)), hidden: member.hidden(&purpose(turn, id)) },
+        duplicate: Act { action: member.address(&path("duplicate")), hidden },
+        delete: member.address(&path("delete")),
     }
 }
 
@@ -242,16 +242,16 @@ fn copying(id: &str, copy: &str) -> String {
     format!("copy automation {id} as {copy}")
 }
 
-async fn enable(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(turn(&desk, id, &form, Status::Enabled, "enable", "enabled")).await
+async fn enable(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member.answer(turn(&member, id, &form, Status::Enabled, "enable", "enabled")).await
 }
 
-async fn stop(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(turn(&desk, id, &form, Status::Disabled, "stop", "stopped")).await
+async fn stop(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member.answer(turn(&member, id, &form, Status::Disabled, "stop", "stopped")).await
 }
 
 async fn turn(
-    desk: &Desk<Manage>,
+    member: &Member<Manage>,
     id: Result<Id, Error>,
     form: &Form,
     status: Status,
@@ -259,61 +259,64 @@ async fn turn(
     done: &str,
 ) -> Result<Response, Error> {
     let Id(id) = id.map_err(|_| gone())?;
-    let change = store::set_status(desk.workspace_id(), &id, status, desk.app.clock.now());
-    commit(desk, &purpose(act, &id), form, change).await?;
-    Ok(desk.see_other(&format!("/automations/{id}?{done}")))
+    let change = store::set_status(member.workspace_id(), &id, status, member.app.clock.now());
+    commit(member, &purpose(act, &id), form, change).await?;
+    Ok(member.see_other(&format!("/automations/{id}?{done}")))
 }
 
-async fn commit(desk: &Desk<Manage>, purpose: &str, form: &Form, batch: Batch) -> Result<(), Error> {
-    match desk.accept(purpose, form)?.commit(batch).await? {
+async fn commit(member: &Member<Manage>, purpose: &str, form: &Form, batch: Batch) -> Result<(), Error> {
+    match member.accept(purpose, form)?.commit(batch).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(gone()),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn duplicate(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let copy = form.text("copy");
-        let accepted = desk.accept(&copying(&id, &copy), &form)?;
-        let (original, now) = (find(&desk, &id).await?, desk.app.clock.now());
-        let secret = automation::new_signing_secret(&desk.app.seal);
-        let new = NewAutomation::copy(desk.workspace_id(), copy.clone(), original, secret, now);
-        match accepted.commit(store::insert(&new)).await? {
-            Ok(_) | Err(DbError::Duplicate(_)) => Ok(desk.see_other(&format!("/automations/{copy}?copied"))),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await
+async fn duplicate(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let copy = form.text("copy");
+            let accepted = member.accept(&copying(&id, &copy), &form)?;
+            let (original, now) = (find(&member, &id).await?, member.app.clock.now());
+            let secret = automation::new_signing_secret(&member.app.seal);
+            let new = NewAutomation::copy(member.workspace_id(), copy.clone(), original, secret, now);
+            match accepted.commit(store::insert(&new)).await? {
+                Ok(_) | Err(DbError::Duplicate(_)) => Ok(member.see_other(&format!("/automations/{copy}?copied"))),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let stored = find(&desk, &id).await?;
-        let content = ConfirmPage {
-            layout: desk.layout(),
-            shell: desk.shell("/automations"),
-            title: "Delete this automation?".into(),
-            subject: stored.listed.name,
-            sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
-            action: desk.address(&format!("/automations/{id}/delete")),
-            hidden: desk.hidden(&purpose("delete", &id)),
-            button: "Delete".into(),
-            cancel: desk.address(&format!("/automations/{id}")),
-        };
-        Ok(web::page(StatusCode::OK, &content))
-    })
-    .await
+async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let stored = find(&member, &id).await?;
+            let content = ConfirmPage {
+                layout: member.layout(),
+                shell: member.shell("/automations"),
+                title: "Delete this automation?".into(),
+                subject: stored.listed.name,
+                sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
+                action: member.address(&format!("/automations/{id}/delete")),
+                hidden: member.hidden(&purpose("delete", &id)),
+                button: "Delete".into(),
+                cancel: member.address(&format!("/automations/{id}")),
+            };
+            Ok(web::page(StatusCode::OK, &content))
+        })
+        .await
 }
 
-async fn delete(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let batch = store::delete(desk.workspace_id(), &id, desk.app.clock.now());
-        commit(&desk, &purpose("delete", &id), &form, batch).await?;
-        Ok(desk.see_other("/automations?deleted"))
-    })
-    .await
+async fn delete(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let batch = store::delete(member.workspace_id(), &id, member.app.clock.now());
+            commit(&member, &purpose("delete", &id), &form, batch).await?;
+            Ok(member.see_other("/automations?deleted"))
+        })
+        .await
 }

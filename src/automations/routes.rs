@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
-use super::shapes::{Change, Check, Deleted, Draft, Item, Reference, StatusParam, Stopped, Whole, Wish};
+use super::shapes::{AutomationDetail, Change, Check, Deleted, Draft, Item, Reference, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, Listed, NewAutomation, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -125,13 +125,13 @@ async fn list(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
     params(Id),
     responses(
-        (status = 200, description = "The automation.", body = Whole),
+        (status = 200, description = "The automation.", body = AutomationDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Whole>, Error> {
-    Ok(Json(Whole::new(find(&caller, &id).await?, &app.seal)?))
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<AutomationDetail>, Error> {
+    Ok(Json(AutomationDetail::new(find(&caller, &id).await?, &app.seal)?))
 }
 
 /// Change an automation

@@ -268,7 +268,7 @@ impl Run {
 
     /// Notes that the step the run stands before failed for a reason that may
     /// pass. After some tries the run has failed.
-    pub fn stumble(&mut self, now: i64, steady: i64, reason: &str) {
+    pub fn record_failure(&mut self, now: i64, steady: i64, reason: &str) {
         self.failures += 1;
         if self.failures >= MOST_FAILURES {
             return self.give_up(now, reason);

@@ -149,7 +149,7 @@ pub struct Item {
 /// An automation with the graph that new runs start with.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Automation)]
-pub struct Whole {
+pub struct AutomationDetail {
     #[schema(pattern = "^automation$")]
     object: &'static str,
     #[schema(format = Uuid)]
@@ -216,11 +216,11 @@ impl From<Listed> for Item {
     }
 }
 
-impl Whole {
-    pub fn new(stored: Stored, seal: &Seal) -> Result<Whole, Error> {
+impl AutomationDetail {
+    pub fn new(stored: Stored, seal: &Seal) -> Result<AutomationDetail, Error> {
         let Stored { listed, re_entry, exit_on, signing_secret, steps, connections } = stored;
         let raw = |text: String| RawValue::from_string(text).map_err(|_| Error::Internal);
-        Ok(Whole {
+        Ok(AutomationDetail {
             object: "automation",
             id: listed.id,
             name: listed.name,

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Desk, print_json, print_table};
+use super::{CommandContext, print_json, print_table};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::oauth::{self, AuthMethod, Grant, Origin, Registration};
@@ -71,7 +71,7 @@ pub struct One {
 }
 
 impl Clients {
-    pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
             Clients::Create { name, redirect_uri, grant_type, scope, auth_method, json } => {
                 let mut metadata = json!({
@@ -89,26 +89,26 @@ impl Clients {
                 if !scope.is_empty() {
                     metadata["scope"] = json!(scope.join(" "));
                 }
-                create(desk, &metadata, json).await
+                create(context, &metadata, json).await
             }
-            Clients::List { json } => list(desk, json).await,
-            Clients::Verify { id, host, json } => verify(desk, &id, host.as_deref(), json).await,
-            Clients::Disable(one) => disable(desk, &one, Some(desk.clock.now())).await,
-            Clients::Enable(one) => disable(desk, &one, None).await,
-            Clients::Delete { id, json } => delete(desk, &id, json).await,
+            Clients::List { json } => list(context, json).await,
+            Clients::Verify { id, host, json } => verify(context, &id, host.as_deref(), json).await,
+            Clients::Disable(one) => disable(context, &one, Some(context.clock.now())).await,
+            Clients::Enable(one) => disable(context, &one, None).await,
+            Clients::Delete { id, json } => delete(context, &id, json).await,
         }
     }
 }
 
-async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> anyhow::Result<()> {
+async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json: bool) -> anyhow::Result<()> {
     let registration = match Registration::parse(metadata, Origin::Administrator) {
         Ok(registration) => registration,
         Err(refusal) => bail!("{}", refusal.description()),
     };
-    let client = registration.into_client(desk.clock.ordered_id(), desk.clock.now());
+    let client = registration.into_client(context.clock.ordered_id(), context.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
-    desk.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;
+    context.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;
     if as_json {
         print_json(&oauth::response(&client, secret.as_deref()));
     } else {
@@ -118,8 +118,8 @@ async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> any
     Ok(())
 }
 
-async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let clients = oauth::clients(&desk.db).await?;
+async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
+    let clients = oauth::clients(&context.db).await?;
     if as_json {
         let items: Vec<_> = clients.iter().map(|client| oauth::response(client, None)).collect();
         print_json(&json!(items));
@@ -138,8 +138,8 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(oauth::verify_client(id, host)).await {
+async fn verify(context: &CommandContext, id: &str, host: Option<&str>, as_json: bool) -> anyhow::Result<()> {
+    match context.db.commit(oauth::verify_client(id, host)).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "verified_host": host})),
         Ok(_) => println!("{id}: {}", host.map_or("not verified".into(), |host| format!("verified for {host}"))),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
@@ -148,8 +148,8 @@ async fn verify(desk: &Desk, id: &str, host: Option<&str>, as_json: bool) -> any
     Ok(())
 }
 
-async fn disable(desk: &Desk, one: &One, since: Option<i64>) -> anyhow::Result<()> {
-    match desk.db.commit(oauth::disable_client(&one.id, since)).await {
+async fn disable(context: &CommandContext, one: &One, since: Option<i64>) -> anyhow::Result<()> {
+    match context.db.commit(oauth::disable_client(&one.id, since)).await {
         Ok(_) if one.json => print_json(&json!({"client_id": one.id, "disabled": since.is_some()})),
         Ok(_) => println!("{}: {}.", one.id, if since.is_some() { "disabled" } else { "enabled" }),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(&one.id)),
@@ -162,8 +162,8 @@ fn no_such_client(id: &str) -> anyhow::Error {
     anyhow::anyhow!("{id}: there is no client with this id; `posthorn clients list` shows them")
 }
 
-async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(oauth::delete_client(id, desk.clock.now())).await {
+async fn delete(context: &CommandContext, id: &str, as_json: bool) -> anyhow::Result<()> {
+    match context.db.commit(oauth::delete_client(id, context.clock.now())).await {
         Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
         Ok(_) => println!("Deleted the client {id}."),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),

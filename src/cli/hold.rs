@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{Desk, print_json};
+use super::{CommandContext, print_json};
 use crate::clock::rfc3339;
 use crate::hold;
 
@@ -27,9 +27,9 @@ pub struct Resume {
 }
 
 impl Hold {
-    pub async fn run(&self, desk: &Desk) -> anyhow::Result<()> {
-        desk.db.commit(hold::set(&desk.clock, &self.reason)).await?;
-        let held = hold::Hold::find(&desk.db).await?;
+    pub async fn run(&self, context: &CommandContext) -> anyhow::Result<()> {
+        context.db.commit(hold::set(&context.clock, &self.reason)).await?;
+        let held = hold::Hold::find(&context.db).await?;
         match held {
             Some(held) if self.json => {
                 print_json(&json!({ "held_since": rfc3339(held.since), "reason": held.reason }));
@@ -42,9 +42,9 @@ impl Hold {
 }
 
 impl Resume {
-    pub async fn run(&self, desk: &Desk) -> anyhow::Result<()> {
-        let held = hold::Hold::find(&desk.db).await?;
-        desk.db.commit(hold::release()).await?;
+    pub async fn run(&self, context: &CommandContext) -> anyhow::Result<()> {
+        let held = hold::Hold::find(&context.db).await?;
+        context.db.commit(hold::release()).await?;
         match held {
             _ if self.json => print_json(&json!({ "held_since": held.map(|held| rfc3339(held.since)) })),
             Some(held) => println!("It goes on; it was on hold since {} ({}).", rfc3339(held.since), held.reason),

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{Desk, print_json, print_table};
+use super::{CommandContext, print_json, print_table};
 use crate::clock::rfc3339;
 use crate::credentials::{self as store, KeyName, NewKey, Permission};
 use crate::db::DbError;
@@ -40,27 +40,27 @@ pub enum Keys {
 }
 
 impl Keys {
-    pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
             Keys::Create { name, permission, workspace, json } => {
-                create(desk, &name, permission, workspace.as_deref(), json).await
+                create(context, &name, permission, workspace.as_deref(), json).await
             }
-            Keys::List { json } => list(desk, json).await,
-            Keys::Delete { id, json } => delete(desk, &id, json).await,
+            Keys::List { json } => list(context, json).await,
+            Keys::Delete { id, json } => delete(context, &id, json).await,
         }
     }
 }
 
 async fn create(
-    desk: &Desk,
+    context: &CommandContext,
     name: &KeyName,
     permission: Permission,
     workspace: Option<&str>,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    let workspace = desk.workspace(workspace).await?;
-    let key = NewKey::make(&desk.clock, &workspace.id, name.as_str(), permission);
-    desk.db.commit(store::insert_key(&key)).await?;
+    let workspace = context.workspace(workspace).await?;
+    let key = NewKey::make(&context.clock, &workspace.id, name.as_str(), permission);
+    context.db.commit(store::insert_key(&key)).await?;
     if as_json {
         print_json(&json!({
             "id": key.id, "name": key.name, "permission": permission.as_str(), "token": key.secret,
@@ -72,8 +72,8 @@ async fn create(
     Ok(())
 }
 
-async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let keys = store::keys(&desk.db).await?;
+async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
+    let keys = store::keys(&context.db).await?;
     if as_json {
         let items: Vec<_> = keys
             .iter()
@@ -99,8 +99,8 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn delete(desk: &Desk, id: &str, as_json: bool) -> anyhow::Result<()> {
-    match desk.db.commit(store::delete_key(id)).await {
+async fn delete(context: &CommandContext, id: &str, as_json: bool) -> anyhow::Result<()> {
+    match context.db.commit(store::delete_key(id)).await {
         Ok(_) if as_json => print_json(&json!({"id": id, "deleted": true})),
         Ok(_) => println!("Deleted the key {id}."),
         Err(DbError::Unexpected { .. }) => bail!("{id}: there is no key with this id; `posthorn keys list` shows them"),

@@ -102,18 +102,18 @@ impl Cli {
         };
         let db = serve::open_store(&self.config).await?;
         let (clock, _) = db::open_clock(&db).await?;
-        let desk = Desk { db, clock };
+        let context = CommandContext { db, clock };
         match command {
-            Command::Users(command) => command.run(&desk).await,
-            Command::Keys(command) => command.run(&desk).await,
-            Command::Clients(command) => command.run(&desk).await,
-            Command::Hold(command) => command.run(&desk).await,
-            Command::Resume(command) => command.run(&desk).await,
+            Command::Users(command) => command.run(&context).await,
+            Command::Keys(command) => command.run(&context).await,
+            Command::Clients(command) => command.run(&context).await,
+            Command::Hold(command) => command.run(&context).await,
+            Command::Resume(command) => command.run(&context).await,
             Command::Migrate => {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&desk, &self.config, json).await,
+            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&context, &self.config, json).await,
             Command::Doctor(_)
             | Command::Oauth(oauth::Oauth::Doctor(_))
             | Command::Backup(_)
@@ -142,12 +142,12 @@ pub fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 /// What a command works with.
-pub struct Desk {
+pub struct CommandContext {
     pub db: Db,
     pub clock: Clock,
 }
 
-impl Desk {
+impl CommandContext {
     /// The workspace that was named by its id or its name; unnamed, the only
     /// one, which an empty store gets first.
     async fn workspace(&self, named: Option<&str>) -> anyhow::Result<Workspace> {

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::doctor::oauth::Doctor;
-use super::{Desk, print_json};
+use super::{CommandContext, print_json};
 use crate::config::Config;
 use crate::credentials::Signing;
 use crate::seal::Seal;
@@ -22,14 +22,14 @@ pub enum Oauth {
 }
 
 /// Makes a new signing key, sealed as the server would.
-pub async fn rotate_keys(desk: &Desk, config: &Config, as_json: bool) -> anyhow::Result<()> {
+pub async fn rotate_keys(context: &CommandContext, config: &Config, as_json: bool) -> anyhow::Result<()> {
     let signing = Signing::new(Seal::of(config)?.into());
     anyhow::ensure!(
-        signing.fits(&desk.db, &desk.clock).await?,
+        signing.fits(&context.db, &context.clock).await?,
         "the keys in the store are sealed with another secret; give the server's --secret (POSTHORN_SECRET), \
          or put the store's key file back",
     );
-    let id = signing.rotate(&desk.db, &desk.clock).await?;
+    let id = signing.rotate(&context.db, &context.clock).await?;
     if as_json {
         print_json(&json!({ "kid": id }));
     } else {

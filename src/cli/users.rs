@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Desk, print_json, print_table};
+use super::{CommandContext, print_json, print_table};
 use crate::accounts::{self, EmailAddress, Password, Role};
 use crate::auth;
 use crate::clock::rfc3339;
@@ -74,26 +74,26 @@ pub struct One {
 }
 
 impl Users {
-    pub async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
             Users::Create { email, workspace, role, json, .. } => {
-                create(desk, &email, workspace.as_deref(), role, json).await
+                create(context, &email, workspace.as_deref(), role, json).await
             }
-            Users::List { json } => list(desk, json).await,
+            Users::List { json } => list(context, json).await,
             Users::Disable(one) => {
-                let id = find(desk, &one.email).await?;
-                change(desk, &one, accounts::disable_user(&id, desk.clock.now()), "disabled").await
+                let id = find(context, &one.email).await?;
+                change(context, &one, accounts::disable_user(&id, context.clock.now()), "disabled").await
             }
             Users::Enable(one) => {
-                let id = find(desk, &one.email).await?;
-                change(desk, &one, accounts::enable_user(&id), "enabled").await
+                let id = find(context, &one.email).await?;
+                change(context, &one, accounts::enable_user(&id), "enabled").await
             }
             Users::Remove { one, workspace } => {
-                let workspace = desk.workspace(workspace.as_deref()).await?;
-                let id = find(desk, &one.email).await?;
-                change(desk, &one, accounts::remove_member(&workspace.id, &id, desk.clock.now()), "removed").await
+                let workspace = context.workspace(workspace.as_deref()).await?;
+                let id = find(context, &one.email).await?;
+                change(context, &one, accounts::remove_member(&workspace.id, &id, context.clock.now()), "removed").await
             }
-            Users::Passwd { email, json, .. } => passwd(desk, &email, json).await,
+            Users::Passwd { email, json, .. } => passwd(context, &email, json).await,
         }
     }
 }
@@ -107,20 +107,20 @@ pub(super) fn read_password() -> anyhow::Result<Password> {
 }
 
 async fn create(
-    desk: &Desk,
+    context: &CommandContext,
     email: &EmailAddress,
     workspace: Option<&str>,
     role: Option<Role>,
     as_json: bool,
 ) -> anyhow::Result<()> {
     let password = read_password()?;
-    let workspace = desk.workspace(workspace).await?;
+    let workspace = context.workspace(workspace).await?;
     let (user, batch) =
-        accounts::new_user(&desk.clock, email, &auth::hash_password(password.as_str()), &workspace, role);
-    accounts::create_user(&desk.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
+        accounts::new_user(&context.clock, email, &auth::hash_password(password.as_str()), &workspace, role);
+    accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
     let role = match role {
         Some(role) => role,
-        None => accounts::memberships(&desk.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
+        None => accounts::memberships(&context.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
     if as_json {
         print_json(&json!({
@@ -133,8 +133,8 @@ async fn create(
     Ok(())
 }
 
-async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
-    let users = accounts::users(&desk.db).await?;
+async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
+    let users = accounts::users(&context.db).await?;
     if as_json {
         let items: Vec<_> = users
             .iter()
@@ -156,14 +156,14 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn find(desk: &Desk, email: &EmailAddress) -> anyhow::Result<String> {
-    let found = accounts::find_user(&desk.db, &email.key()).await?;
+async fn find(context: &CommandContext, email: &EmailAddress) -> anyhow::Result<String> {
+    let found = accounts::find_user(&context.db, &email.key()).await?;
     found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
 }
 
-async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {
+async fn change(context: &CommandContext, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {
     let email = one.email.as_str();
-    match desk.db.commit(batch).await {
+    match context.db.commit(batch).await {
         Ok(_) if one.json => print_json(&json!({ "email": email, what: true })),
         Ok(_) => println!("{email}: {what}."),
         Err(DbError::Unexpected { .. }) => bail!("--email {email}: there is no such user (in this workspace)"),
@@ -172,9 +172,9 @@ async fn change(desk: &Desk, one: &One, batch: Batch, what: &str) -> anyhow::Res
     Ok(())
 }
 
-async fn passwd(desk: &Desk, email: &EmailAddress, as_json: bool) -> anyhow::Result<()> {
+async fn passwd(context: &CommandContext, email: &EmailAddress, as_json: bool) -> anyhow::Result<()> {
     let hash = auth::hash_password(read_password()?.as_str());
-    match desk.db.commit(accounts::set_password(&email.key(), &hash)).await {
+    match context.db.commit(accounts::set_password(&email.key(), &hash)).await {
         Ok(_) if as_json => print_json(&json!({"email": email.as_str(), "changed": true})),
         Ok(_) => println!("Changed the password of {}, who is signed out everywhere.", email.as_str()),
         Err(DbError::Unexpected { .. }) => bail!("--email {}: there is no user with this address", email.as_str()),

@@ -12,7 +12,7 @@ use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, leave, not_a_member};
 use super::path::{Named, SegmentId};
-use super::shapes::{Deleted, Item, NewAudienceContact, Reference, Whole};
+use super::shapes::{ContactDetail, Deleted, Item, NewAudienceContact, Reference};
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
@@ -98,7 +98,7 @@ async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json
     operation_id = "read_audience_contact",
     params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses(
-        (status = 200, description = "The contact.", body = Whole),
+        (status = 200, description = "The contact.", body = ContactDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
@@ -107,7 +107,7 @@ async fn read(
     caller: Caller<FullAccess>,
     SegmentId(audience_id): SegmentId,
     named: Named,
-) -> Result<Json<Whole>, Error> {
+) -> Result<Json<ContactDetail>, Error> {
     Ok(Json(find(&caller, &named, &audience_id).await?.into()))
 }
 

@@ -10,7 +10,7 @@ use super::{properties_store, store, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::occurrences::{Happenings, Occurrences};
+use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::{Answer, IdempotentRequest};
@@ -61,11 +61,11 @@ pub async fn create(
     let declared = declared(caller, changes).await?;
     let contact = changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)?;
     let answer = Answer::created(&Reference::to(&contact))?;
-    let make = |happenings: &mut Happenings<'_>| {
-        request.take(&answer, &mut happenings.batch);
+    let make = |occurrences: &mut OccurrenceBatch<'_>| {
+        request.take(&answer, &mut occurrences.batch);
         let ties = (ties.segment_ids.as_slice(), ties.choices.as_slice());
         let ties = write::ties(caller.workspace_id(), &contact, ties, contact.created_at);
-        write::create(happenings, &contact, ties.map(|tie| tie.expect(1)));
+        write::create(occurrences, &contact, ties.map(|tie| tie.expect(1)));
     };
     let settled = app.commit(caller, make).await?;
     match request.settle(settled, answer).await? {
@@ -91,7 +91,7 @@ pub async fn update(
         if after == before {
             return Ok(before);
         }
-        match app.commit(caller, |happenings| write::update(happenings, &after)).await? {
+        match app.commit(caller, |occurrences| write::update(occurrences, &after)).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
@@ -103,7 +103,7 @@ pub async fn update(
 
 /// Deletes a contact.
 pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
-    match app.commit(caller, |happenings| write::delete(happenings, contact)).await? {
+    match app.commit(caller, |occurrences| write::delete(occurrences, contact)).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_found()),
         Err(error) => Err(error.into()),

@@ -9,7 +9,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::store::{self, Listed};
-use crate::accounts::{Desk, Look};
+use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
@@ -46,20 +46,20 @@ struct ContactRow {
     created: Stamp,
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(try_list(&desk)).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(try_list(&member)).await
 }
 
-async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(store::page(desk.workspace_id(), &page)).await?;
+async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+    let page = member.page()?;
+    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let contacts: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(contacts?, &desk.address("/contacts"), |contact| &contact.id);
-    let mut names = segment_names(desk, &items).await?;
-    let now = desk.app.clock.now();
+    let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| &contact.id);
+    let mut names = segment_names(member, &items).await?;
+    let now = member.app.clock.now();
     let content = ContactsPage {
-        layout: desk.layout(),
-        shell: desk.shell("/contacts"),
+        layout: member.layout(),
+        shell: member.shell("/contacts"),
         contacts: items
             .into_iter()
             .map(|contact| {
@@ -67,7 +67,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
                 row(contact, segments, now)
             })
             .collect(),
-        example: example(&desk.app),
+        example: example(&member.app),
         newer,
         older,
     };
@@ -75,11 +75,11 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
 }
 
 /// The names of the segments of each contact on a page, which is newest first.
-async fn segment_names(desk: &Desk<Look>, page: &[Listed]) -> Result<HashMap<String, Vec<String>>, Error> {
+async fn segment_names(member: &Member<Look>, page: &[Listed]) -> Result<HashMap<String, Vec<String>>, Error> {
     let mut names: HashMap<String, Vec<String>> = HashMap::new();
     let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
-    let between = segments::names_between(desk.workspace_id(), &oldest.id, &newest.id);
-    for row in desk.read(between).await? {
+    let between = segments::names_between(member.workspace_id(), &oldest.id, &newest.id);
+    for row in member.read(between).await? {
         names.entry(row.text(0)?).or_default().push(row.text(1)?);
     }
     Ok(names)

@@ -218,11 +218,11 @@ mod tests {
 
     fn parse(value: &Value) -> Result<Properties, Error> {
         #[derive(Deserialize)]
-        struct Whole {
+        struct ContactDetail {
             properties: Properties,
         }
         let fields = Map::from_iter([("properties".to_owned(), value.clone())]);
-        web::read_fields(fields).map(|whole: Whole| whole.properties)
+        web::read_fields(fields).map(|whole: ContactDetail| whole.properties)
     }
 
     fn refusal(value: Value) -> String {

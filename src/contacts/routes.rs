@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::contact::Changes;
 use super::path::Named;
-use super::shapes::{Deleted, Item, NewContact, Reference, Whole};
+use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
 use super::store::Listed;
 use super::{change, store};
 use crate::auth::{Caller, FullAccess};
@@ -114,12 +114,12 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
     get, path = "/contacts/{contact}", tag = "Contacts", operation_id = "read_contact",
     params(Named),
     responses(
-        (status = 200, description = "The contact.", body = Whole),
+        (status = 200, description = "The contact.", body = ContactDetail),
         OfCaller, OfPath,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDetail>, Error> {
     Ok(Json(named.find(&caller).await?.into()))
 }
 

@@ -156,7 +156,7 @@ impl From<Listed> for Item {
 /// A contact.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Contact)]
-pub struct Whole {
+pub struct ContactDetail {
     #[schema(pattern = "^contact$")]
     object: &'static str,
     #[serde(flatten)]
@@ -166,8 +166,8 @@ pub struct Whole {
     properties: Map<String, Value>,
 }
 
-impl From<Contact> for Whole {
-    fn from(mut contact: Contact) -> Whole {
+impl From<Contact> for ContactDetail {
+    fn from(mut contact: Contact) -> ContactDetail {
         let properties = std::mem::take(&mut contact.properties).into_iter().map(|(key, value)| {
             let kind = match value {
                 Value::Number(_) => "number",
@@ -176,7 +176,7 @@ impl From<Contact> for Whole {
             };
             (key, json!({"type": kind, "value": value}))
         });
-        Whole { object: "contact", properties: properties.collect(), item: Listed::from(contact).into() }
+        ContactDetail { object: "contact", properties: properties.collect(), item: Listed::from(contact).into() }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
-use crate::occurrences::{Happenings, Moment, SystemEvent, Whom};
+use crate::occurrences::{Moment, OccurrenceBatch, SystemEvent, Whom};
 use crate::topics::Choice;
 use crate::{segments, topics};
 
@@ -16,54 +16,54 @@ pub use super::store::hold_version;
 const CREATION: Moment = Moment::first(FIRST_VERSION);
 
 /// Adds a contact, and what it is tied to from the start: see [`ties`].
-pub fn create(happenings: &mut Happenings<'_>, contact: &Contact, ties: impl Iterator<Item = Stmt>) {
-    happenings.batch.push(store::insert(happenings.workspace_id(), contact));
-    ties.for_each(|tie| happenings.batch.push(tie));
-    tell(happenings, SystemEvent::CONTACT_CREATED, contact, CREATION);
+pub fn create(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: impl Iterator<Item = Stmt>) {
+    occurrences.batch.push(store::insert(occurrences.workspace_id(), contact));
+    ties.for_each(|tie| occurrences.batch.push(tie));
+    tell(occurrences, SystemEvent::CONTACT_CREATED, contact, CREATION);
 }
 
 /// Something happens to whoever has this address; a contact is made where nobody
 /// has it. Its version counts what happens to it, and its row is locked until the
 /// commit, so what happens to one contact has an order. Returns the address's key.
-pub fn upsert_by_email(happenings: &mut Happenings<'_>, email: &Email, new_id: &str) -> String {
-    let (key, now) = (email.key(), happenings.now());
-    happenings.batch.lock(&key);
-    happenings.batch.push(store::upsert_by_email(happenings.workspace_id(), (email, &key), new_id, now));
-    if happenings.starts_runs(SystemEvent::CONTACT_CREATED) {
+pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new_id: &str) -> String {
+    let (key, now) = (email.key(), occurrences.now());
+    occurrences.batch.lock(&key);
+    occurrences.batch.push(store::upsert_by_email(occurrences.workspace_id(), (email, &key), new_id, now));
+    if occurrences.starts_runs(SystemEvent::CONTACT_CREATED) {
         let contact = Contact::new(new_id.to_owned(), email, now);
-        happenings.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
+        occurrences.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
     }
     key
 }
 
 /// Something happens to a contact that must be there.
-pub fn bump_version(happenings: &mut Happenings<'_>, id: &str) {
-    happenings.batch.lock(id);
-    happenings.look_up(store::bump_version(happenings.workspace_id(), id));
+pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: &str) {
+    occurrences.batch.lock(id);
+    occurrences.look_up(store::bump_version(occurrences.workspace_id(), id));
 }
 
 /// Writes a contact over the one that it was read as, unless that has changed since.
-pub fn update(happenings: &mut Happenings<'_>, contact: &Contact) {
-    let now = happenings.now();
-    happenings.batch.push(store::replace(happenings.workspace_id(), contact, now));
-    if happenings.is_told() {
+pub fn update(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
+    let now = occurrences.now();
+    occurrences.batch.push(store::replace(occurrences.workspace_id(), contact, now));
+    if occurrences.is_told() {
         let contact = Contact { updated_at: Some(now), ..contact.clone() };
-        tell(happenings, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
+        tell(occurrences, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
     }
 }
 
 /// Deletes a contact. What is told of it is told first: nothing can happen to whom
 /// is not there.
-pub fn delete(happenings: &mut Happenings<'_>, contact: &Contact) {
-    bump_version(happenings, &contact.id);
-    tell(happenings, SystemEvent::CONTACT_DELETED, contact, Moment::NOW);
-    happenings.part_with(&contact.id);
-    happenings.batch.append(store::delete(happenings.workspace_id(), &contact.id));
+pub fn delete(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
+    bump_version(occurrences, &contact.id);
+    tell(occurrences, SystemEvent::CONTACT_DELETED, contact, Moment::NOW);
+    occurrences.part_with(&contact.id);
+    occurrences.batch.append(store::delete(occurrences.workspace_id(), &contact.id));
 }
 
-fn tell(happenings: &mut Happenings<'_>, name: &str, contact: &Contact, moment: Moment) {
-    if happenings.is_told() {
-        happenings.tell(name, Whom::Id(&contact.id), &contact.json(), moment);
+fn tell(occurrences: &mut OccurrenceBatch<'_>, name: &str, contact: &Contact, moment: Moment) {
+    if occurrences.is_told() {
+        occurrences.tell(name, Whom::Id(&contact.id), &contact.json(), moment);
     }
 }
 

@@ -24,16 +24,16 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use self::checkpoint::Carrier;
+use self::checkpoint::Checkpointer;
 use self::files::{Failure, Files, open_log};
 use self::flush::{Flusher, Log, Seen};
 use self::watch::{Turns, Watch};
-use self::writer::Desk;
+use self::writer::WriteConnection;
 use super::sql::{Limit, Rows};
 use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 /// A commit that finds so many pages in the log (256 MiB) carries them to the
-/// file itself. It does so only where the carrier does not: in commands that run
+/// file itself. It does so only where the checkpointer does not: in commands that run
 /// beside a server, or while carrying fails.
 const CHECKPOINT: i64 = 64_000;
 
@@ -44,7 +44,7 @@ const LOG_ROOM: i64 = 128 << 20;
 /// How long to wait for another process (a command, a backup) to let go of the
 /// write lock.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-const NAP: Duration = Duration::from_micros(250);
+const LOCK_RETRY_PAUSE: Duration = Duration::from_micros(250);
 
 /// The reading side, and news of the writer's health.
 pub(super) struct Readers {
@@ -76,10 +76,11 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     let (connections, watch) = open_readers(path, options)?;
     let flusher = Flusher::start(Log::new(log, files.clone()), failure.clone())?;
     let seen = flusher.seen();
-    let carrier = Carrier::start(connect(path, options)?, options, seen.clone(), failure.clone(), files, watch)?;
+    let checkpointer =
+        Checkpointer::start(connect(path, options)?, options, seen.clone(), failure.clone(), files, watch)?;
     let (told, runtime) = (failure.clone(), Handle::current());
     let run = move || {
-        writer::write(Desk::new(&connection, flusher, runtime), jobs, &carrier, &told);
+        writer::write(WriteConnection::new(&connection, flusher, runtime), jobs, &checkpointer, &told);
     };
     let thread = std::thread::Builder::new().name("sqlite-writer".into());
     thread.spawn(run).context("the writer thread could not be started")?;
@@ -135,7 +136,7 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < patience => {
-                std::thread::sleep(NAP);
+                std::thread::sleep(LOCK_RETRY_PAUSE);
             }
             settled => return settled,
         }
@@ -145,8 +146,8 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
 /// Short naps rather than SQLite's growing ones: under load the lock is free
 /// for moments only, and a command run beside the server has to catch one.
 fn wait_for_lock(tries: i32) -> bool {
-    std::thread::sleep(NAP);
-    NAP * u32::try_from(tries).unwrap_or(u32::MAX) < LOCK_WAIT
+    std::thread::sleep(LOCK_RETRY_PAUSE);
+    LOCK_RETRY_PAUSE * u32::try_from(tries).unwrap_or(u32::MAX) < LOCK_WAIT
 }
 
 impl Readers {
@@ -154,7 +155,7 @@ impl Readers {
     /// another thread costs more than that.
     pub(super) async fn read(&self, guard: Option<&Guard>, stmt: &Stmt) -> Result<Vec<Row>, DbError> {
         let found = self.look(guard, stmt)?;
-        self.seen.kept().await?;
+        self.seen.wait_until_flushed().await?;
         Ok(found)
     }
 

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::store::{self, Stored};
-use crate::accounts::{Desk, Look};
+use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
@@ -47,22 +47,22 @@ struct EventRow {
     created: Stamp,
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(try_list(&desk)).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(try_list(&member)).await
 }
 
-async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(store::page_in_force(desk.workspace_id(), &page)).await?;
+async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+    let page = member.page()?;
+    let rows = member.read(store::page_in_force(member.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =
         rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| &event.id);
-    let now = desk.app.clock.now();
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/events"), |(event, _)| &event.id);
+    let now = member.app.clock.now();
     let content = EventsPage {
-        layout: desk.layout(),
-        shell: desk.shell("/events"),
+        layout: member.layout(),
+        shell: member.shell("/events"),
         events: items.into_iter().map(|(event, in_force)| row(event, in_force, now)).collect(),
-        example: web::first_call(&desk.app),
+        example: web::first_call(&member.app),
         newer,
         older,
     };

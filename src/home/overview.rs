@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
 
-use crate::accounts::{Desk, Look};
+use crate::accounts::{Look, Member};
 use crate::db::{Row, Stmt};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, Shell, Stamp};
@@ -45,8 +45,8 @@ struct Tally {
 const MOST_COUNTED: i64 = 1000;
 
 impl Tally {
-    async fn take(desk: &Desk<Look>, stmt: Stmt) -> Result<Tally, Error> {
-        let rows = desk.read(stmt).await?;
+    async fn take(member: &Member<Look>, stmt: Stmt) -> Result<Tally, Error> {
+        let rows = member.read(stmt).await?;
         let row = rows.first().ok_or(Error::Internal)?;
         Ok(Tally { count: row.int(0)?, last: row.maybe(1, Row::int)? })
     }
@@ -61,46 +61,46 @@ impl Tally {
     }
 }
 
-pub async fn show(desk: Desk<Look>) -> Response {
-    desk.answer(overview(&desk)).await
+pub async fn show(member: Member<Look>) -> Response {
+    member.answer(overview(&member)).await
 }
 
-async fn overview(desk: &Desk<Look>) -> Result<Response, Error> {
-    let workspace = desk.workspace_id();
-    let events = Tally::take(desk, events::tally(workspace)).await?;
-    let keys = Tally::take(desk, api_keys::tally(workspace)).await?;
-    let apps = Tally::take(desk, oauth::tally(workspace)).await?;
-    let messages = Tally::take(desk, mail::tally(workspace)).await?;
+async fn overview(member: &Member<Look>) -> Result<Response, Error> {
+    let workspace = member.workspace_id();
+    let events = Tally::take(member, events::tally(workspace)).await?;
+    let keys = Tally::take(member, api_keys::tally(workspace)).await?;
+    let apps = Tally::take(member, oauth::tally(workspace)).await?;
+    let messages = Tally::take(member, mail::tally(workspace)).await?;
 
-    let now = desk.app.clock.now();
+    let now = member.app.clock.now();
     let tile = |path: &str, icon, tally: &Tally, label, text| Tile {
-        href: desk.address(path),
+        href: member.address(path),
         icon,
         count: tally.shown(),
         label,
         text,
     };
     let page = HomePage {
-        layout: desk.layout(),
-        shell: desk.shell("/"),
+        layout: member.layout(),
+        shell: member.shell("/"),
         tiles: vec![
             tile("/events", "event", &events, "Events", events.since("newest", "none defined yet", now)),
             tile("/keys", "key", &keys, "API keys", keys.since("last used", "none used yet", now)),
             tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
             tile("/messages", "mail", &messages, "Messages", messages.since("newest", "none yet", now)),
         ],
-        steps: steps(desk, [keys.count > 0, events.count > 0, apps.count > 0]),
+        steps: steps(member, [keys.count > 0, events.count > 0, apps.count > 0]),
     };
     Ok(web::page(StatusCode::OK, &page))
 }
 
-fn steps(desk: &Desk<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step> {
-    let base = desk.app.addresses.base.as_str();
+fn steps(member: &Member<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step> {
+    let base = member.app.addresses.base.as_str();
     vec![
         Step {
             title: "Create an API key",
             text: "Programs show it when they call the API.",
-            link: Some(Link { href: desk.address("/keys"), label: "To the API keys".into() }),
+            link: Some(Link { href: member.address("/keys"), label: "To the API keys".into() }),
             command: None,
             done: keyed,
         },
@@ -108,7 +108,7 @@ fn steps(desk: &Desk<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step>
             title: "Define an event",
             text: "Put the key into POSTHORN_KEY first.",
             link: None,
-            command: Some(web::first_call(&desk.app)),
+            command: Some(web::first_call(&member.app)),
             done: defined,
         },
         Step {

@@ -3,8 +3,8 @@
 //! captured: kept, readable in the dashboard, and never sent.
 
 mod pages;
-mod postman;
 mod relay;
+mod smtp_delivery;
 mod store;
 mod worker;
 #[cfg(test)]

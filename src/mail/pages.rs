@@ -8,7 +8,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::store::{self, Stored};
-use crate::accounts::{Desk, Look};
+use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
@@ -71,27 +71,27 @@ impl Status {
     }
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(try_list(&desk)).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(try_list(&member)).await
 }
 
-async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(store::page(desk.workspace_id(), &page)).await?;
+async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+    let page = member.page()?;
+    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/messages"), |message| &message.id);
-    let now = desk.app.clock.now();
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/messages"), |message| &message.id);
+    let now = member.app.clock.now();
     let row = |message: Stored| MessageRow {
-        href: desk.address(&format!("/messages/{}", message.id)),
+        href: member.address(&format!("/messages/{}", message.id)),
         subject: message.subject,
         recipient: message.recipient,
         status: Status::of(&message.status),
         created: Stamp::ago(message.created_at, now),
     };
     let content = MessagesPage {
-        layout: desk.layout(),
-        shell: desk.shell("/messages"),
-        captured: desk.app.config.smtp_url.is_none(),
+        layout: member.layout(),
+        shell: member.shell("/messages"),
+        captured: member.app.config.smtp_url.is_none(),
         messages: items.into_iter().map(row).collect(),
         newer,
         older,
@@ -99,25 +99,25 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn read(desk: Desk<Look>, id: Result<Id, Error>) -> Response {
-    desk.answer(try_read(&desk, id)).await
+async fn read(member: Member<Look>, id: Result<Id, Error>) -> Response {
+    member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
+async fn try_read(member: &Member<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
     let gone = || Error::not_found("There is no such message here.");
     let Id(id) = id.map_err(|_| gone())?;
-    let rows = desk.read(store::by_id(desk.workspace_id(), &id)).await?;
+    let rows = member.read(store::by_id(member.workspace_id(), &id)).await?;
     let message = Stored::read(rows.first().ok_or_else(gone)?)?;
     let content = MessagePage {
-        layout: desk.layout(),
-        shell: desk.shell("/messages"),
+        layout: member.layout(),
+        shell: member.shell("/messages"),
         subject: message.subject,
         recipient: message.recipient,
         status: Status::of(&message.status),
         created: Stamp::new(message.created_at),
         error: message.error,
         body: message.body,
-        back: desk.address("/messages"),
+        back: member.address("/messages"),
     };
     Ok(web::page(StatusCode::OK, &content))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::postman::{Outcome, Postman, wait_after};
+use super::smtp_delivery::{Outcome, SmtpDelivery, wait_after};
 use super::store::{self, Claimed};
 use crate::app::App;
 use crate::db::DbError;
@@ -17,10 +17,10 @@ pub(super) const AT_ONCE: usize = 8;
 /// Delivers until told to stop.
 pub async fn run(app: App, stopping: watch::Receiver<bool>) {
     let Some(relay) = &app.config.smtp_url else { return };
-    match Postman::new(relay, app.config.mail_from.as_ref(), &app.addresses.base) {
-        Ok(postman) => {
+    match SmtpDelivery::new(relay, app.config.mail_from.as_ref(), &app.addresses.base) {
+        Ok(smtp_delivery) => {
             let clock = app.clock.clone();
-            work::run(Delivery { app, postman: Arc::new(postman) }, clock, stopping).await;
+            work::run(Delivery { app, smtp_delivery: Arc::new(smtp_delivery) }, clock, stopping).await;
         }
         Err(error) => tracing::error!(%error, "mail cannot be sent through --smtp-url"),
     }
@@ -28,7 +28,7 @@ pub async fn run(app: App, stopping: watch::Receiver<bool>) {
 
 struct Delivery {
     app: App,
-    postman: Arc<Postman>,
+    smtp_delivery: Arc<SmtpDelivery>,
 }
 
 impl Worker for Delivery {
@@ -38,8 +38,8 @@ impl Worker for Delivery {
         let room = AT_ONCE - tasks.count();
         if room > 0 {
             for message in claim(&self.app, room).await? {
-                let (app, postman) = (self.app.clone(), self.postman.clone());
-                tasks.spawn(async move { deliver(&app, &postman, &message).await });
+                let (app, smtp_delivery) = (self.app.clone(), self.smtp_delivery.clone());
+                tasks.spawn(async move { deliver(&app, &smtp_delivery, &message).await });
             }
         }
         Ok(Next::Due(None))
@@ -51,10 +51,10 @@ pub(super) async fn claim(app: &App, most: usize) -> Result<Vec<Claimed>, DbErro
     work::claim_due(&app.db, &app.clock, most).await
 }
 
-pub(super) async fn deliver(app: &App, postman: &Postman, message: &Claimed) {
+pub(super) async fn deliver(app: &App, smtp_delivery: &SmtpDelivery, message: &Claimed) {
     let (id, attempt) = (message.id.as_str(), message.attempt);
     let renew = |lease_until| store::renew(message, lease_until);
-    let outcome = work::under_lease::<Claimed, _>((&app.db, &app.clock), renew, postman.deliver(message)).await;
+    let outcome = work::under_lease::<Claimed, _>((&app.db, &app.clock), renew, smtp_delivery.deliver(message)).await;
     let Some(outcome) = outcome else {
         tracing::warn!(id, attempt, "a message took longer than its lease, and is another worker's");
         return;

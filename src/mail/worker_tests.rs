@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::postman::{Outcome, Postman};
+use super::smtp_delivery::{Outcome, SmtpDelivery};
 use super::store::{self, Claimed};
 use super::worker::{AT_ONCE, claim, deliver, settle};
 use crate::clock::{Clock, HOUR, SECOND};
@@ -76,19 +76,19 @@ async fn converse(stream: TcpStream, say: Arc<Say>, kept: Arc<Mutex<Vec<String>>
     }
 }
 
-async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (Product, Postman) {
+async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (Product, SmtpDelivery) {
     let settings = [format!("--smtp-url={}", sink.url), "--base-url=https://mail.example".into()];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let app = store.open(&settings, clock.clone()).await;
     let relay = app.config.smtp_url.clone().expect("a relay");
-    let postman = Postman::new(&relay, None, &app.addresses.base).expect("a postman");
-    (app, postman)
+    let smtp_delivery = SmtpDelivery::new(&relay, None, &app.addresses.base).expect("a smtp_delivery");
+    (app, smtp_delivery)
 }
 
 /// Claims what is due and delivers it. Tells how much that was.
-async fn round(app: &Product, postman: &Postman) -> Result<usize, DbError> {
+async fn round(app: &Product, smtp_delivery: &SmtpDelivery) -> Result<usize, DbError> {
     let claimed = claim(app, AT_ONCE).await?;
-    join_all(claimed.iter().map(|message| deliver(app, postman, message))).await;
+    join_all(claimed.iter().map(|message| deliver(app, smtp_delivery, message))).await;
     Ok(claimed.len())
 }
 
@@ -115,13 +115,13 @@ async fn a_queued_message_reaches_the_relay_once() {
     for store in Store::each().await {
         let sink = Sink::open(|_| None).await;
         let clock = Clock::fixed(NOW);
-        let (app, postman) = open(&store, &sink, &clock).await;
-        assert_eq!(round(&app, &postman).await.expect("a round"), 0);
+        let (app, smtp_delivery) = open(&store, &sink, &clock).await;
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0);
         let id = queue(&app, "owner@example.com").await;
-        assert_eq!(round(&app, &postman).await.expect("a round"), 1);
-        assert_eq!(round(&app, &postman).await.expect("a round"), 0);
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0);
         clock.advance(HOUR);
-        assert_eq!(round(&app, &postman).await.expect("a round"), 0);
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0);
         assert_eq!(state(&app, &id).await, ("sent".into(), 1, None, None));
         let kept = sink.kept();
         assert!(kept.len() == 1 && kept[0].contains(&format!("Message-ID: <{id}@mail.example>")), "{kept:?}");
@@ -138,18 +138,18 @@ async fn a_relay_that_says_later_gets_the_same_message_later() {
         let sink =
             Sink::open(move |line| line.starts_with("RCPT").then(|| *told.lock().expect("told")).flatten()).await;
         let clock = Clock::fixed(NOW);
-        let (app, postman) = open(&store, &sink, &clock).await;
+        let (app, smtp_delivery) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
-        round(&app, &postman).await.expect("a round");
+        round(&app, &smtp_delivery).await.expect("a round");
         let (status, attempt, due, error) = state(&app, &id).await;
         assert_eq!((status.as_str(), attempt), ("queued", 1));
         assert!((NOW + 20 * SECOND..NOW + 40 * SECOND).contains(&due.expect("a time")), "{due:?}");
         assert!(error.expect("an error").contains("not now"));
-        assert_eq!(round(&app, &postman).await.expect("a round"), 0, "not before it is due");
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0, "not before it is due");
 
         *busy.lock().expect("told") = None;
         clock.advance(40 * SECOND);
-        assert_eq!(round(&app, &postman).await.expect("a round"), 1);
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
         assert_eq!(state(&app, &id).await, ("sent".into(), 2, None, None));
         assert!(sink.kept()[0].contains(&format!("Message-ID: <{id}@mail.example>")));
         drop(app);
@@ -170,9 +170,9 @@ async fn what_the_relay_refuses_for_good_fails_at_once_and_a_refused_login_does_
     ] {
         let store = Store::each().await.remove(0);
         let sink = Sink::open(move |line| line.starts_with(command).then_some(answer)).await;
-        let (app, postman) = open(&store, &sink, &Clock::fixed(NOW)).await;
+        let (app, smtp_delivery) = open(&store, &sink, &Clock::fixed(NOW)).await;
         let id = queue(&app, "owner@example.com").await;
-        round(&app, &postman).await.expect("a round");
+        round(&app, &smtp_delivery).await.expect("a round");
         let (status, attempt, due, error) = state(&app, &id).await;
         assert_eq!(
             (status.as_str(), attempt, due.is_some()),
@@ -188,11 +188,11 @@ async fn nobody_listens_and_after_eight_attempts_a_message_has_failed() {
     for store in Store::each().await {
         let sink = Sink { url: "smtp://127.0.0.1:1".into(), kept: Arc::default() };
         let clock = Clock::fixed(NOW);
-        let (app, postman) = open(&store, &sink, &clock).await;
+        let (app, smtp_delivery) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
         for attempt in 1..=8 {
             assert_eq!(state(&app, &id).await.0, "queued", "attempt {attempt}");
-            assert_eq!(round(&app, &postman).await.expect("a round"), 1);
+            assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
             clock.advance(8 * HOUR);
         }
         let (status, attempt, due, error) = state(&app, &id).await;
@@ -207,9 +207,9 @@ async fn nobody_listens_and_after_eight_attempts_a_message_has_failed() {
 async fn an_address_that_cannot_be_written_to_fails_without_a_connection() {
     let store = Store::each().await.remove(0);
     let sink = Sink::open(|_| None).await;
-    let (app, postman) = open(&store, &sink, &Clock::fixed(NOW)).await;
+    let (app, smtp_delivery) = open(&store, &sink, &Clock::fixed(NOW)).await;
     let id = queue(&app, "not an address").await;
-    round(&app, &postman).await.expect("a round");
+    round(&app, &smtp_delivery).await.expect("a round");
     assert_eq!(state(&app, &id).await.0, "failed");
     assert!(sink.kept().is_empty());
 }
@@ -219,16 +219,16 @@ async fn decisions_7_on_hold_no_message_is_sent() {
     for store in Store::each().await {
         let sink = Sink::open(|_| None).await;
         let clock = Clock::fixed(NOW);
-        let (app, postman) = open(&store, &sink, &clock).await;
+        let (app, smtp_delivery) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
         app.db.commit(hold::set(&clock, "a test")).await.expect("a hold");
         for _ in 0..3 {
-            assert!(matches!(round(&app, &postman).await, Err(DbError::Stale)));
+            assert!(matches!(round(&app, &smtp_delivery).await, Err(DbError::Stale)));
             clock.advance(HOUR);
         }
         assert_eq!((sink.kept().len(), state(&app, &id).await.1), (0, 0), "not even tried");
         app.db.commit(hold::release()).await.expect("no hold");
-        assert_eq!(round(&app, &postman).await.expect("a round"), 1);
+        assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
         assert_eq!(sink.kept().len(), 1);
         drop(app);
         store.discard().await;
@@ -326,10 +326,10 @@ async fn architecture_3_several_processes_share_the_work_and_send_each_message_o
         for number in 0..60 {
             queue(&processes[0].0, &format!("owner{number}@example.com")).await;
         }
-        let work = processes.into_iter().map(|(app, postman)| {
+        let work = processes.into_iter().map(|(app, smtp_delivery)| {
             tokio::spawn(async move {
                 while next_due::<Claimed>(&app.db).await.expect("a look").is_some_and(|due| due <= NOW) {
-                    round(&app, &postman).await.expect("a round");
+                    round(&app, &smtp_delivery).await.expect("a round");
                 }
             })
         });

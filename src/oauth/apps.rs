@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::grant::{self, DELETED_CLIENT, Listed};
 use super::pages::{AppsPage, GrantRow, RevokePage};
-use crate::accounts::{Desk, Look, Manage};
+use crate::accounts::{Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, AppAutomation, Reason};
@@ -18,29 +18,29 @@ pub fn router() -> Router<OAuth> {
     Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
 }
 
-async fn list(desk: Desk<Look>) -> Response {
-    desk.answer(try_list(&desk)).await
+async fn list(member: Member<Look>) -> Response {
+    member.answer(try_list(&member)).await
 }
 
-async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(grant::page(desk.workspace_id(), &page)).await?;
+async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+    let page = member.page()?;
+    let rows = member.read(grant::page(member.workspace_id(), &page)).await?;
     let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/apps"), |grant| &grant.id);
+    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/apps"), |grant| &grant.id);
     let content = AppsPage {
-        layout: desk.layout(),
-        shell: desk.shell("/apps"),
-        notice: desk.notice("revoked", "The app’s access is revoked."),
-        may_manage: desk.may_manage(),
-        grants: items.into_iter().map(|grant| row(desk, grant)).collect(),
+        layout: member.layout(),
+        shell: member.shell("/apps"),
+        notice: member.notice("revoked", "The app’s access is revoked."),
+        may_manage: member.may_manage(),
+        grants: items.into_iter().map(|grant| row(member, grant)).collect(),
         newer,
         older,
     };
     Ok(web::page(StatusCode::OK, &content))
 }
 
-fn row(desk: &Desk<Look>, grant: Listed) -> GrantRow {
-    let now = desk.app.clock.now();
+fn row(member: &Member<Look>, grant: Listed) -> GrantRow {
+    let now = member.app.clock.now();
     let revoked = grant.revoked_at.is_some();
     let (active, status) = match (revoked, &grant.client_name) {
         (true, _) => (false, "Revoked"),
@@ -56,7 +56,7 @@ fn row(desk: &Desk<Look>, grant: Listed) -> GrantRow {
         active,
         status,
         reason: grant.revoked_reason.as_deref().and_then(in_words),
-        revoke_url: (!revoked && desk.may_manage()).then(|| desk.address(&format!("/apps/{}/revoke", grant.id))),
+        revoke_url: (!revoked && member.may_manage()).then(|| member.address(&format!("/apps/{}/revoke", grant.id))),
         client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
         approved_by: approver(grant.approved_by),
     }
@@ -88,46 +88,49 @@ fn purpose(id: &str) -> String {
     format!("revoke grant {id}")
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let rows = desk.read(grant::by_id(desk.workspace_id(), &id)).await?;
-        let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
-        if grant.revoked_at.is_some() {
-            return Err(gone());
-        }
-        let automations = desk.read(grants::automations_of(desk.workspace_id(), &id)).await?;
-        let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
-        let content = RevokePage {
-            layout: desk.layout(),
-            shell: desk.shell("/apps"),
-            client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
-            client_id: grant.client_id,
-            scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
-            approved_by: approver(grant.approved_by),
-            automations: automations?,
-            action: desk.address(&format!("/apps/{id}/revoke")),
-            hidden: desk.hidden(&purpose(&id)),
-            cancel: desk.address("/apps"),
-        };
-        Ok(web::page(StatusCode::OK, &content))
-    })
-    .await
+async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let rows = member.read(grant::by_id(member.workspace_id(), &id)).await?;
+            let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
+            if grant.revoked_at.is_some() {
+                return Err(gone());
+            }
+            let automations = member.read(grants::automations_of(member.workspace_id(), &id)).await?;
+            let automations: Result<Vec<AppAutomation>, DbError> =
+                automations.iter().map(AppAutomation::read).collect();
+            let content = RevokePage {
+                layout: member.layout(),
+                shell: member.shell("/apps"),
+                client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
+                client_id: grant.client_id,
+                scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
+                approved_by: approver(grant.approved_by),
+                automations: automations?,
+                action: member.address(&format!("/apps/{id}/revoke")),
+                hidden: member.hidden(&purpose(&id)),
+                cancel: member.address("/apps"),
+            };
+            Ok(web::page(StatusCode::OK, &content))
+        })
+        .await
 }
 
-async fn revoke(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
-    desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let accepted = desk.accept(&purpose(&id), &form)?;
-        let (keep, now) = (form.all("keep"), desk.app.clock.now());
-        let batch = grants::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, &keep, now);
-        match accepted.commit(batch).await? {
-            Ok(_) => Ok(desk.see_other("/apps?revoked")),
-            Err(DbError::Unexpected { .. }) => Err(gone()),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await
+async fn revoke(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+    member
+        .answer(async {
+            let Id(id) = id.map_err(|_| gone())?;
+            let accepted = member.accept(&purpose(&id), &form)?;
+            let (keep, now) = (form.all("keep"), member.app.clock.now());
+            let batch = grants::revoke_in(member.workspace_id(), &id, Reason::Dashboard, &keep, now);
+            match accepted.commit(batch).await? {
+                Ok(_) => Ok(member.see_other("/apps?revoked")),
+                Err(DbError::Unexpected { .. }) => Err(gone()),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Moment {
 
 /// What a commit will hold: occurrences, the runs that they start with their
 /// first timers, and the waking of runs that waited for them.
-pub struct Happenings<'a> {
+pub struct OccurrenceBatch<'a> {
     workspace_id: &'a str,
     /// `None`: nobody is told.
     listeners: Option<&'a Listeners>,
@@ -95,16 +95,17 @@ pub struct Happenings<'a> {
     pub weight: usize,
 }
 
-impl<'a> Happenings<'a> {
-    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
-        let mut happenings = Happenings { listeners: Some(listeners), ..Happenings::untold(workspace_id, clock, now) };
-        listeners.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
-        happenings
+impl<'a> OccurrenceBatch<'a> {
+    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
+        let mut occurrences =
+            OccurrenceBatch { listeners: Some(listeners), ..OccurrenceBatch::untold(workspace_id, clock, now) };
+        listeners.guard().into_iter().for_each(|guard| occurrences.batch.guard(guard));
+        occurrences
     }
 
     /// The same, of which nobody is told.
-    pub fn untold(workspace_id: &'a str, clock: &'a Clock, now: i64) -> Happenings<'a> {
-        Happenings {
+    pub fn untold(workspace_id: &'a str, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
+        OccurrenceBatch {
             workspace_id,
             listeners: None,
             clock,
@@ -189,9 +190,9 @@ impl<'a> Happenings<'a> {
     }
 
     /// What is to be done once the batch is committed.
-    pub fn aftermath(self) -> (Batch, Aftermath) {
-        let Happenings { batch, wakes, alarms, lookups, definitions, starts_now, .. } = self;
-        (batch, Aftermath { wakes, alarms, lookups, definitions, starts_now })
+    pub fn follow_up(self) -> (Batch, FollowUp) {
+        let OccurrenceBatch { batch, wakes, alarms, lookups, definitions, starts_now, .. } = self;
+        (batch, FollowUp { wakes, alarms, lookups, definitions, starts_now })
     }
 }
 
@@ -244,16 +245,17 @@ impl Occurrences {
     pub async fn commit(
         &self,
         caller: &Caller<FullAccess>,
-        fill: impl Fn(&mut Happenings<'_>),
+        fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
             let listeners = self.listeners_for(caller.workspace_id(), attempt).await?;
-            let mut happenings = Happenings::new(caller.workspace_id(), &listeners, &self.clock, self.clock.now());
-            fill(&mut happenings);
-            let (batch, aftermath) = happenings.aftermath();
+            let mut occurrences =
+                OccurrenceBatch::new(caller.workspace_id(), &listeners, &self.clock, self.clock.now());
+            fill(&mut occurrences);
+            let (batch, follow_up) = occurrences.follow_up();
             match caller.commit_once(batch).await? {
                 Ok(effects) => {
-                    self.wake_workers_if(aftermath.is_urgent(&effects));
+                    self.wake_workers_if(follow_up.is_urgent(&effects));
                     return Ok(Ok(effects));
                 }
                 Err(DbError::Stale) => self.forget_listeners(caller.workspace_id()),
@@ -264,8 +266,8 @@ impl Occurrences {
     }
 }
 
-/// What a committed batch of happenings leads to.
-pub struct Aftermath {
+/// What a committed batch of occurrences leads to.
+pub struct FollowUp {
     wakes: Vec<usize>,
     alarms: Vec<usize>,
     lookups: Vec<usize>,
@@ -273,7 +275,7 @@ pub struct Aftermath {
     starts_now: bool,
 }
 
-impl Aftermath {
+impl FollowUp {
     /// Whether there is work for a worker at once.
     pub fn is_urgent(&self, effects: &[Effect]) -> bool {
         let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::routes::{self as segments, Item, Wish};
+use super::routes::{self as segments, Item, SegmentBody};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
@@ -60,7 +60,7 @@ pub struct Deleted {
 /// The same as `POST /segments`, under its older name.
 #[utoipa::path(
     post, path = "/audiences", tag = "Audiences", operation_id = "create_audience",
-    request_body = Wish,
+    request_body = SegmentBody,
     responses(
         (status = 201, description = "The audience is made.", body = Created, links(
             ("read" = (operation_id = "read_audience", parameters(("id" = "$response.body#/id")))),
@@ -76,7 +76,7 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    body: Body<Wish>,
+    body: Body<SegmentBody>,
 ) -> Result<Response, Error> {
     segments::make(&caller, &app, key, body, |id, name| Created { object: "audience", id, name }).await
 }

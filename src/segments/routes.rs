@@ -26,7 +26,7 @@ pub fn router() -> OpenApiRouter<App> {
 /// What to make or to change.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SegmentWish)]
-pub struct Wish {
+pub struct SegmentBody {
     name: SegmentName,
     #[serde(rename = "filter")]
     #[schema(ignore)]
@@ -107,7 +107,7 @@ impl Item {
 /// Makes a set that contacts can be put into. Names need not be unique.
 #[utoipa::path(
     post, path = "/segments", tag = "Segments", operation_id = "create_segment",
-    request_body = Wish,
+    request_body = SegmentBody,
     responses(
         (status = 201, description = "The segment is made.", body = Created, links(
             ("read" = (operation_id = "read_segment", parameters(("id" = "$response.body#/id")))),
@@ -124,7 +124,7 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    body: Body<Wish>,
+    body: Body<SegmentBody>,
 ) -> Result<Response, Error> {
     make(&caller, &app, key, body, |id, name| Created { object: "segment", id, name }).await
 }
@@ -134,7 +134,7 @@ pub(super) async fn make<T: Serialize>(
     caller: &Caller<FullAccess>,
     app: &App,
     key: Idempotency,
-    body: Body<Wish>,
+    body: Body<SegmentBody>,
     shown: impl FnOnce(String, String) -> T,
 ) -> Result<Response, Error> {
     let request = key.request(caller, app, &body);
@@ -190,14 +190,14 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
     params(Id),
-    request_body = Wish,
+    request_body = SegmentBody,
     responses(
         (status = 200, description = "The segment has its new name.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Wish>) -> Result<Json<Reference>, Error> {
+async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<SegmentBody>) -> Result<Json<Reference>, Error> {
     let name = body.read()?.name;
     found(caller.try_commit(|| store::rename(caller.workspace_id(), &id, &name).into()).await?)?;
     Ok(Json(Reference { object: "segment", id }))

@@ -152,7 +152,7 @@ pub async fn sweep(app: &App) -> Result<(), DbError> {
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(&id)).await?;
             if effects.first().is_none_or(|effect| effect.changed == 0) {
-                app.db.commit(store::bury(&workspace_id, &id).into_iter().collect::<Batch>()).await?;
+                app.db.commit(store::purge(&workspace_id, &id).into_iter().collect::<Batch>()).await?;
                 break;
             }
         }

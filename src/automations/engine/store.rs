@@ -256,7 +256,7 @@ pub fn delete_runs(automation_id: &str) -> Stmt {
 }
 
 /// The last of an automation whose runs are gone.
-pub fn bury(workspace_id: &str, id: &str) -> [Stmt; 3] {
+pub fn purge(workspace_id: &str, id: &str) -> [Stmt; 3] {
     let (versions, grants) = (DELETE_VERSIONS.with([id.into()]), DELETE_VERSION_GRANTS.with([id.into()]));
     [versions, grants, DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
 }

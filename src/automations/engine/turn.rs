@@ -14,7 +14,7 @@ use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared};
 use crate::db::{Batch, DbError};
 use crate::events::RESERVED_PREFIX;
-use crate::occurrences::{Happenings, SystemEvent};
+use crate::occurrences::{OccurrenceBatch, SystemEvent};
 use crate::web;
 use crate::work::unless_lost;
 
@@ -72,7 +72,7 @@ impl Engine {
             match outcome {
                 Outcome::Done => return Ok(()),
                 Outcome::Moved => {}
-                Outcome::Failed(reason) => return self.stumble(claimed, &plan, before, &reason).await,
+                Outcome::Failed(reason) => return self.record_failure(claimed, &plan, before, &reason).await,
             }
         }
         self.put_off(claimed).await
@@ -115,11 +115,11 @@ impl Engine {
             true => Some(self.app.listeners(&claimed.workspace_id).await?),
             false => None,
         };
-        let mut happenings = match &listeners {
-            Some(listeners) => Happenings::new(&claimed.workspace_id, listeners, &self.app.clock, view.now),
-            None => Happenings::untold(&claimed.workspace_id, &self.app.clock, view.now),
+        let mut occurrences = match &listeners {
+            Some(listeners) => OccurrenceBatch::new(&claimed.workspace_id, listeners, &self.app.clock, view.now),
+            None => OccurrenceBatch::untold(&claimed.workspace_id, &self.app.clock, view.now),
         };
-        let own = match fill(&mut happenings, claimed, view, effects, is_held) {
+        let own = match fill(&mut occurrences, claimed, view, effects, is_held) {
             Ok(own) => own,
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
@@ -128,9 +128,9 @@ impl Engine {
         let run = &run;
         let ahead = ahead(claimed, plan, run);
         let is_to_call = ahead.destination.is_some();
-        let last = happenings.batch.len();
-        happenings.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
-        let (batch, aftermath) = happenings.aftermath();
+        let last = occurrences.batch.len();
+        occurrences.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
+        let (batch, follow_up) = occurrences.follow_up();
         match self.app.db.commit(batch).await {
             Ok(effects) => {
                 if let Some(ending) = run.ending() {
@@ -140,7 +140,7 @@ impl Engine {
                 if is_due && is_to_call {
                     self.calls.note();
                 }
-                self.app.wake_workers_if(aftermath.is_urgent(&effects) || (is_due && !is_to_call));
+                self.app.wake_workers_if(follow_up.is_urgent(&effects) || (is_due && !is_to_call));
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
@@ -157,10 +157,10 @@ impl Engine {
 
     /// A step failed for a reason that may pass: it is tried again, a bounded
     /// number of times.
-    async fn stumble(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
+    async fn record_failure(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         tracing::warn!(run = claimed.id, reason, "a step failed");
-        run.stumble(now, steady, reason);
+        run.record_failure(now, steady, reason);
         let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
         unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now, steady)).await)
     }
@@ -233,7 +233,7 @@ pub(in crate::automations) fn advance(
 /// may have happened to it since the look at it. Returns the place in the contact's
 /// log of the news of what was done to it, if there is any.
 fn fill(
-    happenings: &mut Happenings<'_>,
+    occurrences: &mut OccurrenceBatch<'_>,
     claimed: &Claimed,
     view: &View,
     effects: Vec<Effect>,
@@ -261,16 +261,16 @@ fn fill(
         }
     }
     let is_changed = contact != view.sight.contact;
-    happenings.batch.lock(&claimed.contact_id);
+    occurrences.batch.lock(&claimed.contact_id);
     match &contact {
-        Some(contact) if is_changed && !is_deleted => contacts::update_contact(happenings, contact),
-        Some(contact) if is_held || is_deleted => happenings.batch.push(contacts::hold_version(workspace_id, contact)),
+        Some(contact) if is_changed && !is_deleted => contacts::update_contact(occurrences, contact),
+        Some(contact) if is_held || is_deleted => occurrences.batch.push(contacts::hold_version(workspace_id, contact)),
         _ => {}
     }
-    happenings.batch.append(rest);
+    occurrences.batch.append(rest);
     match &contact {
-        Some(contact) if is_deleted => contacts::delete_contact(happenings, contact),
-        Some(contact) if is_changed && happenings.is_told() => return Ok(Some(contact.version + 1)),
+        Some(contact) if is_deleted => contacts::delete_contact(occurrences, contact),
+        Some(contact) if is_changed && occurrences.is_told() => return Ok(Some(contact.version + 1)),
         _ => {}
     }
     Ok(None)

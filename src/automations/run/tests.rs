@@ -271,7 +271,7 @@ fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
     for timeout in [None, Some("1 day")] {
         let mut scene = Scene::new(wait(timeout));
         scene.advance();
-        scene.run.stumble(5, 5, "the store refuses");
+        scene.run.record_failure(5, 5, "the store refuses");
         assert_eq!(scene.run.due_at(5), Some(5 + SECOND));
     }
 }
@@ -280,10 +280,10 @@ fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
 fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
     let mut scene = Scene::new(wait(None));
     scene.advance();
-    (0..MOST_FAILURES).for_each(|_| scene.run.stumble(0, 0, "the store refuses"));
+    (0..MOST_FAILURES).for_each(|_| scene.run.record_failure(0, 0, "the store refuses"));
     assert_eq!(scene.run.ending(), Some(Ending::Failed));
     assert!(scene.run.retry());
-    scene.run.stumble(0, 0, "the store refuses");
+    scene.run.record_failure(0, 0, "the store refuses");
     assert_eq!((scene.run.ending(), scene.run.due_at(0)), (None, Some(SECOND)));
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::record::{Record, StepRecord};
 use super::routes::RunId;
 use super::store::{self, Listed, Stored};
-use crate::accounts::{Desk, Duty, Look, Manage};
+use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::automations::{pages::Act, picture::Picture};
 use crate::clock::Clock;
@@ -56,19 +56,19 @@ pub struct RunRow {
 }
 
 /// The part of an automation's runs that was asked for.
-pub async fn run_rows<D: Duty>(desk: &Desk<D>, automation_id: &str) -> Result<Leaf<RunRow>, Error> {
-    let page = desk.page()?;
-    let rows = desk.read(store::page(automation_id, &page, &[])).await?;
-    let now = desk.app.clock.now();
+pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: &str) -> Result<Leaf<RunRow>, Error> {
+    let page = member.page()?;
+    let rows = member.read(store::page(automation_id, &page, &[])).await?;
+    let now = member.app.clock.now();
     let row = |run: Listed| RunRow {
-        href: desk.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
+        href: member.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
         id: run.id,
         status: Badge::of(&run.status),
         started: Stamp::ago(run.created_at, now),
         ended: run.completed_at.map(|at| Stamp::ago(at, now)),
     };
     let runs: Result<Vec<RunRow>, Error> = rows.iter().map(|one| Ok(row(Listed::read(one)?))).collect();
-    Ok(page.leaf(runs?, &desk.address(&format!("/automations/{automation_id}")), |run| &run.id))
+    Ok(page.leaf(runs?, &member.address(&format!("/automations/{automation_id}")), |run| &run.id))
 }
 
 #[derive(Template)]
@@ -130,33 +130,33 @@ fn gone() -> Error {
     Error::not_found("There is no such run here. It may have been deleted with its automation.")
 }
 
-async fn find<D: Duty>(desk: &Desk<D>, id: &RunId) -> Result<Record, Error> {
-    let rows = desk.read(store::by_id(desk.workspace_id(), &id.automation, &id.run)).await?;
-    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &desk.app.clock)
+async fn find<D: Duty>(member: &Member<D>, id: &RunId) -> Result<Record, Error> {
+    let rows = member.read(store::by_id(member.workspace_id(), &id.automation, &id.run)).await?;
+    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &member.app.clock)
 }
 
-async fn read(desk: Desk<Look>, id: Result<RunId, Error>) -> Response {
-    desk.answer(try_read(&desk, id)).await
+async fn read(member: Member<Look>, id: Result<RunId, Error>) -> Response {
+    member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(desk: &Desk<Look>, id: Result<RunId, Error>) -> Result<Response, Error> {
+async fn try_read(member: &Member<Look>, id: Result<RunId, Error>) -> Result<Response, Error> {
     let id = id.map_err(|_| gone())?;
-    let record = find(desk, &id).await?;
+    let record = find(member, &id).await?;
     let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
     let act = |act: &str| Act {
-        action: desk.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
-        hidden: desk.hidden(&purpose(act, &id)),
+        action: member.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
+        hidden: member.hidden(&purpose(act, &id)),
     };
     let status = record.listed.status.as_str();
     let content = RunPage {
-        layout: desk.layout(),
-        shell: desk.shell("/automations"),
-        notice: desk
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        notice: member
             .notice("cancelled", "The run is cancelled.")
-            .or(desk.notice("retried", "The run goes on from the step that failed.")),
-        back: desk.address(&format!("/automations/{}", id.automation)),
-        cancel: (desk.may_manage() && status == "running").then(|| act("cancel")),
-        retry: (desk.may_manage() && status == "failed").then(|| act("retry")),
+            .or(member.notice("retried", "The run goes on from the step that failed.")),
+        back: member.address(&format!("/automations/{}", id.automation)),
+        cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
+        retry: (member.may_manage() && status == "failed").then(|| act("retry")),
         picture: Picture::draw(&record.graph, look),
         status: Badge::of(status),
         started: Stamp::new(record.listed.created_at),
@@ -175,31 +175,31 @@ fn purpose(act: &str, id: &RunId) -> String {
     format!("{act} run {} of automation {}", id.run, id.automation)
 }
 
-async fn cancel(desk: Desk<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
-    desk.answer(change(&desk, id, &form, ("cancel", "cancelled"), Record::cancel)).await
+async fn cancel(member: Member<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+    member.answer(change(&member, id, &form, ("cancel", "cancelled"), Record::cancel)).await
 }
 
-async fn retry(desk: Desk<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
-    desk.answer(change(&desk, id, &form, ("retry", "retried"), Record::retry)).await
+async fn retry(member: Member<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+    member.answer(change(&member, id, &form, ("retry", "retried"), Record::retry)).await
 }
 
 async fn change(
-    desk: &Desk<Manage>,
+    member: &Member<Manage>,
     id: Result<RunId, Error>,
     form: &Form,
     (act, done): (&str, &str),
     decide: impl Fn(&mut Record, &str, &Clock) -> Result<Stmt, Error>,
 ) -> Result<Response, Error> {
     let id = id.map_err(|_| gone())?;
-    let accepted = desk.accept(&purpose(act, &id), form)?;
+    let accepted = member.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
-        let stmt = decide(&mut find(desk, &id).await?, &id.automation, &desk.app.clock)?;
+        let stmt = decide(&mut find(member, &id).await?, &id.automation, &member.app.clock)?;
         match accepted.commit(stmt.into()).await? {
             // A worker has brought it on meanwhile: decide again.
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,
         };
-        return Ok(desk.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
+        return Ok(member.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
     }
     Err(Error::Unavailable)
 }

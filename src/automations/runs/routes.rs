@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::record::Record;
-use super::shapes::{Changed, Item, StatusParam, Statuses, Whole};
+use super::shapes::{Changed, Item, RunDetail, StatusParam, Statuses};
 use super::store::{self, Listed, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -85,12 +85,12 @@ async fn list(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
     params(RunId),
     responses(
-        (status = 200, description = "The run.", body = Whole),
+        (status = 200, description = "The run.", body = RunDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<RunDetail>, Error> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
 }
 

@@ -60,7 +60,7 @@ pub struct Item {
 /// A run and what became of each step.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AutomationRun)]
-pub struct Whole {
+pub struct RunDetail {
     #[schema(pattern = "^automation_run$")]
     object: &'static str,
     #[schema(format = Uuid)]
@@ -151,10 +151,10 @@ impl From<Listed> for Item {
     }
 }
 
-impl From<Record> for Whole {
-    fn from(record: Record) -> Whole {
+impl From<Record> for RunDetail {
+    fn from(record: Record) -> RunDetail {
         let Item { id, status, started_at, completed_at, created_at } = record.listed.into();
-        Whole {
+        RunDetail {
             object: "automation_run",
             id,
             status,

@@ -299,7 +299,7 @@ impl Store {
     }
 
     /// Settles a run that did nothing.
-    pub fn stumble(&mut self, claimed: &Claimed, run: &Run, now: i64) -> Result<(), Refused> {
+    pub fn record_failure(&mut self, claimed: &Claimed, run: &Run, now: i64) -> Result<(), Refused> {
         let at = self.fence(claimed)?;
         self.write(at, run, None, now);
         Ok(())

@@ -91,9 +91,9 @@ impl World {
         let (after, effects) = turn::advance(claimed, plan, view, before.clone(), answer.as_ref())?;
         if !self.is_calm && self.chance.percent(3) {
             let mut run = before.clone();
-            run.stumble(self.shown(), self.now, "the store refuses");
+            run.record_failure(self.shown(), self.now, "the store refuses");
             self.tell(|| format!("{} stumbles", run.id));
-            let _ = self.store.stumble(claimed, &run, self.now);
+            let _ = self.store.record_failure(claimed, &run, self.now);
             return Ok(true);
         }
         let turn = Turn {

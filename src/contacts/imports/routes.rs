@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::form::NewImport;
 use super::plan::Upload;
-use super::shapes::{Filter, Item, Reference, Whole};
+use super::shapes::{Filter, ImportDetail, Item, Reference};
 use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -173,12 +173,12 @@ async fn list(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
     params(Id),
     responses(
-        (status = 200, description = "The import.", body = Whole),
+        (status = 200, description = "The import.", body = ImportDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
     let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
     Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))

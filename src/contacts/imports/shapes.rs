@@ -57,16 +57,16 @@ impl Item {
 /// An import with the rows that failed.
 #[derive(Serialize, ToSchema)]
 #[schema(as = WholeContactImport)]
-pub struct Whole {
+pub struct ImportDetail {
     #[serde(flatten)]
     item: Item,
     /// The first 100 rows that came to nothing, each with the reason.
     errors: Vec<Problem>,
 }
 
-impl From<Stored> for Whole {
-    fn from(import: Stored) -> Whole {
-        Whole { item: Item::new(&import), errors: import.problems }
+impl From<Stored> for ImportDetail {
+    fn from(import: Stored) -> ImportDetail {
+        ImportDetail { item: Item::new(&import), errors: import.problems }
     }
 }
 

@@ -12,7 +12,7 @@ use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
 use crate::db::DbError;
-use crate::occurrences::{Happenings, Occurrences};
+use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// After so many commits another import has its turn.
@@ -187,16 +187,16 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
     };
 
     let listeners = app.listeners(&import.workspace_id).await?;
-    let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);
-    happenings.batch.push(store::advance(import, &to));
-    fill(&mut happenings, import, &outcome);
+    let mut occurrences = OccurrenceBatch::new(&import.workspace_id, &listeners, &app.clock, now);
+    occurrences.batch.push(store::advance(import, &to));
+    fill(&mut occurrences, import, &outcome);
     let is_done = position >= import.size;
     if is_done {
-        happenings.batch.append(store::end(import, "completed", now));
+        occurrences.batch.append(store::end(import, "completed", now));
     }
-    let (batch, aftermath) = happenings.aftermath();
+    let (batch, follow_up) = occurrences.follow_up();
     let effects = app.db.commit(batch).await?;
-    app.wake_workers_if(aftermath.is_urgent(&effects));
+    app.wake_workers_if(follow_up.is_urgent(&effects));
     (import.position, import.line, import.problems) = (position, line, problems);
     Ok(is_done)
 }
@@ -211,17 +211,17 @@ async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<H
 
 /// What the rows do, and what is told of it. A segment or topic that was deleted
 /// meanwhile is left out.
-fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome) {
-    let (workspace_id, now) = (happenings.workspace_id(), happenings.now());
+fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outcome) {
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
     for Touched { contact, is_new, is_changed } in &outcome.touched {
         let ties = write::ties(workspace_id, contact, (&import.plan.segment_ids, &import.plan.choices), now);
         if *is_new {
-            write::create(happenings, contact, ties);
+            write::create(occurrences, contact, ties);
             continue;
         }
         if *is_changed {
-            write::update(happenings, contact);
+            write::update(occurrences, contact);
         }
-        ties.for_each(|tie| happenings.batch.push(tie));
+        ties.for_each(|tie| occurrences.batch.push(tie));
     }
 }

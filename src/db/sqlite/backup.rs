@@ -21,7 +21,7 @@ use crate::db::{Stmt, files::FAILED, files::LOG, files::LOG_INDEX, files::beside
 const PAGES: i32 = 2048;
 
 /// How long to wait before a page that somebody has locked is tried again.
-const NAP: Duration = Duration::from_millis(1);
+const STEP_PAUSE: Duration = Duration::from_millis(1);
 
 const PAGE: u64 = 4096;
 
@@ -60,7 +60,7 @@ fn copy_pages(source: &Connection, copy: &mut Connection, progress: Progress<'_>
         match step {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
-            _ => std::thread::sleep(NAP),
+            _ => std::thread::sleep(STEP_PAUSE),
         }
     }
 }

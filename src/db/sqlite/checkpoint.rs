@@ -38,7 +38,7 @@ const PAGE: u64 = 4096;
 const CARRY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
 /// The writer's end.
-pub(super) struct Carrier {
+pub(super) struct Checkpointer {
     news: SyncSender<()>,
     length: Arc<Length>,
     path: PathBuf,
@@ -59,7 +59,7 @@ struct Found {
     carried: i64,
 }
 
-impl Carrier {
+impl Checkpointer {
     /// Starts carrying on a connection of its own, for as long as the writer lives.
     pub(super) fn start(
         connection: Connection,
@@ -68,7 +68,7 @@ impl Carrier {
         failure: Arc<Failure>,
         files: Arc<Files>,
         watch: Watch,
-    ) -> anyhow::Result<Carrier> {
+    ) -> anyhow::Result<Checkpointer> {
         let (news, told) = sync_channel(1);
         let (length, path) = (Arc::<Length>::default(), files::store(&connection)?);
         let limit = i64::try_from(options.log_limit / PAGE).unwrap_or(i64::MAX);
@@ -90,8 +90,8 @@ impl Carrier {
                 leave_log(&connection);
             }
         };
-        std::thread::Builder::new().name("sqlite-carrier".into()).spawn(run)?;
-        Ok(Carrier { news, length, path })
+        std::thread::Builder::new().name("sqlite-checkpointer".into()).spawn(run)?;
+        Ok(Checkpointer { news, length, path })
     }
 
     /// Something was committed.

@@ -110,7 +110,7 @@ impl Seen {
     }
 
     /// Waits until all that could be seen so far is flushed.
-    pub(super) async fn kept(&self) -> Result<(), DbError> {
+    pub(super) async fn wait_until_flushed(&self) -> Result<(), DbError> {
         let visible = self.visible.load(Ordering::SeqCst);
         if *self.flushed.borrow() >= visible {
             return Ok(());
@@ -205,14 +205,16 @@ mod tests {
         let mut flusher =
             Flusher::start(Log::new(Some(log), Arc::default()), failure(folder.path())).expect("a thread");
         let seen = flusher.seen();
-        seen.kept().await.expect("nothing to wait for");
+        seen.wait_until_flushed().await.expect("nothing to wait for");
         flusher.announce();
-        let mut kept = std::pin::pin!(seen.kept());
-        tokio::time::timeout(Duration::from_millis(50), kept.as_mut()).await.expect_err("not flushed yet");
+        let mut wait_until_flushed = std::pin::pin!(seen.wait_until_flushed());
+        tokio::time::timeout(Duration::from_millis(50), wait_until_flushed.as_mut())
+            .await
+            .expect_err("not flushed yet");
         assert!(flusher.is_busy());
         let (settled, reply) = group();
         flusher.flush(settled);
-        kept.await.expect("flushed");
+        wait_until_flushed.await.expect("flushed");
         answer(reply).await.expect("committed");
         assert!(!flusher.is_busy() && !flusher.has_failed());
     }
@@ -230,7 +232,7 @@ mod tests {
             flusher.announce();
             flusher.flush(settled);
             assert!(matches!(answer(reply).await, Err(DbError::Unavailable(_))));
-            assert!(matches!(flusher.seen().kept().await, Err(DbError::Unavailable(_))));
+            assert!(matches!(flusher.seen().wait_until_flushed().await, Err(DbError::Unavailable(_))));
         }
         assert!(flusher.has_failed() && !flusher.is_busy());
         tokio::time::timeout(Duration::from_secs(10), failure.happened()).await.expect("the process is told");

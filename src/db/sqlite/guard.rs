@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::writer::Desk;
+use super::writer::WriteConnection;
 use crate::db::{Guard, Job, Stmt, guard::Learnt};
 
 /// What a group knows of its guards.
@@ -18,7 +18,12 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     /// Whether all guards of a batch hold.
-    pub(super) fn let_pass(&mut self, desk: &mut Desk<'_>, group: &[Job], number: usize) -> rusqlite::Result<bool> {
+    pub(super) fn let_pass(
+        &mut self,
+        writer: &mut WriteConnection<'_>,
+        group: &[Job],
+        number: usize,
+    ) -> rusqlite::Result<bool> {
         let guards = &group[number].batch.guards;
         // Most carry the guards of the one before them: to compare is cheaper than to look up.
         if self.held.is_some_and(|before| Guard::are_shared(&group[before].batch.guards, guards)) {
@@ -26,12 +31,12 @@ impl Verdicts {
         }
         let mut unmoved = true;
         for guard in guards {
-            if self.ask(desk, &guard.shared)?.is_some() {
+            if self.ask(writer, &guard.shared)?.is_some() {
                 continue;
             }
             unmoved = false;
             let Some(basis) = &guard.basis else { return Ok(false) };
-            let Some(number) = self.ask(desk, &basis.particular)? else { return Ok(false) };
+            let Some(number) = self.ask(writer, &basis.particular)? else { return Ok(false) };
             self.learnt.push(basis, number);
         }
         if unmoved {
@@ -46,11 +51,11 @@ impl Verdicts {
         self.held = None;
     }
 
-    fn ask(&mut self, desk: &mut Desk<'_>, stmt: &Stmt) -> rusqlite::Result<Option<i64>> {
+    fn ask(&mut self, writer: &mut WriteConnection<'_>, stmt: &Stmt) -> rusqlite::Result<Option<i64>> {
         if let Some(found) = self.asked.get(stmt) {
             return Ok(*found);
         }
-        let effect = desk.run(stmt.sql.sqlite, &stmt.params)?;
+        let effect = writer.run(stmt.sql.sqlite, &stmt.params)?;
         let found = effect.rows.first().map(|row| row.int(0).unwrap_or_default());
         self.asked.insert(stmt.clone(), found);
         Ok(found)

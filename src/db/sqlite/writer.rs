@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::checkpoint::Carrier;
+use super::checkpoint::Checkpointer;
 use super::files::Failure;
 use super::flush::{self, Flusher};
 use super::guard::Verdicts;
@@ -21,7 +21,12 @@ const GROUP: usize = 512;
 
 /// The writer's life: take all that waits, commit it, have it flushed, repeat.
 /// Ends when the last handle to the store is dropped.
-pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: &Carrier, failure: &Failure) {
+pub(super) fn write(
+    mut writer: WriteConnection<'_>,
+    mut jobs: mpsc::Receiver<Job>,
+    checkpointer: &Checkpointer,
+    failure: &Failure,
+) {
     let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = None;
@@ -32,7 +37,7 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
         {
             group.push(job);
         }
-        if let Some(reason) = refuses_all(&broken, &desk, carrier) {
+        if let Some(reason) = refuses_all(&broken, &writer, checkpointer) {
             refuse_all(&mut group, &reason);
             continue;
         }
@@ -40,11 +45,11 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
         if group.is_empty() {
             continue;
         }
-        let committed = commit_group(&mut desk, &mut group, &mut jobs);
-        if let Err(error) = committed.and_then(|()| carrier.committed(desk.connection)) {
-            let (is_newer, disk_failed) = (is_newer(&error), carrier.disk_failed(&error));
-            if !desk.connection.is_autocommit() {
-                let _ = desk.connection.execute_batch("ROLLBACK");
+        let committed = commit_group(&mut writer, &mut group, &mut jobs);
+        if let Err(error) = committed.and_then(|()| checkpointer.committed(writer.connection)) {
+            let (is_newer, disk_failed) = (is_newer(&error), checkpointer.disk_failed(&error));
+            if !writer.connection.is_autocommit() {
+                let _ = writer.connection.execute_batch("ROLLBACK");
             }
             let refusal = refusal(error);
             if is_newer || disk_failed {
@@ -59,17 +64,17 @@ pub(super) fn write(mut desk: Desk<'_>, mut jobs: mpsc::Receiver<Job>, carrier: 
             refuse_all(&mut group, &refusal);
         }
     }
-    if broken.is_some() || desk.flusher.has_failed() {
-        leave_log(desk.connection);
+    if broken.is_some() || writer.flusher.has_failed() {
+        leave_log(writer.connection);
     }
 }
 
 /// Why nobody can write at this moment.
-fn refuses_all(broken: &Option<DbError>, desk: &Desk<'_>, carrier: &Carrier) -> Option<DbError> {
+fn refuses_all(broken: &Option<DbError>, writer: &WriteConnection<'_>, checkpointer: &Checkpointer) -> Option<DbError> {
     match broken {
         Some(reason) => Some(reason.clone()),
-        None if desk.flusher.has_failed() => Some(flush::failure()),
-        None if carrier.is_full() => Some(DbError::Unavailable("the log has grown to its limit".into())),
+        None if writer.flusher.has_failed() => Some(flush::failure()),
+        None if checkpointer.is_full() => Some(DbError::Unavailable("the log has grown to its limit".into())),
         None => None,
     }
 }
@@ -94,16 +99,16 @@ fn refuse_all(group: &mut Vec<Job>, error: &DbError) {
 /// What the writer works with: its connection, every statement it has used so
 /// far, known by the address of its text, which nobody has to read again, and who
 /// flushes what it has committed.
-pub(super) struct Desk<'c> {
+pub(super) struct WriteConnection<'c> {
     connection: &'c Connection,
     prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
     flusher: Flusher,
     runtime: Handle,
 }
 
-impl<'c> Desk<'c> {
-    pub(super) fn new(connection: &'c Connection, flusher: Flusher, runtime: Handle) -> Desk<'c> {
-        Desk { connection, prepared: HashMap::new(), flusher, runtime }
+impl<'c> WriteConnection<'c> {
+    pub(super) fn new(connection: &'c Connection, flusher: Flusher, runtime: Handle) -> WriteConnection<'c> {
+        WriteConnection { connection, prepared: HashMap::new(), flusher, runtime }
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
@@ -130,15 +135,19 @@ impl<'c> Desk<'c> {
 /// A savepoint around every batch would make SQLite keep a copy of each page
 /// that the batch changes. So the group is first run without; only where a
 /// batch fails half-way is all of it undone and run again with savepoints.
-fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> rusqlite::Result<()> {
-    begin(desk, group)?;
+fn commit_group(
+    writer: &mut WriteConnection<'_>,
+    group: &mut Vec<Job>,
+    jobs: &mut mpsc::Receiver<Job>,
+) -> rusqlite::Result<()> {
+    begin(writer, group)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     let mut verdicts = Verdicts::default();
     let mut careful = false;
     loop {
         let number = results.len();
         let Some(job) = group.get(number) else {
-            if let Some(job) = latecomer(desk, number, jobs) {
+            if let Some(job) = latecomer(writer, number, jobs) {
                 group.push(job);
                 continue;
             }
@@ -147,16 +156,16 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             if !group.iter().any(|job| job.is_late(now)) {
                 break;
             }
-            start_over(desk, group, &mut results, &mut verdicts)?;
+            start_over(writer, group, &mut results, &mut verdicts)?;
             continue;
         };
-        if !verdicts.let_pass(desk, group, number)? {
+        if !verdicts.let_pass(writer, group, number)? {
             results.push(Err(DbError::Stale));
             continue;
         }
         let ran = match careful {
-            true => run_undoable(desk, &job.batch)?,
-            false => run_batch(desk, &job.batch)?,
+            true => run_undoable(writer, &job.batch)?,
+            false => run_batch(writer, &job.batch)?,
         };
         match ran {
             Ran::Whole(effects) => {
@@ -167,31 +176,31 @@ fn commit_group(desk: &mut Desk<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Rece
             }
             Ran::Nothing(error) => results.push(Err(error)),
             Ran::Partly(_) => {
-                start_over(desk, group, &mut results, &mut verdicts)?;
+                start_over(writer, group, &mut results, &mut verdicts)?;
                 careful = true;
             }
         }
     }
-    desk.flusher.announce();
-    let committed = desk.execute("COMMIT");
+    writer.flusher.announce();
+    let committed = writer.execute("COMMIT");
     let settled = if committed.is_ok() {
         verdicts.learnt.keep();
         group.drain(..).zip(results).collect()
     } else {
         Vec::new()
     };
-    desk.flusher.flush(settled);
+    writer.flusher.flush(settled);
     committed
 }
 
 /// Takes the write lock, for which there may be a wait as long as another process
 /// has it, and lets go of the jobs whose time was over by then. Fails if the store
 /// no longer has the schema that this process knows.
-fn begin(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
-    desk.execute("BEGIN IMMEDIATE")?;
+fn begin(writer: &mut WriteConnection<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
+    writer.execute("BEGIN IMMEDIATE")?;
     Job::drop_abandoned(group);
     let newer = migrate::newer();
-    match desk.run(newer.sql.sqlite, &newer.params)?.rows.is_empty() {
+    match writer.run(newer.sql.sqlite, &newer.params)?.rows.is_empty() {
         true => Ok(()),
         false => {
             Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_SCHEMA), Some(migrate::REFUSAL.into())))
@@ -200,15 +209,15 @@ fn begin(desk: &mut Desk<'_>, group: &mut Vec<Job>) -> rusqlite::Result<()> {
 }
 
 fn start_over(
-    desk: &mut Desk<'_>,
+    writer: &mut WriteConnection<'_>,
     group: &mut Vec<Job>,
     results: &mut Vec<Committed>,
     verdicts: &mut Verdicts,
 ) -> rusqlite::Result<()> {
-    desk.execute("ROLLBACK")?;
+    writer.execute("ROLLBACK")?;
     results.clear();
     *verdicts = Verdicts::default();
-    begin(desk, group)
+    begin(writer, group)
 }
 
 /// Whether [`begin`] found a schema that is newer than this process.
@@ -217,10 +226,10 @@ fn is_newer(error: &rusqlite::Error) -> bool {
 }
 
 /// Whoever comes before the flusher has time for a group of this size.
-fn latecomer(desk: &mut Desk<'_>, size: usize, jobs: &mut mpsc::Receiver<Job>) -> Option<Job> {
-    while size < GROUP && desk.flusher.is_busy() {
-        let flusher = &mut desk.flusher;
-        let came = desk.runtime.block_on(async {
+fn latecomer(writer: &mut WriteConnection<'_>, size: usize, jobs: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    while size < GROUP && writer.flusher.is_busy() {
+        let flusher = &mut writer.flusher;
+        let came = writer.runtime.block_on(async {
             tokio::select! {
                 biased;
                 job = jobs.recv() => Some(job),
@@ -245,36 +254,36 @@ enum Ran {
 
 /// Runs one batch inside the group's transaction. `Err` means that the
 /// transaction is lost.
-fn run_batch(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
+fn run_batch(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
     let mut effects = Vec::with_capacity(batch.stmts.len());
-    let before = desk.connection.total_changes();
+    let before = writer.connection.total_changes();
     for (statement, stmt) in batch.stmts.iter().enumerate() {
-        let failure = match desk.run(stmt.sql.sqlite, &stmt.params) {
+        let failure = match writer.run(stmt.sql.sqlite, &stmt.params) {
             Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => {
                 effects.push(effect);
                 continue;
             }
             Ok(_) => stmt.missed(statement),
-            Err(error) if desk.connection.is_autocommit() => return Err(error),
+            Err(error) if writer.connection.is_autocommit() => return Err(error),
             Err(error) => refusal(error),
         };
         // A statement that fails may have written some of its rows.
-        let untouched = desk.connection.total_changes() == before;
+        let untouched = writer.connection.total_changes() == before;
         return Ok(if untouched { Ran::Nothing(failure) } else { Ran::Partly(failure) });
     }
     Ok(Ran::Whole(effects))
 }
 
 /// As [`run_batch`], so that a batch that fails undoes itself.
-fn run_undoable(desk: &mut Desk<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
-    desk.execute("SAVEPOINT batch")?;
-    let ran = match run_batch(desk, batch)? {
+fn run_undoable(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
+    writer.execute("SAVEPOINT batch")?;
+    let ran = match run_batch(writer, batch)? {
         Ran::Partly(error) => {
-            desk.execute("ROLLBACK TO batch")?;
+            writer.execute("ROLLBACK TO batch")?;
             Ran::Nothing(error)
         }
         settled => settled,
     };
-    desk.execute("RELEASE batch")?;
+    writer.execute("RELEASE batch")?;
     Ok(ran)
 }

@@ -12,7 +12,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::contacts::{self, Email};
 use crate::error::Error;
 use crate::events::{Events, event::RESERVED_PREFIX, in_force::InForce};
-use crate::occurrences::{Happenings, Occurrence, Whom};
+use crate::occurrences::{Occurrence, OccurrenceBatch, Whom};
 use crate::web::{Body, Fingerprint, IdText, Many, PAYLOAD_LIMIT, shown};
 
 /// What came with an event: as it was read, or as it lies in the body of a request
@@ -32,15 +32,15 @@ pub enum Recipient {
 
 impl Recipient {
     /// An event happens to this contact.
-    pub fn receive(&self, happenings: &mut Happenings<'_>, occurrence: &Occurrence<'_>) {
+    pub fn receive(&self, occurrences: &mut OccurrenceBatch<'_>, occurrence: &Occurrence<'_>) {
         match self {
             Recipient::Known(id) => {
-                contacts::bump_version(happenings, id);
-                happenings.add(occurrence, Whom::Id(id));
+                contacts::bump_version(occurrences, id);
+                occurrences.add(occurrence, Whom::Id(id));
             }
             Recipient::Address { email, new_id } => {
-                let key = contacts::upsert_by_email(happenings, email, new_id);
-                happenings.add(occurrence, Whom::EmailKey(&key));
+                let key = contacts::upsert_by_email(occurrences, email, new_id);
+                occurrences.add(occurrence, Whom::EmailKey(&key));
             }
         }
     }

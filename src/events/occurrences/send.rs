@@ -12,7 +12,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::{Events, in_force::InForce, store as definitions};
-use crate::occurrences::{ATTEMPTS, Aftermath, GUARDED, Happenings, Listeners};
+use crate::occurrences::{ATTEMPTS, FollowUp, GUARDED, Listeners, OccurrenceBatch};
 use crate::web::{
     Answer, Body, Id, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfBody, OfCaller, OfPath, OfSend,
 };
@@ -50,12 +50,14 @@ pub async fn send(
         let (order, digest) = app.admission.build(move || orders::read_large(&reading, digest, body)).await??;
         let (request, orders): (_, Arc<[Order]>) = (key.digested(&caller, &app, digest), [order].into());
         let large = Some(orders.clone());
-        return Errand { caller: &caller, app: &app, request, orders: &orders, in_array: false, large }.run().await;
+        return SendRequest { caller: &caller, app: &app, request, orders: &orders, in_array: false, large }
+            .run()
+            .await;
     }
     let request = key.request(&caller, &app, &body);
     let order = Order::new(&app, body.read()?)?;
     let orders = std::slice::from_ref(&order);
-    Errand { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
+    SendRequest { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
 }
 
 /// Send many events
@@ -86,7 +88,7 @@ pub async fn send_many(
     let (orders, digest) = if is_large { app.admission.build(read).await?? } else { read()? };
     let request = key.request(&caller, &app, &digest);
     let large = is_large.then(|| orders.clone());
-    Errand { caller: &caller, app: &app, request, orders: &orders, in_array: true, large }.run().await
+    SendRequest { caller: &caller, app: &app, request, orders: &orders, in_array: true, large }.run().await
 }
 
 /// Replay an occurrence
@@ -114,11 +116,11 @@ pub async fn replay(
         Err(refusal) => return request.run(std::future::ready(Err(refusal))).await,
     };
     let orders = std::slice::from_ref(&order);
-    Errand { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
+    SendRequest { caller: &caller, app: &app, request, orders, in_array: false, large: None }.run().await
 }
 
 /// Orders on their way into one commit.
-struct Errand<'a> {
+struct SendRequest<'a> {
     caller: &'a Caller<FullAccess>,
     app: &'a Events,
     request: IdempotentRequest<'a, FullAccess>,
@@ -132,7 +134,7 @@ struct Errand<'a> {
 /// What one attempt would commit, and what it would answer.
 struct Prepared {
     batch: Batch,
-    aftermath: Aftermath,
+    follow_up: FollowUp,
     answer: Answer,
 }
 
@@ -150,7 +152,7 @@ impl Use {
     }
 }
 
-impl Errand<'_> {
+impl SendRequest<'_> {
     async fn run(&self) -> Result<Response, Error> {
         self.request.run(self.commit()).await
     }
@@ -160,7 +162,7 @@ impl Errand<'_> {
     /// guarded in the commit; where it has changed, all is prepared again, in the
     /// end under what is read for this errand alone.
     async fn commit(&self) -> Result<Response, Error> {
-        let Errand { caller, app, request, .. } = self;
+        let SendRequest { caller, app, request, .. } = self;
         // Whoever commits next to something large waits for it.
         let _turn = match self.orders.iter().map(Order::size).sum::<usize>() > LIGHT {
             true => Some(app.admission.write().await?),
@@ -168,7 +170,7 @@ impl Errand<'_> {
         };
         for attempt in 0..ATTEMPTS {
             let listeners = app.listeners_for(caller.workspace_id(), attempt).await?;
-            let Prepared { batch, aftermath, answer } = match self.prepare(&listeners, attempt).await {
+            let Prepared { batch, follow_up, answer } = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
                 Err(refusal) if attempt >= GUARDED || self.is_current(&listeners).await? => return Err(refusal),
                 Err(_) => {
@@ -179,14 +181,14 @@ impl Errand<'_> {
             match caller.commit_once(batch).await? {
                 Err(DbError::Stale) => self.forget(),
                 // Somebody else's first use of the name came first.
-                Err(DbError::Unexpected { statement }) if aftermath.is_definition(statement) => self.forget(),
-                Err(DbError::Unexpected { statement }) if aftermath.is_lookup(statement) => {
+                Err(DbError::Unexpected { statement }) if follow_up.is_definition(statement) => self.forget(),
+                Err(DbError::Unexpected { statement }) if follow_up.is_lookup(statement) => {
                     return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
                 }
                 settled => {
                     if let Ok(effects) = &settled {
-                        app.wake_workers_if(aftermath.is_urgent(effects));
-                        if aftermath.defines() {
+                        app.wake_workers_if(follow_up.is_urgent(effects));
+                        if follow_up.defines() {
                             self.forget();
                         }
                     }
@@ -198,14 +200,14 @@ impl Errand<'_> {
     }
 
     async fn prepare(&self, listeners: &Arc<Listeners>, attempt: usize) -> Result<Prepared, Error> {
-        let Errand { caller, app, orders, in_array, .. } = self;
+        let SendRequest { caller, app, orders, in_array, .. } = self;
         let uses = self.uses(attempt).await?;
         let mut batch = Batch::new();
         let Some(large) = &self.large else {
             let answer = answer(orders, &uses, *in_array)?;
             self.request.take(&answer, &mut batch);
-            let (batch, aftermath) = prepare(app, caller.workspace_id(), batch, listeners, orders, &uses)?;
-            return Ok(Prepared { batch, aftermath, answer });
+            let (batch, follow_up) = prepare(app, caller.workspace_id(), batch, listeners, orders, &uses)?;
+            return Ok(Prepared { batch, follow_up, answer });
         };
         let (orders, used, in_array) = (large.clone(), uses.clone(), *in_array);
         let answer = app.admission.build(move || answer(&orders, &used, in_array)).await??;
@@ -213,13 +215,13 @@ impl Errand<'_> {
         let (own, workspace_id) = (Events::clone(app), caller.workspace_id().to_owned());
         let (listeners, orders) = (listeners.clone(), large.clone());
         let build = move || prepare(&own, &workspace_id, batch, &listeners, &orders, &uses);
-        let (batch, aftermath) = app.admission.build(build).await??;
-        Ok(Prepared { batch, aftermath, answer })
+        let (batch, follow_up) = app.admission.build(build).await??;
+        Ok(Prepared { batch, follow_up, answer })
     }
 
     /// What is in force for each order.
     async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
-        let Errand { caller, app, orders, .. } = self;
+        let SendRequest { caller, app, orders, .. } = self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
         for (at, order) in orders.iter().enumerate() {
             let in_force = match uses.get(order.first) {
@@ -234,7 +236,7 @@ impl Errand<'_> {
 
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
-        let Errand { caller, app, orders, .. } = self;
+        let SendRequest { caller, app, orders, .. } = self;
         let mut guards = Vec::from_iter(listeners.guard());
         for (_, order) in orders.iter().enumerate().filter(|(at, order)| order.first == *at) {
             guards.extend(app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard());
@@ -271,14 +273,14 @@ fn prepare(
     listeners: &Listeners,
     orders: &[Order],
     uses: &[Use],
-) -> Result<(Batch, Aftermath), Error> {
-    let mut happenings = Happenings::new(workspace_id, listeners, &app.clock, app.clock.now());
-    happenings.batch.append(batch);
+) -> Result<(Batch, FollowUp), Error> {
+    let mut occurrences = OccurrenceBatch::new(workspace_id, listeners, &app.clock, app.clock.now());
+    occurrences.batch.append(batch);
     let mut undefined = Vec::new();
     for (order, used) in orders.iter().zip(uses) {
         // Where there is no definition, the one that is made here finds out whether there is one now.
         if used.is_first && used.in_force.is_defined {
-            used.in_force.guard().into_iter().for_each(|guard| happenings.batch.guard(guard));
+            used.in_force.guard().into_iter().for_each(|guard| occurrences.batch.guard(guard));
         }
         if used.defines() {
             undefined.push(&*order.name);
@@ -287,8 +289,8 @@ fn prepare(
     // Two that define the same names must not wait for each other.
     undefined.sort_unstable();
     for name in undefined {
-        let (id, now) = (app.clock.ordered_id(), happenings.now());
-        happenings.define(definitions::define_by_use(workspace_id, &id, name, now));
+        let (id, now) = (app.clock.ordered_id(), occurrences.now());
+        occurrences.define(definitions::define_by_use(workspace_id, &id, name, now));
     }
     let mut bytes = 0;
     for (at, (order, used)) in orders.iter().zip(uses).enumerate() {
@@ -299,10 +301,10 @@ fn prepare(
         if bytes > LIMIT_OF_MANY {
             return Err(Error::TooLarge { limit: LIMIT_OF_MANY });
         }
-        order.recipient.receive(&mut happenings, &occurrence);
-        if happenings.weight > MOST_WEIGHT {
+        order.recipient.receive(&mut occurrences, &occurrence);
+        if occurrences.weight > MOST_WEIGHT {
             return Err(Error::invalid("That starts more runs than one request may. Send fewer events at once."));
         }
     }
-    Ok(happenings.aftermath())
+    Ok(occurrences.follow_up())
 }

@@ -22,7 +22,7 @@ const WAITS: [i64; 7] = [30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR
 /// or another one. Somebody will mend the settings.
 const ABOUT_US: [u16; 4] = [530, 534, 535, 538];
 
-pub struct Postman {
+pub struct SmtpDelivery {
     transport: Transport,
     from: Mailbox,
     domain: String,
@@ -38,14 +38,14 @@ pub enum Outcome {
     Never(String),
 }
 
-impl Postman {
-    pub fn new(relay: &Relay, from: Option<&Mailbox>, base: &PublicUrl) -> anyhow::Result<Postman> {
+impl SmtpDelivery {
+    pub fn new(relay: &Relay, from: Option<&Mailbox>, base: &PublicUrl) -> anyhow::Result<SmtpDelivery> {
         let domain = domain(base);
         let from = match from {
             Some(from) => from.clone(),
             None => Mailbox::new(Some("Posthorn".into()), Address::new("posthorn", &domain)?),
         };
-        Ok(Postman { transport: relay::transport(relay, &domain)?, from, domain })
+        Ok(SmtpDelivery { transport: relay::transport(relay, &domain)?, from, domain })
     }
 
     pub async fn deliver(&self, message: &Claimed) -> Outcome {
@@ -111,8 +111,9 @@ mod tests {
 
     fn letter(base: &str, message: &Claimed) -> String {
         let relay: Relay = "smtp://127.0.0.1:1".parse().expect("a relay");
-        let postman = Postman::new(&relay, None, &base.parse().expect("an address")).expect("a postman");
-        String::from_utf8(postman.letter(message).expect("a letter").formatted()).expect("text")
+        let smtp_delivery =
+            SmtpDelivery::new(&relay, None, &base.parse().expect("an address")).expect("a smtp_delivery");
+        String::from_utf8(smtp_delivery.letter(message).expect("a letter").formatted()).expect("text")
     }
 
     fn message() -> Claimed {

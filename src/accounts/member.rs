@@ -1,4 +1,4 @@
-//! The desk: somebody who is logged in, at work in one of his workspaces. Every
+//! The member: somebody who is logged in, at work in one of his workspaces. Every
 //! page of a workspace begins with one, so that none can forget to ask whether
 //! its visitor belongs there.
 
@@ -50,7 +50,7 @@ impl Duty for Manage {
     }
 }
 
-pub struct Desk<D> {
+pub struct Member<D> {
     pub app: App,
     pub session: Session,
     pub membership: Membership,
@@ -61,13 +61,13 @@ pub struct Desk<D> {
     duty: PhantomData<D>,
 }
 
-impl<D: Duty, S: Send + Sync> FromRequestParts<S> for Desk<D>
+impl<D: Duty, S: Send + Sync> FromRequestParts<S> for Member<D>
 where
     App: FromRef<S>,
 {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Desk<D>, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Member<D>, Response> {
         let app = &App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
         let refused = |error: DbError| web::error_page(app, &error.into());
@@ -79,7 +79,7 @@ where
             return Err(web::error_page(app, &not_yours()));
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
-        Ok(Desk { app: app.clone(), session, membership, memberships, hold, query, duty: PhantomData })
+        Ok(Member { app: app.clone(), session, membership, memberships, hold, query, duty: PhantomData })
     }
 }
 
@@ -95,7 +95,7 @@ fn not_yours() -> Error {
     Error::Forbidden { message }
 }
 
-impl<D: Duty> Desk<D> {
+impl<D: Duty> Member<D> {
     pub fn workspace_id(&self) -> &str {
         &self.membership.workspace.id
     }
@@ -168,15 +168,15 @@ impl<D: Duty> Desk<D> {
     }
 }
 
-impl Desk<Manage> {
+impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
         self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
-        Ok(Accepted { desk: self })
+        Ok(Accepted { member: self })
     }
 }
 
-impl<D: Duty> Desk<D> {
+impl<D: Duty> Member<D> {
     /// The hidden fields of a form for this purpose.
     pub fn hidden(&self, purpose: &str) -> Vec<(String, String)> {
         vec![("token".to_owned(), self.session.form_token(&self.purpose(purpose)))]
@@ -185,16 +185,16 @@ impl<D: Duty> Desk<D> {
 
 /// A form that was found to be ours: only with one in hand can a page write.
 pub struct Accepted<'a> {
-    desk: &'a Desk<Manage>,
+    member: &'a Member<Manage>,
 }
 
 impl Accepted<'_> {
     /// Commits, if the visitor may still do this at that moment.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let allowed = store::may_grant(self.desk.workspace_id(), &self.desk.session.user_id);
+        let allowed = store::may_grant(self.member.workspace_id(), &self.member.session.user_id);
         // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = batch.fence(crate::auth::session_stands(&self.desk.session.hash));
-        match self.desk.app.db.commit(fenced.when(allowed)).await {
+        let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
+        match self.member.app.db.commit(fenced.when(allowed)).await {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
         }

@@ -67,7 +67,7 @@ fn page(
     error: Option<String>,
 ) -> Response {
     // The form's token is tied to this browser, so that nobody can log others
-    // into an account of his own from afar.
+    // into a foreign account from afar.
     let known = auth::read_cookie(app, headers, VISIT).map(str::to_owned);
     let visit = known.clone().unwrap_or_else(secret::token);
     let mut hidden = vec![("token".to_owned(), auth::form_token(&visit, "login"))];
@@ -154,7 +154,7 @@ fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
 }
 
 /// Counts an attempt before it is judged: in a browser that is known it counts
-/// there alone; a stranger's counts for the account and for where he comes from.
+/// there alone; a stranger's counts for the account and for the address.
 async fn begin_attempts<'a>(
     app: &'a Accounts,
     sender: IpAddr,

@@ -1,4 +1,4 @@
-//! The member: somebody who is logged in, at work in one of his workspaces. Every
+//! The member: somebody who is logged in, at work in a workspace. Every
 //! page of a workspace begins with one, so that none can forget to ask whether
 //! its visitor belongs there.
 
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::hold::Hold;
 use crate::web::{self, Choice, Form, Layout, Page, Params, RECENT, Sent, Shell};
 
-/// Remembers in which of his workspaces a visitor is. It gives no right to any.
+/// Remembers in which workspace a visitor is. It gives no right to any.
 const WORKSPACE: &str = "posthorn-workspace";
 const WORKSPACE_AGE: i64 = 365 * 86_400;
 
@@ -84,7 +84,7 @@ where
 }
 
 /// The workspace that was asked for, if the visitor is a member of it; else the
-/// first that he joined.
+/// first that was joined.
 fn choose<'a>(memberships: &'a [Membership], wanted: Option<&str>) -> Option<&'a Membership> {
     let named = memberships.iter().find(|one| Some(one.workspace.id.as_str()) == wanted);
     named.or(memberships.first())

@@ -225,8 +225,8 @@ pub fn new_user(
     (user, Batch::from(store::take_turn()).and(inserted).and(membership))
 }
 
-/// Shuts a user out for good from all that he had open: sessions, the apps that
-/// he let in, and the keys that those made. Who enables him again revives none
+/// Shuts a user out for good from all that was open: sessions, the apps that
+/// were let in, and the keys that those made. Enabling the user revives none
 /// of it.
 pub fn disable_user(user_id: &str, now: i64) -> Batch {
     let mut batch = store::disable_user(user_id, now);
@@ -234,8 +234,8 @@ pub fn disable_user(user_id: &str, now: i64) -> Batch {
     batch
 }
 
-/// Takes a user out of a workspace, and with him the apps that he let in there. Who
-/// lets him in again revives none of it.
+/// Takes a user out of a workspace, and the apps that were let in there by this user. Who
+/// adds the user again revives none of it.
 pub fn remove_member(workspace_id: &str, user_id: &str, now: i64) -> Batch {
     let mut batch = store::remove_member(workspace_id, user_id);
     batch.append(grants::revoke_of(user_id, Some(workspace_id), grants::Reason::UserRemoved, now));

@@ -46,7 +46,7 @@ statements! {
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
     FIND_LOGIN = Sql::both("SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
     PASSWORD_OF = Sql::both("SELECT password_hash FROM users WHERE id = $1 AND disabled_at IS NULL");
-    /// The workspaces of a user, the first he joined first.
+    /// The workspaces of a user, the first joined first.
     WORKSPACES_OF = Sql::both(
         "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
          WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
@@ -99,7 +99,7 @@ pub fn insert_membership(workspace_id: &str, user_id: &str, role: Option<Role>, 
     }
 }
 
-/// A person as a list shows one, with one of his memberships.
+/// A person as a list shows one, with one membership.
 pub struct Listed {
     pub user: User,
     pub role: String,
@@ -132,7 +132,7 @@ pub async fn find_user(db: &Db, email_key: &str) -> Result<Option<String>, DbErr
     db.read(FIND_USER.with([email_key.into()])).await?.first().map(|row| row.text(0)).transpose()
 }
 
-/// Gives a user another password, and signs him out everywhere.
+/// Gives a user another password, and ends all sessions.
 pub fn set_password(email_key: &str, hash: &str) -> Batch {
     let set = SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1);
     Batch::from(set).and(END_SESSIONS.with([email_key.into()]))
@@ -173,7 +173,7 @@ pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbErro
     Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
 }
 
-/// Shuts a user out at once, and ends his sessions. His row comes first: a log-in
+/// Shuts a user out at once, and ends the sessions. The user's row comes first: a log-in
 /// that holds it is waited for, and its session is seen.
 pub(super) fn disable_user(user_id: &str, now: i64) -> Batch {
     let disabled = DISABLE_USER.with([user_id.into(), now.into()]).expect(1);

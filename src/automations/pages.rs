@@ -117,7 +117,7 @@ struct AutomationPage {
     updated: Stamp,
     picture: Picture,
     steps: Vec<StepLine>,
-    /// What the visitor may do here, if he may do more than look.
+    /// What the visitor may do here, if that is more than looking.
     acts: Option<Acts>,
     runs: Vec<RunRow>,
     newer: Option<String>,

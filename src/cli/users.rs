@@ -38,11 +38,11 @@ pub enum Users {
         #[arg(long)]
         json: bool,
     },
-    /// Shut a user out: no log-in, and an end to his sessions and to the apps he let in
+    /// Shut a user out: no log-in, and an end to their sessions and to the apps they let in
     Disable(One),
     /// Let a user log in again; what disabling ended stays ended
     Enable(One),
-    /// Take a user out of a workspace, and end there what he let apps do
+    /// Take a user out of a workspace, and end there what they let apps do
     Remove {
         #[command(flatten)]
         one: One,
@@ -50,7 +50,7 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
     },
-    /// Change a user's password and sign him out everywhere
+    /// Change a user's password and sign them out everywhere
     Passwd {
         #[arg(long)]
         email: EmailAddress,
@@ -63,7 +63,7 @@ pub enum Users {
     },
 }
 
-/// A user, named by his address.
+/// A user, named by the address.
 #[derive(Args, Debug)]
 pub struct One {
     #[arg(long)]

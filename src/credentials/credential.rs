@@ -1,7 +1,7 @@
 //! What callers show: API keys and access tokens, cached.
 //!
 //! An entry stays good as long as what it rests on does: whoever uses an entry
-//! guards his statement with that.
+//! guards the statement with that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,5 +1,5 @@
 //! The definition of a name that is in force, cached. Whoever uses what is
-//! cached guards his commit with it.
+//! cached guards the commit with it.
 
 use std::sync::Arc;
 

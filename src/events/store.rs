@@ -160,7 +160,7 @@ statements! {
     /// A definition that has not changed, and that no newer one has replaced.
     IS_IN_FORCE = Sql::each(is_in_force!(sqlite), is_in_force!(postgres));
     IS_UNDEFINED = Sql::each(is_undefined!(sqlite), is_undefined!(postgres));
-    /// Whoever says what its payload is has made the definition his own.
+    /// Whoever says what its payload is has made the definition.
     SET_SCHEMA = Sql::both(
         "UPDATE events SET schema = $3, updated_at = $4, first_use_key = NULL WHERE workspace_id = $1 AND id = $2")
         .raising();

@@ -1,5 +1,5 @@
 //! Attempts, counted before they are judged: whoever fails too often has to
-//! wait, and is told the same whether what he tries exists or not.
+//! wait, and is told the same whether what is tried exists or not.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -121,7 +121,7 @@ impl Attempts {
 
 impl Kept {
     /// Forgets those whose time is over, and if that is not enough the sixteenth
-    /// that has failed least and longest ago: nobody frees himself by a flood of
+    /// that has failed least and longest ago: nobody is freed by a flood of
     /// other names.
     fn make_room(&mut self, now: i64) {
         self.counts.retain(|_, count| count.pending > 0 || now - count.since < WINDOW);

@@ -66,7 +66,7 @@ impl SmtpDelivery {
     }
 
     /// The message as it travels. However often that is, it is the same to the
-    /// letter, so that a receiver can tell that he has it already.
+    /// letter, so that a receiver can tell that it is there already.
     fn letter(&self, message: &Claimed) -> anyhow::Result<Message> {
         let created = UNIX_EPOCH + Duration::from_micros(u64::try_from(message.created_at).unwrap_or(0));
         let generated = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".into());

@@ -112,7 +112,7 @@ pub(super) struct Claimed {
     pub subject: String,
     pub body: String,
     pub created_at: i64,
-    /// Which attempt this is, from 1 on: the fence against who overslept his lease.
+    /// Which attempt this is, from 1 on: the fence against a worker that overslept its lease.
     pub attempt: i64,
 }
 

@@ -25,7 +25,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether an operator vouched for the redirect in use. That he vouched for another says nothing.
+    /// Whether an operator vouched for the redirect in use. Vouching for another says nothing.
     pub fn is_verified_for(&self, redirect_uri: &str) -> bool {
         self.verified_host.as_deref().is_some_and(|host| host == Destination::of(redirect_uri).shown)
     }

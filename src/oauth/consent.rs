@@ -85,7 +85,7 @@ async fn show(
     shown.await.unwrap_or_else(|closed| explain(&app, closed))
 }
 
-/// Finds a request and, for somebody logged in, binds it to his session.
+/// Finds a request and, for somebody logged in, binds it to the session.
 async fn find(app: &OAuth, id: &str, visitor: Option<&Session>) -> Result<Open, Closed> {
     // An id that is not one of ours cannot be in the store.
     let id = uuid::Uuid::try_parse(id).map_err(|_| Closed::Unknown)?.as_hyphenated().to_string();

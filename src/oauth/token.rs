@@ -193,7 +193,7 @@ async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, ver
     }
     if !is_holder {
         // The right client with the wrong verifier: somebody got hold of a code
-        // that is not his. It is worth nothing from now on.
+        // that belongs to another. It is worth nothing from now on.
         return match app.db.commit(grant::burn_code(&hash, now)).await {
             Ok(_) | Err(DbError::Unexpected { .. }) => Err(invalid_grant()),
             Err(error) => Err(error.into()),
@@ -217,7 +217,7 @@ async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -
     let mut batch = grant::redeem(code_hash, &NewGrant { id: &id, code, refresh, now });
     notice.into_iter().for_each(|stmt| batch.push(stmt));
     // Whoever approved must still be allowed to. No fence: who is shut out in this
-    // moment has his codes used up, and then the grants that came of them ended;
+    // moment has all codes used up, and then the grants that came of them ended;
     // and without the right, no token of a grant is honoured.
     let batch = batch.when(accounts::may_grant(&code.workspace_id, &code.user_id));
     match app.db.commit(batch.when(client.guard())).await {

@@ -202,7 +202,7 @@ impl<N: Need> IdempotentRequest<'_, N> {
     }
 
     /// Takes the key, if there is one, as the first thing that a batch does. Whoever
-    /// commits the batch himself has [`IdempotentRequest::settle`] make the answer.
+    /// commits the batch without it has [`IdempotentRequest::settle`] make the answer.
     pub fn take(&self, answer: &Answer, batch: &mut Batch) {
         let Some((key, fingerprint)) = &self.key else { return };
         let body = match answer.is_secret {

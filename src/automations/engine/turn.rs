@@ -51,7 +51,7 @@ impl Engine {
         let mut answer: Option<Result<Value, String>> = None;
         for _ in 0..ATTEMPTS {
             let view = self.look(claimed, &plan, &before).await?;
-            // Who stands before a call without a place in its line is only given one: he was
+            // Who stands before a call without a place in its line is only given one: it was
             // woken there, or stood there before there were lines.
             if answer.is_none()
                 && claimed.destination.is_some()

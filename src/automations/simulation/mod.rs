@@ -51,7 +51,7 @@ const KINDS: [&str; 22] = [
 /// Ways in which the store could be wrong, to prove that it would be noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
-    /// Who overslept his lease may commit all the same.
+    /// A worker that overslept its lease may commit all the same.
     NoFence,
     /// A run goes to sleep although something has happened since it looked.
     NoHold,

@@ -74,7 +74,7 @@ pub enum What {
         name: &'static str,
         payload: Value,
     },
-    /// Somebody changed the contact that he had read.
+    /// Somebody changed the contact that was read.
     Updated {
         contact: Contact,
     },

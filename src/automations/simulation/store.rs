@@ -311,7 +311,7 @@ impl Store {
         }
     }
 
-    /// Somebody ends a run, or lets a failed one go on, as he saw it.
+    /// Somebody ends a run, or lets a failed one go on, as it was seen.
     pub fn change_run(&mut self, seen: (i64, i64), run: Run, now: i64) -> Result<(), Refused> {
         let row = self.row(&run.id).filter(|row| (row.attempt, row.settled) == seen).ok_or(Refused::Lost)?;
         row.due_at = run.ending().is_none().then_some(now);

@@ -27,7 +27,7 @@ const ERA: i64 = 1 << 52;
 /// More than any run has steps.
 const ROUNDS: usize = 10;
 
-/// Somebody who cancels a run, or lets it go on, as he saw it.
+/// Somebody who cancels a run, or lets it go on, as it was seen.
 struct Visitor {
     run: Run,
     seen: (i64, i64),
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Somebody looks at a run that he wants to cancel or to try again.
+    /// Somebody looks at a run to cancel it or to try again.
     fn visit(&mut self) {
         let all = self.store.rows.len();
         let Some(row) = self.store.rows.get(self.chance.below(all)) else { return };
@@ -289,7 +289,7 @@ impl World {
         Err("there is always more to do".into())
     }
 
-    /// Whoever still waits is sent what he waits for, until nobody does.
+    /// Whoever still waits is sent what is waited for, until nobody does.
     fn wake_everybody(&mut self) -> Result<(), String> {
         self.store.automations.iter_mut().for_each(|automation| automation.is_enabled = false);
         self.store.revision += 1;

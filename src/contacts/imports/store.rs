@@ -103,7 +103,7 @@ pub struct Claimed {
     pub line: i64,
     /// The first rows that failed.
     pub problems: Vec<Problem>,
-    /// Which attempt this is, from 1 on: the fence against who overslept his lease.
+    /// Which attempt this is, from 1 on: the fence against a worker that overslept its lease.
     pub attempt: i64,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn ends_own_guard(job: &Job) -> bool {
     job.batch.is_raising() && !job.batch.guards.is_empty()
 }
 
-/// Nobody may be told that his write was refused and find it done afterwards: who
+/// No caller may be told that a write was refused and find it done afterwards: who
 /// is late is left out before anything is committed.
 pub(super) fn all_in_time(group: &[Job]) -> Result<(), Undone> {
     let now = Instant::now();

@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// Nobody has a connection: whoever waits need not wait until his time is over.
+    /// Nobody has a connection: whoever waits need not wait until the time is over.
     pub(super) fn refuse_waiting(&self, error: &DbError) {
         let Ok(mut jobs) = self.jobs.try_lock() else { return };
         while let Ok(job) = jobs.try_recv() {

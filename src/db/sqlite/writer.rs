@@ -16,7 +16,7 @@ use super::{Order, leave_log, order, refusal, run};
 use crate::db::{Batch, Committed, DbError, Effect, Job, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
-/// all that wait, few enough that nobody waits long for his answer.
+/// all that wait, few enough that nobody waits long for an answer.
 const GROUP: usize = 512;
 
 /// The writer's life: take all that waits, commit it, have it flushed, repeat.

@@ -23,7 +23,7 @@ const SHORTEST: i64 = 5 * MINUTE;
 const LONGEST: i64 = 24 * HOUR;
 
 /// Why a document could not be fetched. For the log: a stranger is told no more
-/// than that it could not, or he could feel his way through our network.
+/// than that it could not, or our network could be mapped by trying.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
     #[error("the request cannot be written: {0}")]

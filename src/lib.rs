@@ -13,6 +13,7 @@ pub mod db;
 pub mod error;
 pub mod events;
 pub mod hold;
+pub mod id;
 pub mod log;
 pub mod mail;
 pub mod oauth;

@@ -1,0 +1,91 @@
+//! Ids: UUIDs, one type for each kind of thing, so that none is taken for another.
+//! The store keeps their 16 bytes; everybody else sees them as text, hyphenated and
+//! in lower case.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The id of some kind of thing.
+pub trait Id: Copy + From<Uuid> {
+    fn uuid(self) -> Uuid;
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl Id for $name {
+            fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(id: Uuid) -> $name {
+                $name(id)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<$name, uuid::Error> {
+                Uuid::try_parse(text).map($name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.as_hyphenated().fmt(f)
+            }
+        }
+    )+};
+}
+
+ids! {
+    WorkspaceId;
+    UserId;
+    ApiKeyId;
+    SigningKeyId;
+    GrantId;
+    AuthorizationRequestId;
+    /// Of an access token, its `jti`.
+    TokenId;
+    ContactId;
+    /// Of a contact property that was declared.
+    PropertyId;
+    ImportId;
+    SegmentId;
+    TopicId;
+    /// Of an event's definition.
+    EventId;
+    /// Of one time that an event happened.
+    OccurrenceId;
+    AutomationId;
+    RunId;
+    MessageId;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "01890000-0000-7000-8000-00000000000a";
+
+    #[test]
+    fn an_id_is_shown_in_one_spelling_however_it_is_written() {
+        for text in [TEXT, "01890000-0000-7000-8000-00000000000A", "{01890000-0000-7000-8000-00000000000a}"] {
+            let id: ContactId = text.parse().expect(text);
+            assert_eq!(id.to_string(), TEXT);
+            assert_eq!(serde_json::to_string(&id).expect("text"), format!("\"{TEXT}\""));
+            assert_eq!(serde_json::from_str::<ContactId>(&format!("\"{text}\"")).expect(text), id);
+        }
+        assert!("someone".parse::<ContactId>().is_err());
+    }
+}

@@ -9,8 +9,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The id of some kind of thing.
-pub trait Id: Copy + From<Uuid> {
+pub trait Id: Copy + fmt::Display + FromStr + From<Uuid> {
     fn uuid(self) -> Uuid;
+}
+
+/// One of which it is not known of what kind, or that is nobody's id.
+impl Id for Uuid {
+    fn uuid(self) -> Uuid {
+        self
+    }
 }
 
 macro_rules! ids {
@@ -52,7 +59,6 @@ ids! {
     WorkspaceId;
     UserId;
     ApiKeyId;
-    SigningKeyId;
     GrantId;
     AuthorizationRequestId;
     /// Of an access token, its `jti`.

@@ -17,6 +17,7 @@ use crate::auth::Asker;
 use crate::auth::session::{self, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
+use crate::id::{AuthorizationRequestId, UserId};
 use crate::secret;
 use crate::web::address::neighbourhood;
 use crate::web::attempts::Attempt;
@@ -44,21 +45,21 @@ struct LoginPage {
 
 /// Where to go after logging in: to an authorization request, named by its id,
 /// or home. An address is never taken from the outside.
-fn request_id(given: &str) -> Option<String> {
-    uuid::Uuid::try_parse(given).ok().map(|id| id.as_hyphenated().to_string())
+fn request_id(given: &str) -> Option<AuthorizationRequestId> {
+    given.parse().ok()
 }
 
 async fn show(State(app): State<App>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
     let params = Params::parse(uri.query().unwrap_or_default());
     let request = params.text("request").ok().and_then(|given| request_id(&given));
     match session::find(&app, &headers).await {
-        Ok(Some(_)) => Redirect::to(&destination(&app, request.as_deref())).into_response(),
-        Ok(None) => page(&app, &headers, StatusCode::OK, request.as_deref(), "", None),
+        Ok(Some(_)) => Redirect::to(&destination(&app, request)).into_response(),
+        Ok(None) => page(&app, &headers, StatusCode::OK, request, "", None),
         Err(error) => layout::error_page(&app, &error),
     }
 }
 
-fn destination(app: &App, request: Option<&str>) -> String {
+fn destination(app: &App, request: Option<AuthorizationRequestId>) -> String {
     let dashboard = app.addresses.dashboard.path();
     request.map_or(format!("{dashboard}/"), |id| format!("{dashboard}/oauth/authorize/{id}"))
 }
@@ -67,7 +68,7 @@ fn page(
     app: &App,
     headers: &HeaderMap,
     status: StatusCode,
-    request: Option<&str>,
+    request: Option<AuthorizationRequestId>,
     email: &str,
     error: Option<String>,
 ) -> Response {
@@ -76,7 +77,7 @@ fn page(
     let known = session::read_cookie(app, headers, VISIT).map(str::to_owned);
     let visit = known.clone().unwrap_or_else(secret::token);
     let mut hidden = vec![("token".to_owned(), session::form_token(&visit, "login"))];
-    hidden.extend(request.map(|id| ("request".to_owned(), id.to_owned())));
+    hidden.extend(request.map(|id| ("request".to_owned(), id.to_string())));
     let content = LoginPage {
         layout: Layout::dashboard(app),
         action: format!("{}/login", app.addresses.dashboard.path()),
@@ -101,7 +102,7 @@ async fn submit(
 ) -> Response {
     let request = request_id(&form.text("request"));
     let email = form.text("email");
-    let again = |status, error: String| page(&app, &headers, status, request.as_deref(), &email, Some(error));
+    let again = |status, error: String| page(&app, &headers, status, request, &email, Some(error));
     let visit = session::read_cookie(&app, &headers, VISIT).unwrap_or_default();
     if session::check_form(visit, "login", &form.text("token")).is_err() {
         let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
@@ -109,7 +110,7 @@ async fn submit(
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
         Ok(Some(cookies)) => {
-            let mut response = Redirect::to(&destination(&app, request.as_deref())).into_response();
+            let mut response = Redirect::to(&destination(&app, request)).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
@@ -138,9 +139,9 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
-    let (stored, cookie) = session::start(app, &user_id);
-    let (remembered, device_cookie) = device.remember(app, &user_id);
-    let mut batch = begin(&user_id, &kept, stored);
+    let (stored, cookie) = session::start(app, user_id);
+    let (remembered, device_cookie) = device.remember(app, user_id);
+    let mut batch = begin(user_id, &kept, stored);
     batch.append(remembered);
     if let Some(before) = session::find(app, headers).await? {
         batch.push(before.end());
@@ -154,7 +155,7 @@ async fn log_in(
 
 /// Begins a session. A password that is changed in this moment, or a user who is
 /// shut out, ends all sessions: this one, too.
-fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
+fn begin(user_id: UserId, kept: &str, stored: Stmt) -> Batch {
     Batch::new().fence(store::login_stands(user_id, kept)).and(stored)
 }
 
@@ -206,7 +207,7 @@ mod tests {
     use crate::db::Db;
     use crate::testing::{EMAIL, NOW, Store, owner};
 
-    async fn sessions(db: &Db, user_id: &str) -> usize {
+    async fn sessions(db: &Db, user_id: UserId) -> usize {
         // Each that is there is deleted, and counted.
         let swept = db.commit(crate::auth::store::delete_sessions_of(user_id)).await.expect("a look");
         swept[0].changed as usize
@@ -224,7 +225,7 @@ mod tests {
                 let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
                 app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
                 let log_in =
-                    async |app: &App| app.db.commit(begin(&user_id, &kept, session::start(app, &user_id).0)).await;
+                    async |app: &App| app.db.commit(begin(user_id, &kept, session::start(app, user_id).0)).await;
                 let change = app.db.commit(store::set_password(EMAIL, &new));
                 let (first, changed, second, elsewhere) =
                     tokio::join!(log_in(&app), change, log_in(&app), log_in(&other));
@@ -232,7 +233,7 @@ mod tests {
                 for log_in in [first, second, elsewhere] {
                     assert!(matches!(log_in, Ok(_) | Err(DbError::Stale)), "{log_in:?}");
                 }
-                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
+                assert_eq!(sessions(&app.db, user_id).await, 0, "round {round} on {}", app.db.engine_name());
             }
             drop((app, other));
             store.discard().await;
@@ -248,12 +249,12 @@ mod tests {
             app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
             for round in 0..40 {
                 let log_in =
-                    async |app: &App| app.db.commit(begin(&user_id, "kept", session::start(app, &user_id).0)).await;
-                let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
+                    async |app: &App| app.db.commit(begin(user_id, "kept", session::start(app, user_id).0)).await;
+                let shut_out = app.db.commit(accounts::disable_user(user_id, NOW));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");
-                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
-                app.db.commit(store::enable_user(&user_id)).await.expect("let in");
+                assert_eq!(sessions(&app.db, user_id).await, 0, "round {round} on {}", app.db.engine_name());
+                app.db.commit(store::enable_user(user_id)).await.expect("let in");
                 log_in(&app).await.expect("a session, once he may");
             }
             drop((app, other));

@@ -19,6 +19,7 @@ use clap::ValueEnum;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError};
+use crate::id::{UserId, WorkspaceId};
 use crate::oauth;
 
 /// The pages of accounts.
@@ -32,13 +33,13 @@ pub const FIRST_WORKSPACE: &str = "Default";
 
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
 }
 
 #[derive(Debug, Clone)]
 pub struct User {
-    pub id: String,
+    pub id: UserId,
     pub email: String,
     pub created_at: i64,
 }
@@ -167,7 +168,7 @@ pub fn new_user(
     role: impl Into<Option<Role>>,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let membership = store::insert_membership(&workspace.id, &user.id, role.into(), user.created_at);
+    let membership = store::insert_membership(workspace.id, user.id, role.into(), user.created_at);
     let inserted = store::insert_user(&user, &email.key(), password_hash);
     (user, Batch::from(store::take_turn()).and(inserted).and(membership))
 }
@@ -175,7 +176,7 @@ pub fn new_user(
 /// Shuts a user out for good from all that he had open: sessions, the apps that
 /// he let in, and the keys that those made. Who enables him again revives none
 /// of it.
-pub fn disable_user(user_id: &str, now: i64) -> Batch {
+pub fn disable_user(user_id: UserId, now: i64) -> Batch {
     let mut batch = store::disable_user(user_id, now);
     batch.append(oauth::end_grants_of(user_id, oauth::grant::Reason::UserDisabled, now));
     batch

@@ -102,7 +102,7 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     let user = format!("user {}", session.user_id);
     let attempt = app.limits.login_account.begin(&user, app.clock.steady()).await?;
     let asker = Asker::Known(user);
-    let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
+    let kept = store::password_of(&app.db, session.user_id).await?.ok_or(Error::Internal)?;
     let right = app.hasher.verify(asker.clone(), form.text("current"), Some(kept.clone())).await?;
     if !right {
         attempt.failed();
@@ -115,13 +115,13 @@ async fn change(desk: &Desk<Look>, form: &Form) -> Result<Result<HeaderValue, Fa
     };
 
     let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
-    let (started, cookie) = session::start(app, &session.user_id);
-    let mut batch = store::change_password(&session.user_id, &kept, &hash)
+    let (started, cookie) = session::start(app, session.user_id);
+    let mut batch = store::change_password(session.user_id, &kept, &hash)
         .fence(auth::store::session_stands(&session.hash))
-        .and(auth::store::delete_sessions_of(&session.user_id))
+        .and(auth::store::delete_sessions_of(session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(oauth::end_grants_of(&session.user_id, Reason::Dashboard, app.clock.now()));
+        batch.append(oauth::end_grants_of(session.user_id, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

@@ -13,8 +13,9 @@ use crate::auth::key::{KeyName, NewKey, Permission};
 use crate::auth::store::insert_key;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::ApiKeyId;
 use crate::web::form::Form;
-use crate::web::input::Id;
+use crate::web::input::PathId;
 use crate::web::layout::{self, Field, Layout, Stamp};
 use crate::web::pagination::{Leaf, Page, RECENT};
 use crate::web::shell::{ConfirmPage, Shell};
@@ -72,11 +73,11 @@ async fn list(desk: Desk<Look>) -> Response {
 async fn page<D: Duty>(desk: &Desk<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
     let rows = desk.read(store::page(desk.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/keys"), |key| &key.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/keys"), |key| key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
     let id = desk.app.clock.ordered_id();
-    let mut hidden = desk.hidden(&purpose(&id));
-    hidden.push(("id".into(), id));
+    let mut hidden = desk.hidden(&purpose(id));
+    hidden.push(("id".into(), id.to_string()));
     let content = KeysPage {
         layout: desk.layout(),
         shell: desk.shell("/keys"),
@@ -110,7 +111,7 @@ fn row<D: Duty>(desk: &Desk<D>, key: Stored) -> KeyRow {
     }
 }
 
-fn purpose(id: &str) -> String {
+fn purpose(id: ApiKeyId) -> String {
     format!("create key {id}")
 }
 
@@ -119,8 +120,10 @@ async fn create(desk: Desk<Manage>, form: Form) -> Response {
 }
 
 async fn try_create(desk: &Desk<Manage>, form: &Form) -> Result<Response, Error> {
-    let id = form.text("id");
-    let accepted = desk.accept(&purpose(&id), form)?;
+    let id = form.text("id").parse().map_err(|_| Error::BadRequest {
+        message: "The form does not say which key it is. Load the page again.".into(),
+    })?;
+    let accepted = desk.accept(&purpose(id), form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
@@ -148,10 +151,10 @@ fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(desk: Desk<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let rows = desk.read(store::by_id(desk.workspace_id(), &id)).await?;
+        let PathId(id) = id.map_err(|_| gone())?;
+        let rows = desk.read(store::by_id(desk.workspace_id(), id)).await?;
         let key = Stored::read(rows.first().ok_or_else(gone)?)?;
         let content = ConfirmPage {
             layout: desk.layout(),
@@ -172,11 +175,11 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
     .await
 }
 
-async fn delete(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn delete(desk: Desk<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
+        let PathId(id) = id.map_err(|_| gone())?;
         let accepted = desk.accept(&format!("delete key {id}"), &form)?;
-        match accepted.commit(store::delete(desk.workspace_id(), &id)).await? {
+        match accepted.commit(store::delete(desk.workspace_id(), id)).await? {
             Ok(_) => Ok(desk.see_other("/keys?deleted")),
             Err(DbError::Unexpected { .. }) => Err(gone()),
             Err(error) => Err(error.into()),

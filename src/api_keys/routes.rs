@@ -17,8 +17,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::ApiKeyId;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input, kind, shown};
+use crate::web::input::{IdParam, Input, PathId, kind, shown};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -63,8 +64,8 @@ pub struct Change {
 #[derive(Serialize, ToSchema)]
 #[schema(as = CreatedApiKey)]
 pub struct Created {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = "re_8cKJ2mZx_5tQ1vN7yB4pLrWsXeDfGhTkUzQa9Mn3b")]
     token: String,
 }
@@ -73,8 +74,8 @@ pub struct Created {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ApiKey)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = "web shop")]
     name: String,
     #[schema(format = DateTime)]
@@ -89,8 +90,8 @@ pub struct Item {
 pub struct Reference {
     #[schema(pattern = "^api_key$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
 }
 
 /// The answer to a deletion.
@@ -99,8 +100,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^api_key$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -130,14 +131,14 @@ async fn create(
 ) -> Result<Response, Error> {
     let name = name(&input)?;
     let permission = permission(&input)?;
-    let grant_id = caller.grant_id().map(str::to_owned);
+    let grant_id = caller.grant_id();
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
     // A key outlives the request: a grant that ends in this moment ends it, too.
     let insert = || match &key.grant_id {
-        Some(grant_id) => Batch::new().fence(grant_stands(grant_id)).and(insert_key(&key)),
+        Some(grant_id) => Batch::new().fence(grant_stands(*grant_id)).and(insert_key(&key)),
         None => insert_key(&key).into(),
     };
-    let answer = Answer::created(&Created { id: key.id.clone(), token: key.secret.clone() })?.secret();
+    let answer = Answer::created(&Created { id: key.id, token: key.secret.clone() })?.secret();
     Ok(idempotency.request(&caller, &app, &input).commit(answer, insert).await??)
 }
 
@@ -183,9 +184,13 @@ impl From<Stored> for Item {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+async fn rename(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<ApiKeyId>,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
     let name = name(&input)?;
-    let set = || store::rename(caller.workspace_id(), &id, name.as_str()).into();
+    let set = || store::rename(caller.workspace_id(), id, name.as_str()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "api_key", id }))
 }
@@ -202,8 +207,8 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(Json(Deleted { object: "api_key", id, deleted: true }))
 }
 

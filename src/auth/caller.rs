@@ -12,6 +12,7 @@ use super::credential::{Known, Source};
 use crate::app::App;
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
+use crate::id::{GrantId, WorkspaceId};
 use crate::oauth::scope::Scope;
 use crate::seal::Seal;
 
@@ -63,15 +64,15 @@ impl<N: Need> FromRequestParts<App> for Caller<N> {
 }
 
 impl<N: Need> Caller<N> {
-    pub fn workspace_id(&self) -> &str {
-        &self.known.workspace_id
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.known.workspace_id
     }
 
     /// The grant that the caller acts under, be it with a token or with a key
     /// that was made through one; none for people's own keys. What a caller
     /// makes that gives access carries it on, and dies with the grant.
-    pub fn grant_id(&self) -> Option<&str> {
-        self.known.grant_id.as_deref()
+    pub fn grant_id(&self) -> Option<GrantId> {
+        self.known.grant_id
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash

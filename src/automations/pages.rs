@@ -17,8 +17,9 @@ use crate::accounts::desk::{Desk, Duty, Look, Manage};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::AutomationId;
 use crate::web::form::Form;
-use crate::web::input::Id;
+use crate::web::input::PathId;
 use crate::web::layout::{self, Layout, Stamp};
 use crate::web::pagination::Leaf;
 use crate::web::shell::{ConfirmPage, Shell};
@@ -68,7 +69,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let rows = desk.read(store::page_counted(desk.workspace_id(), &page)).await?;
     let listed: Result<Vec<(Listed, i64)>, DbError> =
         rows.iter().map(|row| Ok((Listed::read(row)?, row.int(7)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/automations"), |(one, _)| &one.id);
+    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/automations"), |(one, _)| one.id);
     let now = desk.app.clock.now();
     let row = |(one, runs): (Listed, i64)| AutomationRow {
         href: desk.address(&format!("/automations/{}", one.id)),
@@ -111,7 +112,7 @@ struct AutomationPage {
     shell: Shell,
     notice: Option<String>,
     back: String,
-    id: String,
+    id: AutomationId,
     name: String,
     enabled: bool,
     version: i64,
@@ -154,20 +155,20 @@ fn gone() -> Error {
     Error::not_found("There is no such automation here. It may have been deleted already.")
 }
 
-async fn find<D: Duty>(desk: &Desk<D>, id: &str) -> Result<Stored, Error> {
+async fn find<D: Duty>(desk: &Desk<D>, id: AutomationId) -> Result<Stored, Error> {
     let rows = desk.read(store::by_id(desk.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn read(desk: Desk<Look>, id: Result<Id, Error>) -> Response {
+async fn read(desk: Desk<Look>, id: Result<PathId<AutomationId>, Error>) -> Response {
     desk.answer(try_read(&desk, id)).await
 }
 
-async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
-    let Id(id) = id.map_err(|_| gone())?;
-    let stored = find(desk, &id).await?;
+async fn try_read(desk: &Desk<Look>, id: Result<PathId<AutomationId>, Error>) -> Result<Response, Error> {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let stored = find(desk, id).await?;
     let graph = graph(&stored)?;
-    let Leaf { items, newer, older } = run_rows(desk, &id).await?;
+    let Leaf { items, newer, older } = run_rows(desk, id).await?;
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
         layout: desk.layout(),
@@ -186,7 +187,7 @@ async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, 
         updated: Stamp::ago(stored.listed.updated_at, desk.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
-        acts: desk.may_manage().then(|| acts(desk, &id, enabled)),
+        acts: desk.may_manage().then(|| acts(desk, id, enabled)),
         id,
         runs: items,
         newer,
@@ -224,13 +225,13 @@ fn lines(graph: &Graph) -> Vec<StepLine> {
     graph.in_order().map(line).collect()
 }
 
-fn acts<D: Duty>(desk: &Desk<D>, id: &str, enabled: bool) -> Acts {
+fn acts<D: Duty>(desk: &Desk<D>, id: AutomationId, enabled: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
     // The form carries the id of the copy to come: sent twice, it makes one copy.
-    let copy = desk.app.clock.ordered_id();
-    let mut hidden = desk.hidden(&copying(id, &copy));
-    hidden.push(("copy".into(), copy));
+    let copy: AutomationId = desk.app.clock.ordered_id();
+    let mut hidden = desk.hidden(&copying(id, copy));
+    hidden.push(("copy".into(), copy.to_string()));
     Acts {
         turn: Act { action: desk.address(&path(turn)), hidden: desk.hidden(&purpose(turn, id)) },
         duplicate: Act { action: desk.address(&path("duplicate")), hidden },
@@ -238,33 +239,33 @@ fn acts<D: Duty>(desk: &Desk<D>, id: &str, enabled: bool) -> Acts {
     }
 }
 
-fn purpose(act: &str, id: &str) -> String {
+fn purpose(act: &str, id: AutomationId) -> String {
     format!("{act} automation {id}")
 }
 
-fn copying(id: &str, copy: &str) -> String {
+fn copying(id: AutomationId, copy: AutomationId) -> String {
     format!("copy automation {id} as {copy}")
 }
 
-async fn enable(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn enable(desk: Desk<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     desk.answer(turn(&desk, id, &form, Status::Enabled, "enable", "enabled")).await
 }
 
-async fn stop(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn stop(desk: Desk<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     desk.answer(turn(&desk, id, &form, Status::Disabled, "stop", "stopped")).await
 }
 
 async fn turn(
     desk: &Desk<Manage>,
-    id: Result<Id, Error>,
+    id: Result<PathId<AutomationId>, Error>,
     form: &Form,
     status: Status,
     act: &str,
     done: &str,
 ) -> Result<Response, Error> {
-    let Id(id) = id.map_err(|_| gone())?;
-    let change = store::set_status(desk.workspace_id(), &id, status, desk.app.clock.now());
-    commit(desk, &purpose(act, &id), form, change).await?;
+    let PathId(id) = id.map_err(|_| gone())?;
+    let change = store::set_status(desk.workspace_id(), id, status, desk.app.clock.now());
+    commit(desk, &purpose(act, id), form, change).await?;
     Ok(desk.see_other(&format!("/automations/{id}?{done}")))
 }
 
@@ -276,14 +277,16 @@ async fn commit(desk: &Desk<Manage>, purpose: &str, form: &Form, batch: Batch) -
     }
 }
 
-async fn duplicate(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn duplicate(desk: Desk<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let copy = form.text("copy");
-        let accepted = desk.accept(&copying(&id, &copy), &form)?;
-        let (original, now) = (find(&desk, &id).await?, desk.app.clock.now());
+        let PathId(id) = id.map_err(|_| gone())?;
+        let copy: AutomationId = form.text("copy").parse().map_err(|_| Error::BadRequest {
+            message: "The form does not say which copy it makes. Load the page again.".into(),
+        })?;
+        let accepted = desk.accept(&copying(id, copy), &form)?;
+        let (original, now) = (find(&desk, id).await?, desk.app.clock.now());
         let secret = automation::new_signing_secret(&desk.app.seal);
-        let new = NewAutomation::copy(desk.workspace_id(), copy.clone(), original, secret, now);
+        let new = NewAutomation::copy(desk.workspace_id(), copy, original, secret, now);
         match accepted.commit(store::insert(&new)).await? {
             Ok(_) | Err(DbError::Duplicate(_)) => Ok(desk.see_other(&format!("/automations/{copy}?copied"))),
             Err(error) => Err(error.into()),
@@ -292,10 +295,10 @@ async fn duplicate(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Res
     .await
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(desk: Desk<Manage>, id: Result<PathId<AutomationId>, Error>) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let stored = find(&desk, &id).await?;
+        let PathId(id) = id.map_err(|_| gone())?;
+        let stored = find(&desk, id).await?;
         let content = ConfirmPage {
             layout: desk.layout(),
             shell: desk.shell("/automations"),
@@ -303,7 +306,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             subject: stored.listed.name,
             sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
             action: desk.address(&format!("/automations/{id}/delete")),
-            hidden: desk.hidden(&purpose("delete", &id)),
+            hidden: desk.hidden(&purpose("delete", id)),
             button: "Delete".into(),
             cancel: desk.address(&format!("/automations/{id}")),
         };
@@ -312,11 +315,11 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
     .await
 }
 
-async fn delete(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn delete(desk: Desk<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let batch = store::delete(desk.workspace_id(), &id, desk.app.clock.now());
-        commit(&desk, &purpose("delete", &id), &form, batch).await?;
+        let PathId(id) = id.map_err(|_| gone())?;
+        let batch = store::delete(desk.workspace_id(), id, desk.app.clock.now());
+        commit(&desk, &purpose("delete", id), &form, batch).await?;
         Ok(desk.see_other("/automations?deleted"))
     })
     .await

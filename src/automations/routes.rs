@@ -16,8 +16,9 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::AutomationId;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{self, List, Page, PageParams};
 use crate::web::query::Params;
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
@@ -78,7 +79,7 @@ async fn create(
         grant_id: caller.grant_id(),
         now: app.clock.now(),
     };
-    let answer = Answer::created(&Reference::new(new.id.clone()))?;
+    let answer = Answer::created(&Reference::new(new.id))?;
     Ok(key.request(&caller, &app, &input).commit(answer, || store::insert(&new)).await??)
 }
 
@@ -140,8 +141,12 @@ fn status(query: &str) -> Result<Option<Status>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Whole>, Error> {
-    Ok(Json(Whole::new(find(&caller, &id).await?, &app.seal)?))
+async fn read(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<Whole>, Error> {
+    Ok(Json(Whole::new(find(&caller, id).await?, &app.seal)?))
 }
 
 /// Change an automation
@@ -161,16 +166,16 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) ->
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
-    let grant_id = caller.grant_id().map(str::to_owned);
+    let grant_id = caller.grant_id();
     let change = store::Change { grant_id, ..wanted(&input)? };
     let now = app.clock.now();
     for _ in 0..ATTEMPTS {
-        let rows = caller.read(|| store::version_number(caller.workspace_id(), &id)).await?;
+        let rows = caller.read(|| store::version_number(caller.workspace_id(), id)).await?;
         let seen = rows.first().ok_or_else(not_found)?.int(0)?;
-        match caller.try_commit(|| store::change(caller.workspace_id(), &id, seen, &change, now)).await? {
+        match caller.try_commit(|| store::change(caller.workspace_id(), id, seen, &change, now)).await? {
             // Somebody published, or deleted it, in between: look again.
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,
@@ -230,9 +235,13 @@ fn graph_wanted(input: &Input) -> Result<Option<GraphText>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+async fn delete(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<Deleted>, Error> {
     let now = app.clock.now();
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id, now)).await?)?;
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id, now)).await?)?;
     Ok(Json(Deleted::new(id)))
 }
 
@@ -252,15 +261,15 @@ async fn duplicate(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &());
     let copy = async {
-        let original = find(&caller, &id).await?;
+        let original = find(&caller, id).await?;
         let secret = automation::new_signing_secret(&app.seal);
         let (id, now) = (app.clock.ordered_id(), app.clock.now());
         let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now).under(caller.grant_id());
-        let answer = Answer::created(&Reference::new(new.id.clone()))?;
+        let answer = Answer::created(&Reference::new(new.id))?;
         Ok(request.commit(answer, || store::insert(&new)).await??)
     };
     request.run(copy).await
@@ -278,9 +287,13 @@ async fn duplicate(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn stop(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Stopped>, Error> {
+async fn stop(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<Stopped>, Error> {
     let now = app.clock.now();
-    let disable = || store::set_status(caller.workspace_id(), &id, Status::Disabled, now);
+    let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
     found(caller.try_commit(disable).await?)?;
     Ok(Json(Stopped::new(id)))
 }
@@ -289,7 +302,7 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Automation not found. `GET /automations` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+async fn find(caller: &Caller<FullAccess>, id: AutomationId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -8,6 +8,7 @@ use super::graph::Finding;
 use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;
+use crate::id::AutomationId;
 use crate::seal::Seal;
 
 /// What to make.
@@ -150,8 +151,8 @@ pub struct StatusParam {
 pub struct Reference {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
 }
 
 /// The answer to a deletion.
@@ -160,8 +161,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -172,8 +173,8 @@ pub struct Deleted {
 pub struct Stopped {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(pattern = "^disabled$")]
     status: &'static str,
 }
@@ -194,8 +195,8 @@ pub struct Check {
 #[derive(Serialize, ToSchema)]
 #[schema(as = AutomationItem)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = "Welcome")]
     name: String,
     #[schema(pattern = "^(enabled|disabled)$")]
@@ -213,8 +214,8 @@ pub struct Item {
 pub struct Whole {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = "Welcome")]
     name: String,
     #[schema(pattern = "^(enabled|disabled)$")]
@@ -242,19 +243,19 @@ pub struct Whole {
 }
 
 impl Reference {
-    pub fn new(id: String) -> Reference {
+    pub fn new(id: AutomationId) -> Reference {
         Reference { object: "automation", id }
     }
 }
 
 impl Deleted {
-    pub fn new(id: String) -> Deleted {
+    pub fn new(id: AutomationId) -> Deleted {
         Deleted { object: "automation", id, deleted: true }
     }
 }
 
 impl Stopped {
-    pub fn new(id: String) -> Stopped {
+    pub fn new(id: AutomationId) -> Stopped {
         Stopped { object: "automation", id, status: "disabled" }
     }
 }

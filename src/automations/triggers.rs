@@ -16,6 +16,7 @@ use super::fuse::Fuse;
 use super::graph::Graph;
 use super::store;
 use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AutomationId, WorkspaceId};
 
 statements! {
     REVISION = Sql::both("SELECT automations_revision FROM workspaces WHERE id = $1");
@@ -24,7 +25,7 @@ statements! {
 
 /// An automation that listens.
 pub struct Trigger {
-    pub automation_id: String,
+    pub automation_id: AutomationId,
     pub version: i64,
     pub graph: Graph,
     pub re_entry: ReEntry,
@@ -35,7 +36,7 @@ pub struct Trigger {
 
 /// The automations of a workspace that listen, by the event they listen to.
 pub struct Listeners {
-    workspace_id: String,
+    workspace_id: WorkspaceId,
     /// None where they are those of a moment that has passed.
     revision: Option<i64>,
     by_event: HashMap<String, Vec<Trigger>>,
@@ -69,12 +70,12 @@ impl Listeners {
 
     /// Holds as long as no automation was changed since.
     pub fn guard(&self) -> Option<Stmt> {
-        self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
+        self.revision.map(|revision| REVISION_IS.with([self.workspace_id.into(), revision.into()]))
     }
 }
 
 pub struct Triggers {
-    known: Cache<String, Arc<Listeners>>,
+    known: Cache<WorkspaceId, Arc<Listeners>>,
     fuse: Arc<Fuse>,
 }
 
@@ -84,27 +85,27 @@ impl Triggers {
         Triggers { known: Cache::new(1_000), fuse: Arc::new(Fuse::new(contact_run_limit)) }
     }
 
-    pub async fn of(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
-        if let Some(known) = self.known.get(workspace_id) {
+    pub async fn of(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
+        if let Some(known) = self.known.get(&workspace_id) {
             return Ok(known);
         }
         let listeners = Arc::new(load(db, workspace_id, self.fuse.clone()).await?);
-        self.known.insert(workspace_id.to_owned(), listeners.clone());
+        self.known.insert(workspace_id, listeners.clone());
         Ok(listeners)
     }
 
     /// As they are at this moment, for one commit without a guard.
-    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+    pub async fn of_this_moment(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
         Ok(Arc::new(Listeners { revision: None, ..load(db, workspace_id, self.fuse.clone()).await? }))
     }
 
     /// What is known turned out to be old.
-    pub fn forget(&self, workspace_id: &str) {
-        self.known.remove(workspace_id);
+    pub fn forget(&self, workspace_id: WorkspaceId) {
+        self.known.remove(&workspace_id);
     }
 }
 
-async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Listeners, DbError> {
+async fn load(db: &Db, workspace_id: WorkspaceId, fuse: Arc<Fuse>) -> Result<Listeners, DbError> {
     // The revision first: what changes between the two reads makes the guard fail.
     let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
         Some(row) => row.int(0)?,
@@ -117,14 +118,14 @@ async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Listeners,
     }
     let waking = db.read(store::listened(workspace_id)).await?;
     let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), by_event, waking, fuse })
+    Ok(Listeners { workspace_id, revision: Some(revision), by_event, waking, fuse })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {
     let broken = || DbError::Broken("an automation cannot be read".into());
     let graph = Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?;
     Ok(Trigger {
-        automation_id: row.text(0)?,
+        automation_id: row.id(0)?,
         version: row.int(1)?,
         re_entry: ReEntry::named(&row.text(3)?).ok_or_else(broken)?,
         exit_on: row.maybe(4, Row::text)?,
@@ -143,9 +144,10 @@ mod tests {
     async fn without_a_guard_every_event_may_be_waited_for() {
         for store in Store::each().await {
             let app = store.open(&[], Clock::fixed(NOW)).await;
-            let cached = app.triggers.of(&app.db, "w").await.expect("listeners");
+            let nobody = uuid::Uuid::nil().into();
+            let cached = app.triggers.of(&app.db, nobody).await.expect("listeners");
             assert!(cached.guard().is_some() && !cached.may_wake("any"));
-            let passed = app.triggers.of_this_moment(&app.db, "w").await.expect("listeners");
+            let passed = app.triggers.of_this_moment(&app.db, nobody).await.expect("listeners");
             assert!(passed.guard().is_none() && passed.may_wake("any"));
             drop(app);
             store.discard().await;

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{Desk, print_json, print_table};
 use crate::clock::rfc3339;
@@ -107,7 +108,7 @@ async fn create(desk: &Desk, metadata: &serde_json::Value, as_json: bool) -> any
         Ok(registration) => registration,
         Err(refusal) => bail!("{}", refusal.description()),
     };
-    let client = registration.into_client(desk.clock.ordered_id(), desk.clock.now());
+    let client = registration.into_client(desk.clock.ordered_id::<Uuid>().to_string(), desk.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
     desk.db.commit(store::insert_client(&client, "operator", hash.as_ref())).await?;

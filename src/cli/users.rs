@@ -11,6 +11,7 @@ use crate::accounts::{self, EmailAddress, Password, Role, store};
 use crate::auth::password;
 use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
+use crate::id::UserId;
 
 #[derive(Subcommand, Debug)]
 pub enum Users {
@@ -82,15 +83,15 @@ impl Users {
             Users::List { json } => list(desk, json).await,
             Users::Disable(one) => {
                 let id = find(desk, &one.email).await?;
-                change(desk, &one, accounts::disable_user(&id, desk.clock.now()), "disabled").await
+                change(desk, &one, accounts::disable_user(id, desk.clock.now()), "disabled").await
             }
             Users::Enable(one) => {
                 let id = find(desk, &one.email).await?;
-                change(desk, &one, store::enable_user(&id), "enabled").await
+                change(desk, &one, store::enable_user(id), "enabled").await
             }
             Users::Remove { one, workspace } => {
                 let workspace = desk.workspace(workspace.as_deref()).await?;
-                change(desk, &one, store::remove_member(&workspace.id, &one.email.key()), "removed").await
+                change(desk, &one, store::remove_member(workspace.id, &one.email.key()), "removed").await
             }
             Users::Passwd { email, json, .. } => passwd(desk, &email, json).await,
         }
@@ -118,7 +119,7 @@ async fn create(
     accounts::create_user(&desk.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
     let role = match role {
         Some(role) => role,
-        None => store::memberships(&desk.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
+        None => store::memberships(&desk.db, user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
     if as_json {
         print_json(&json!({
@@ -154,7 +155,7 @@ async fn list(desk: &Desk, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn find(desk: &Desk, email: &EmailAddress) -> anyhow::Result<String> {
+async fn find(desk: &Desk, email: &EmailAddress) -> anyhow::Result<UserId> {
     let found = store::find_user(&desk.db, &email.key()).await?;
     found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
 }

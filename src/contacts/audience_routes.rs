@@ -12,15 +12,16 @@ use utoipa_axum::routes;
 use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact, Email};
 use super::membership_routes::{joined, joining, leave, not_a_member};
-use super::path::{Named, SegmentId};
+use super::path::{Named, PathSegment};
 use super::routes as contacts;
 use super::shapes::{ContactChange, Deleted, Identifier, Item, NewAudienceContact, Reference, Whole};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::segments;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
 
@@ -55,19 +56,19 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<SegmentId>,
     input: Input,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &input);
     let add = async {
-        segments::must_exist(&caller, &id).await?;
+        segments::must_exist(&caller, id).await?;
         let email = Email::parse(input.required("email")?)?;
         let changes = Changes::parse(&input)?;
-        let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
+        let ties = Ties { segment_ids: vec![id], choices: Vec::new() };
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
-            Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
+            Creation::Taken(Some(contact)) if !is_member(&caller, &contact, id).await? => {
                 let answer = Answer::created(&Reference::to(&contact))?;
-                let joining = || joining(caller.workspace_id(), &contact, &id, app.clock.now());
+                let joining = || joining(caller.workspace_id(), &contact, id, app.clock.now());
                 joined(request.commit(answer, joining).await?)
             }
             creation => creation.made(),
@@ -76,13 +77,13 @@ async fn create(
     request.run(add).await
 }
 
-async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<bool, Error> {
-    let is_member = || segments::store::is_member(caller.workspace_id(), segment_id, &contact.id);
+async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<bool, Error> {
+    let is_member = || segments::store::is_member(caller.workspace_id(), segment_id, contact.id);
     Ok(!caller.read(is_member).await?.is_empty())
 }
 
 /// The contact, if it is in the audience.
-async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> Result<Contact, Error> {
+async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: SegmentId) -> Result<Contact, Error> {
     let contact = named.find(caller).await?;
     if is_member(caller, &contact, segment_id).await? { Ok(contact) } else { Err(not_a_member()) }
 }
@@ -99,8 +100,12 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> R
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json<List<Item>>, Error> {
-    contacts::list_of_segment(&caller, &id, &page).await
+async fn list(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    page: Page,
+) -> Result<Json<List<Item>>, Error> {
+    contacts::list_of_segment(&caller, id, &page).await
 }
 
 /// Read a contact of an audience
@@ -118,10 +123,10 @@ async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json
 )]
 async fn read(
     caller: Caller<FullAccess>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
 ) -> Result<Json<Whole>, Error> {
-    Ok(Json(find(&caller, &named, &audience_id).await?.into()))
+    Ok(Json(find(&caller, &named, audience_id).await?.into()))
 }
 
 /// Change a contact of an audience
@@ -141,12 +146,12 @@ async fn read(
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
     input: Input,
 ) -> Result<Json<Reference>, Error> {
     let changes = Changes::parse(&input)?;
-    let contact = find(&caller, &named, &audience_id).await?;
+    let contact = find(&caller, &named, audience_id).await?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &(&contact).into(), &changes).await?)))
 }
 
@@ -166,15 +171,15 @@ async fn update(
 async fn delete(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
 ) -> Result<Json<Deleted>, Error> {
-    let contact = find(&caller, &named, &audience_id).await?;
+    let contact = find(&caller, &named, audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
     let first = Page::parse("", 1)?;
-    let segments = || segments::store::page_of_contact(caller.workspace_id(), &contact.id, &first);
+    let segments = || segments::store::page_of_contact(caller.workspace_id(), contact.id, &first);
     if caller.read(segments).await?.len() > 1 {
-        leave(&caller, &contact, &audience_id).await?;
+        leave(&caller, &contact, audience_id).await?;
     } else {
         change::delete(&caller, &app, &contact).await?;
     }

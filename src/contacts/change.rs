@@ -12,6 +12,7 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::occurrences::{self, Happenings, Moment, system};
+use crate::id::{SegmentId, WorkspaceId};
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::idempotency::{Answer, IdempotentRequest};
@@ -22,7 +23,7 @@ const ATTEMPTS: usize = 20;
 /// What a new contact is tied to from the start.
 #[derive(Default)]
 pub struct Ties {
-    pub segment_ids: Vec<String>,
+    pub segment_ids: Vec<SegmentId>,
     /// What it wants to hear of.
     pub choices: Vec<Choice>,
 }
@@ -36,9 +37,9 @@ impl Ties {
 
 /// The commit of a new contact. Its first statement is the contact; the others
 /// are its segments and what it chose of topics, in their order.
-fn created(workspace_id: &str, contact: &Contact, ties: &Ties) -> Batch {
-    let add = |id: &String| segments::store::add(workspace_id, id, &contact.id, contact.created_at).expect(1);
-    let choose = |choice: &Choice| topics::store::choose(workspace_id, &contact.id, choice).expect(1);
+fn created(workspace_id: WorkspaceId, contact: &Contact, ties: &Ties) -> Batch {
+    let add = |id: &SegmentId| segments::store::add(workspace_id, *id, contact.id, contact.created_at).expect(1);
+    let choose = |choice: &Choice| topics::store::choose(workspace_id, contact.id, choice).expect(1);
     std::iter::once(store::insert(workspace_id, contact))
         .chain(ties.segment_ids.iter().map(add))
         .chain(ties.choices.iter().map(choose))
@@ -46,13 +47,13 @@ fn created(workspace_id: &str, contact: &Contact, ties: &Ties) -> Batch {
 }
 
 /// The commit of a changed contact, under the version that it was read with.
-fn updated(workspace_id: &str, contact: &Contact, now: i64) -> Batch {
+fn updated(workspace_id: WorkspaceId, contact: &Contact, now: i64) -> Batch {
     store::replace(workspace_id, contact, now).into()
 }
 
 /// The commit of a deletion.
-fn deleted(workspace_id: &str, contact: &Contact) -> Batch {
-    store::delete(workspace_id, &contact.id)
+fn deleted(workspace_id: WorkspaceId, contact: &Contact) -> Batch {
+    store::delete(workspace_id, contact.id)
 }
 
 /// What came of a wish for a new contact.
@@ -86,7 +87,7 @@ pub async fn create(
     let make = |happenings: &mut Happenings<'_>| {
         request.take(&answer, &mut happenings.batch);
         happenings.batch.append(created(caller.workspace_id(), &contact, ties));
-        happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
+        happenings.tell(system::CONTACT_CREATED, contact.id, &contact.json(), Moment::BIRTH);
     };
     let settled = occurrences::commit(caller, app, make).await?;
     match request.settle(settled, answer).await? {
@@ -116,7 +117,7 @@ pub async fn update(
         let change = |happenings: &mut Happenings<'_>| {
             happenings.batch.append(updated(caller.workspace_id(), &after, now));
             let told = Contact { updated_at: Some(now), ..after.clone() };
-            happenings.tell(system::CONTACT_UPDATED, &after.id, &told.json(), Moment::NOW);
+            happenings.tell(system::CONTACT_UPDATED, after.id, &told.json(), Moment::NOW);
         };
         match occurrences::commit(caller, app, change).await? {
             Ok(_) => return Ok(after),
@@ -132,9 +133,9 @@ pub async fn update(
 /// whom is not there.
 pub async fn delete(caller: &Caller<FullAccess>, app: &App, contact: &Contact) -> Result<(), Error> {
     let remove = |happenings: &mut Happenings<'_>| {
-        happenings.batch.push(arrival::touch(caller.workspace_id(), &contact.id));
-        happenings.tell(system::CONTACT_DELETED, &contact.id, &contact.json(), Moment::NOW);
-        happenings.part_with(&contact.id);
+        happenings.batch.push(arrival::touch(caller.workspace_id(), contact.id));
+        happenings.tell(system::CONTACT_DELETED, contact.id, &contact.json(), Moment::NOW);
+        happenings.part_with(contact.id);
         happenings.batch.append(deleted(caller.workspace_id(), contact));
     };
     match occurrences::commit(caller, app, remove).await? {

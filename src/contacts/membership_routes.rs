@@ -8,15 +8,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::contact::Contact;
-use super::path::{Named, SegmentId, not_found};
+use super::path::{Named, PathSegment, not_found};
 use super::shapes::{Identifier, Item};
 use super::{routes as contacts, store};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::segments;
-use crate::web::input::{Id, IdParam};
+use crate::web::input::{IdParam, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfCaller, OfPath, OfQuery};
 
@@ -39,12 +40,12 @@ pub struct OfSegment {
 pub struct Membership {
     #[schema(pattern = "^contact_segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
-    #[schema(format = Uuid)]
-    segment_id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
+    #[schema(value_type = Uuid)]
+    segment_id: SegmentId,
 }
 
 /// A contact that is no longer in a segment. `id` and `audienceId` are the segment's, too.
@@ -52,15 +53,15 @@ pub struct Membership {
 pub struct EndedMembership {
     #[schema(pattern = "^contact_segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
-    #[schema(format = Uuid)]
-    segment_id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
+    #[schema(value_type = Uuid)]
+    segment_id: SegmentId,
     #[serde(rename = "audienceId")]
-    #[schema(format = Uuid)]
-    audience_id: String,
+    #[schema(value_type = Uuid)]
+    audience_id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -79,7 +80,7 @@ pub struct EndedMembership {
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
-    let rows = caller.read(|| segments::store::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let rows = caller.read(|| segments::store::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
     let items: Result<Vec<segments::Item>, Error> = rows.iter().map(segments::Item::read).collect();
     Ok(Json(page.list(items?)))
 }
@@ -100,20 +101,20 @@ async fn add(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     named: Named,
-    SegmentId(segment_id): SegmentId,
+    PathSegment(segment_id): PathSegment,
 ) -> Result<Json<Membership>, Error> {
     let contact = named.find(&caller).await?;
-    let joining = || joining(caller.workspace_id(), &contact, &segment_id, app.clock.now());
+    let joining = || joining(caller.workspace_id(), &contact, segment_id, app.clock.now());
     joined(caller.try_commit(joining).await?)?;
-    Ok(Json(Membership { object: "contact_segment", id: segment_id.clone(), contact_id: contact.id, segment_id }))
+    Ok(Json(Membership { object: "contact_segment", id: segment_id, contact_id: contact.id, segment_id }))
 }
 
 /// Puts a contact into a segment, if both are still there.
-pub(super) fn joining(workspace_id: &str, contact: &Contact, segment_id: &str, now: i64) -> Batch {
+pub(super) fn joining(workspace_id: WorkspaceId, contact: &Contact, segment_id: SegmentId, now: i64) -> Batch {
     Batch::new()
-        .and(store::by_id(workspace_id, &contact.id).expect(1))
+        .and(store::by_id(workspace_id, contact.id).expect(1))
         .and(segments::store::exists(workspace_id, segment_id).expect(1))
-        .and(segments::store::add(workspace_id, segment_id, &contact.id, now))
+        .and(segments::store::add(workspace_id, segment_id, contact.id, now))
 }
 
 /// What came of [`joining`].
@@ -141,22 +142,22 @@ pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
 async fn remove(
     caller: Caller<FullAccess>,
     named: Named,
-    SegmentId(segment_id): SegmentId,
+    PathSegment(segment_id): PathSegment,
 ) -> Result<Json<EndedMembership>, Error> {
     let contact = named.find(&caller).await?;
-    leave(&caller, &contact, &segment_id).await?;
+    leave(&caller, &contact, segment_id).await?;
     Ok(Json(EndedMembership {
         object: "contact_segment",
-        id: segment_id.clone(),
+        id: segment_id,
         contact_id: contact.id,
-        audience_id: segment_id.clone(),
+        audience_id: segment_id,
         segment_id,
         deleted: true,
     }))
 }
 
-pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<(), Error> {
-    let batch = || segments::store::remove(caller.workspace_id(), segment_id, &contact.id).into();
+pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
+    let batch = || segments::store::remove(caller.workspace_id(), segment_id, contact.id).into();
     match caller.try_commit(batch).await? {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { .. }) => Err(not_a_member()),
@@ -180,6 +181,10 @@ pub(super) fn not_a_member() -> Error {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn contacts_of(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json<List<Item>>, Error> {
-    contacts::list_of_segment(&caller, &id, &page).await
+async fn contacts_of(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    page: Page,
+) -> Result<Json<List<Item>>, Error> {
+    contacts::list_of_segment(&caller, id, &page).await
 }

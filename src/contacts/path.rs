@@ -8,14 +8,14 @@ use super::store;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::input::uuid;
+use crate::id::SegmentId;
 
 /// The `{contact}` of a path. What can be no contact's name is not found, like
 /// any other that nobody has.
 pub struct Named(Option<Key>);
 
 /// The `{segment_id}` or `{audience_id}` of a path that names a contact, too.
-pub struct SegmentId(pub String);
+pub struct PathSegment(pub SegmentId);
 
 impl FromRequestParts<App> for Named {
     type Rejection = Error;
@@ -25,12 +25,12 @@ impl FromRequestParts<App> for Named {
     }
 }
 
-impl FromRequestParts<App> for SegmentId {
+impl FromRequestParts<App> for PathSegment {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<SegmentId, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<PathSegment, Error> {
         let given = param(parts, app, &["segment_id", "audience_id"]).await;
-        given.and_then(|text| uuid(&text)).map(SegmentId).ok_or_else(|| Error::InvalidParameter {
+        given.and_then(|text| text.parse().ok()).map(PathSegment).ok_or_else(|| Error::InvalidParameter {
             message: "The id of the segment in the path must be a UUID.".into(),
         })
     }
@@ -44,7 +44,7 @@ async fn param(parts: &mut Parts, app: &App, names: &[&str]) -> Option<String> {
 
 impl From<&Contact> for Named {
     fn from(contact: &Contact) -> Named {
-        Named(Some(Key::Id(contact.id.clone())))
+        Named(Some(Key::Id(contact.id)))
     }
 }
 
@@ -53,7 +53,7 @@ impl Named {
         let workspace = caller.workspace_id();
         let rows = match &self.0 {
             None => Vec::new(),
-            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, id)).await?,
+            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, *id)).await?,
             Some(Key::Email(key)) => caller.read(|| store::by_email_key(workspace, key)).await?,
         };
         Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)

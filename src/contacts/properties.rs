@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::id::PropertyId;
 use crate::web::input::{is_longer, kind, shown};
 
 pub const LONGEST_KEY: usize = 255;
@@ -188,7 +189,7 @@ impl PropertyKey {
 /// A property that somebody declared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
-    pub id: String,
+    pub id: PropertyId,
     pub key: String,
     pub kind: Kind,
     pub fallback: Option<Value>,
@@ -238,8 +239,13 @@ mod tests {
 
     #[test]
     fn declared_types_hold() {
-        let declared =
-            |key: &str, kind| Declared { id: String::new(), key: key.into(), kind, fallback: None, created_at: 0 };
+        let declared = |key: &str, kind| Declared {
+            id: uuid::Uuid::nil().into(),
+            key: key.into(),
+            kind,
+            fallback: None,
+            created_at: 0,
+        };
         let declared = [declared("seats", Kind::Number), declared("plan", Kind::String)];
         let check = |value: Value| Properties::parse(&value).expect("valid").check(&declared);
         assert!(check(json!({"seats": 3, "plan": "pro", "other": true})).is_ok());

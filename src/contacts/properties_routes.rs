@@ -17,8 +17,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::PropertyId;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery};
 
@@ -41,8 +42,8 @@ pub struct ContactPropertyChange {
 pub struct Item {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
     #[schema(example = "company")]
     key: String,
     #[serde(rename = "type")]
@@ -73,8 +74,8 @@ impl From<Declared> for Item {
 pub struct Reference {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
 }
 
 /// The answer to a deletion.
@@ -83,8 +84,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -117,8 +118,8 @@ async fn create(
     let kind = Kind::parse(input.required("type")?)?;
     let fallback = kind.fallback(input.get("fallback_value"))?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
-    let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
+    let insert = || store::insert(caller.workspace_id(), id, &key, kind, fallback.as_ref(), now).into();
+    let answer = Answer::created(&Reference { object: "contact_property", id })?;
     match idempotency.request(&caller, &app, &input).commit(answer, insert).await? {
         Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
@@ -162,8 +163,8 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(find(&caller, &id).await?.into()))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Item>, Error> {
+    Ok(Json(find(&caller, id).await?.into()))
 }
 
 /// Change a contact property's fallback
@@ -179,10 +180,14 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
-    let property = find(&caller, &id).await?;
+async fn update(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<PropertyId>,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
+    let property = find(&caller, id).await?;
     let fallback = change(&property, &input)?;
-    let set = || store::set_fallback(caller.workspace_id(), &id, fallback.as_ref()).into();
+    let set = || store::set_fallback(caller.workspace_id(), id, fallback.as_ref()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "contact_property", id }))
 }
@@ -214,8 +219,8 @@ fn change(property: &Declared, input: &Input) -> Result<Option<Value>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?)?;
     Ok(Json(Deleted { object: "contact_property", id, deleted: true }))
 }
 
@@ -223,7 +228,7 @@ fn not_found() -> Error {
     Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Declared, Error> {
+async fn find(caller: &Caller<FullAccess>, id: PropertyId) -> Result<Declared, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }

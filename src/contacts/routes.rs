@@ -18,10 +18,11 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Input, uuid};
+use crate::web::input::Input;
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::query::{Params, Sent};
 use crate::web::refusals::{OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery};
@@ -74,7 +75,7 @@ async fn create(
 }
 
 /// The segments that a new contact shall be in.
-fn segment_ids(input: &Input) -> Result<Vec<String>, Error> {
+fn segment_ids(input: &Input) -> Result<Vec<SegmentId>, Error> {
     let mut ids = input.get("segments").map(|value| segments::ids("segments", value)).transpose()?.unwrap_or_default();
     if let Some(value) = input.get("audience_id") {
         let id = segments::id("audience_id", value)?;
@@ -105,18 +106,18 @@ fn choices(input: &Input) -> Result<Vec<Choice>, Error> {
 )]
 async fn list(caller: Caller<FullAccess>, page: Page, uri: Uri) -> Result<Json<List<Item>>, Error> {
     match filter(uri.query().unwrap_or_default())? {
-        Some(segment_id) => list_of_segment(&caller, &segment_id, &page).await,
+        Some(segment_id) => list_of_segment(&caller, segment_id, &page).await,
         None => items(&page, &caller.read(|| store::page(caller.workspace_id(), &page)).await?),
     }
 }
 
 /// The segment that a list shall keep to.
-fn filter(query: &str) -> Result<Option<String>, Error> {
+fn filter(query: &str) -> Result<Option<SegmentId>, Error> {
     let params = Params::parse(query);
     for name in ["segment_id", "audience_id"] {
         let given = match params.sent(name) {
             Sent::Absent => continue,
-            Sent::Once(value) => value.text().ok().and_then(|text| uuid(&text)),
+            Sent::Once(value) => value.text().ok().and_then(|text| text.parse().ok()),
             Sent::Repeated(_) => None,
         };
         let message = format!("The `{name}` parameter must be the id of one segment, a UUID.");
@@ -128,7 +129,7 @@ fn filter(query: &str) -> Result<Option<String>, Error> {
 /// The contacts of a segment that must exist.
 pub(super) async fn list_of_segment(
     caller: &Caller<FullAccess>,
-    segment_id: &str,
+    segment_id: SegmentId,
     page: &Page,
 ) -> Result<Json<List<Item>>, Error> {
     segments::must_exist(caller, segment_id).await?;

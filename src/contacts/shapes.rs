@@ -13,6 +13,7 @@ use super::contact::{Contact, EMAIL_PATTERN, LONGEST_EMAIL};
 use super::properties::{LONGEST_FALLBACK, LONGEST_KEY, MOST_KEYS, PropertyKey};
 use super::store::Listed;
 use crate::clock::rfc3339;
+use crate::id::ContactId;
 use crate::segments;
 use crate::topics::TopicChoice;
 
@@ -84,13 +85,13 @@ pub struct ContactChange {
 pub struct Reference {
     #[schema(pattern = "^contact$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
 }
 
 impl Reference {
     pub fn to(contact: &Contact) -> Reference {
-        Reference { object: "contact", id: contact.id.clone() }
+        Reference { object: "contact", id: contact.id }
     }
 }
 
@@ -100,17 +101,17 @@ impl Reference {
 pub struct Deleted {
     #[schema(pattern = "^contact$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
+    #[schema(value_type = Uuid)]
+    contact: ContactId,
     #[schema(example = true)]
     deleted: bool,
 }
 
 impl Deleted {
     pub fn of(contact: Contact) -> Deleted {
-        Deleted { object: "contact", id: contact.id.clone(), contact: contact.id, deleted: true }
+        Deleted { object: "contact", id: contact.id, contact: contact.id, deleted: true }
     }
 }
 
@@ -118,8 +119,8 @@ impl Deleted {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ListedContact)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
     #[schema(example = "ada@example.com")]
     email: String,
     #[schema(required = true, example = "Ada")]

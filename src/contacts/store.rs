@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::contact::{Contact, email_key};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::topics;
 use crate::web::pagination::Page;
 
@@ -46,7 +47,7 @@ statements! {
 impl Contact {
     pub fn read(row: &Row) -> Result<Contact, DbError> {
         Ok(Contact {
-            id: row.text(0)?,
+            id: row.id(0)?,
             email: row.text(1)?,
             first_name: row.maybe(2, Row::text)?,
             last_name: row.maybe(3, Row::text)?,
@@ -61,7 +62,7 @@ impl Contact {
 
 /// A contact as lists show it.
 pub struct Listed {
-    pub id: String,
+    pub id: ContactId,
     pub email: String,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
@@ -73,7 +74,7 @@ pub struct Listed {
 impl Listed {
     pub fn read(row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             email: row.text(1)?,
             first_name: row.maybe(2, Row::text)?,
             last_name: row.maybe(3, Row::text)?,
@@ -95,10 +96,10 @@ fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
     serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
 }
 
-pub fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
+pub fn insert(workspace_id: WorkspaceId, contact: &Contact) -> Stmt {
     INSERT.with([
         workspace_id.into(),
-        (&contact.id).into(),
+        contact.id.into(),
         (&contact.email).into(),
         email_key(&contact.email).into(),
         contact.first_name.as_deref().into(),
@@ -110,29 +111,29 @@ pub fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
     ])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// `key` is the address in lower case.
-pub fn by_email_key(workspace_id: &str, key: &str) -> Stmt {
+pub fn by_email_key(workspace_id: WorkspaceId, key: &str) -> Stmt {
     BY_EMAIL.with([workspace_id.into(), key.into()])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn page_in_segment(workspace_id: &str, segment_id: &str, page: &Page) -> Stmt {
+pub fn page_in_segment(workspace_id: WorkspaceId, segment_id: SegmentId, page: &Page) -> Stmt {
     page.statement(OLDER_IN_SEGMENT, NEWER_IN_SEGMENT, workspace_id, [segment_id.into()])
 }
 
 /// Writes the whole contact over the one it was read from, unless that has
 /// changed since.
-pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
+pub fn replace(workspace_id: WorkspaceId, contact: &Contact, now: i64) -> Stmt {
     let replace = REPLACE.with([
         workspace_id.into(),
-        (&contact.id).into(),
+        contact.id.into(),
         contact.version.into(),
         (&contact.email).into(),
         email_key(&contact.email).into(),
@@ -148,7 +149,7 @@ pub fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
 /// Deletes a contact, takes it out of its segments and forgets what it chose.
 /// The contact goes first: whoever is adding it to a segment has either finished
 /// by then, or finds it gone.
-pub fn delete(workspace_id: &str, id: &str) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: ContactId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
     Batch::new()
         .and(DELETE.with(of()).expect(1))

@@ -37,7 +37,7 @@ pub fn router() -> OpenApiRouter<App> {
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
     let contact = named.find(&caller).await?;
-    let rows = caller.read(|| topics::store::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let rows = caller.read(|| topics::store::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
     let items: Result<Vec<Chosen>, DbError> = rows.iter().map(Chosen::read).collect();
     Ok(Json(page.list(items?)))
 }
@@ -59,10 +59,10 @@ async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choice
     let contact = named.find(&caller).await?;
     let choices = topics::choices(&given?)?;
     let workspace = caller.workspace_id();
-    let choose = |choice: &Choice| topics::store::choose(workspace, &contact.id, choice).expect(1);
+    let choose = |choice: &Choice| topics::store::choose(workspace, contact.id, choice).expect(1);
     let batch = || -> Batch {
         // The contact is looked for on its own, so that it is known which of them is missing.
-        std::iter::once(store::by_id(workspace, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
+        std::iter::once(store::by_id(workspace, contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
     };
     match caller.try_commit(batch).await? {
         Ok(_) => Ok(Json(Reference::to(&contact))),

@@ -67,14 +67,7 @@ impl ToSql for Value {
     fn accepts(ty: &Type) -> bool {
         matches!(
             *ty,
-            Type::INT8
-                | Type::INT4
-                | Type::FLOAT8
-                | Type::BOOL
-                | Type::TEXT
-                | Type::VARCHAR
-                | Type::BYTEA
-                | Type::UUID
+            Type::INT8 | Type::INT4 | Type::FLOAT8 | Type::BOOL | Type::TEXT | Type::VARCHAR | Type::BYTEA | Type::UUID
         )
     }
 

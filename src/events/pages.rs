@@ -12,6 +12,7 @@ use crate::accounts::desk::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::EventId;
 use crate::web::layout::{self, Layout, Stamp};
 use crate::web::pagination::Leaf;
 use crate::web::shell::Shell;
@@ -36,7 +37,7 @@ struct EventsPage {
 }
 
 struct EventRow {
-    id: String,
+    id: EventId,
     name: String,
     /// The newest definition of its name.
     in_force: bool,
@@ -58,7 +59,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let rows = desk.read(store::page_in_force(desk.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =
         rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| &event.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/events"), |(event, _)| event.id);
     let now = desk.app.clock.now();
     let content = EventsPage {
         layout: desk.layout(),
@@ -105,7 +106,7 @@ mod tests {
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let define = async |name: &str| {
                 let name = super::super::event::EventName::parse(&name.into()).expect("a name");
-                let insert = store::insert(&workspace, &app.clock.ordered_id(), &name, None, NOW);
+                let insert = store::insert(workspace, app.clock.ordered_id(), &name, None, NOW);
                 app.db.commit(insert).await.expect("a definition");
             };
             let marks = async || {
@@ -115,7 +116,7 @@ mod tests {
             };
             define("meant").await;
             assert_eq!(marks().await, (0, 0));
-            let used = store::define_by_use(&workspace, &app.clock.ordered_id(), "maent", NOW);
+            let used = store::define_by_use(workspace, app.clock.ordered_id(), "maent", NOW);
             app.db.commit(used.clone()).await.expect("a definition");
             assert_eq!(marks().await, (1, 0));
             assert!(matches!(app.db.commit(used).await, Err(DbError::Unexpected { .. })), "it is there");

@@ -12,17 +12,23 @@ mod worker_tests;
 
 use crate::app::App;
 use crate::db::{DbError, Stmt};
+use crate::id::WorkspaceId;
 
 pub use store::tally;
 
 /// Statements that tell the owners of a workspace something, to be committed
 /// with what they are told about.
-pub async fn tell_owners(app: &App, workspace_id: &str, subject: &str, body: &str) -> Result<Vec<Stmt>, DbError> {
+pub async fn tell_owners(
+    app: &App,
+    workspace_id: WorkspaceId,
+    subject: &str,
+    body: &str,
+) -> Result<Vec<Stmt>, DbError> {
     let owners = crate::accounts::store::owners(&app.db, workspace_id).await?;
     let captured = app.config.smtp_url.is_none();
     let message = |recipient: &String| {
         let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
-        store::insert(&store::New { id: &id, workspace_id, recipient, subject, body, captured, now, due_at })
+        store::insert(&store::New { id, workspace_id, recipient, subject, body, captured, now, due_at })
     };
     Ok(owners.iter().map(message).collect())
 }

@@ -12,7 +12,8 @@ use crate::accounts::desk::{Desk, Look};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::input::Id;
+use crate::id::MessageId;
+use crate::web::input::PathId;
 use crate::web::layout::{self, Layout, Stamp};
 use crate::web::pagination::Leaf;
 use crate::web::shell::Shell;
@@ -82,7 +83,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let page = desk.page()?;
     let rows = desk.read(store::page(desk.workspace_id(), &page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/messages"), |message| &message.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &desk.address("/messages"), |message| message.id);
     let now = desk.app.clock.now();
     let row = |message: Stored| MessageRow {
         href: desk.address(&format!("/messages/{}", message.id)),
@@ -102,14 +103,14 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     Ok(layout::page(StatusCode::OK, &content))
 }
 
-async fn read(desk: Desk<Look>, id: Result<Id, Error>) -> Response {
+async fn read(desk: Desk<Look>, id: Result<PathId<MessageId>, Error>) -> Response {
     desk.answer(try_read(&desk, id)).await
 }
 
-async fn try_read(desk: &Desk<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
+async fn try_read(desk: &Desk<Look>, id: Result<PathId<MessageId>, Error>) -> Result<Response, Error> {
     let gone = || Error::not_found("There is no such message here.");
-    let Id(id) = id.map_err(|_| gone())?;
-    let rows = desk.read(store::by_id(desk.workspace_id(), &id)).await?;
+    let PathId(id) = id.map_err(|_| gone())?;
+    let rows = desk.read(store::by_id(desk.workspace_id(), id)).await?;
     let message = Stored::read(rows.first().ok_or_else(gone)?)?;
     let content = MessagePage {
         layout: desk.layout(),

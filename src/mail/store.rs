@@ -1,6 +1,7 @@
 //! Messages in the store.
 
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
+use crate::id::{MessageId, WorkspaceId};
 use crate::web::pagination::Page;
 
 statements! {
@@ -44,8 +45,8 @@ statements! {
 }
 
 pub struct New<'a> {
-    pub id: &'a str,
-    pub workspace_id: &'a str,
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
     pub recipient: &'a str,
     pub subject: &'a str,
     pub body: &'a str,
@@ -72,7 +73,7 @@ pub fn insert(new: &New<'_>) -> Stmt {
 
 /// A message as the dashboard shows it.
 pub struct Stored {
-    pub id: String,
+    pub id: MessageId,
     pub recipient: String,
     pub subject: String,
     pub body: String,
@@ -84,7 +85,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             recipient: row.text(1)?,
             subject: row.text(2)?,
             body: row.text(3)?,
@@ -95,22 +96,22 @@ impl Stored {
     }
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: MessageId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// How many messages there are, counted to a bound, and when the newest came.
-pub fn tally(workspace_id: &str) -> Stmt {
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
     TALLY.with([workspace_id.into()])
 }
 
 /// A message that somebody is delivering.
 pub(super) struct Claimed {
-    pub id: String,
+    pub id: MessageId,
     pub recipient: String,
     pub subject: String,
     pub body: String,
@@ -122,7 +123,7 @@ pub(super) struct Claimed {
 impl Claimed {
     pub fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             recipient: row.text(1)?,
             subject: row.text(2)?,
             body: row.text(3)?,
@@ -143,13 +144,13 @@ pub(super) fn claim(now: i64, lease_until: i64, most: i64) -> Stmt {
 }
 
 pub(super) fn sent(message: &Claimed) -> Stmt {
-    SENT.with([(&message.id).into(), message.attempt.into()]).expect(1)
+    SENT.with([message.id.into(), message.attempt.into()]).expect(1)
 }
 
 pub(super) fn later(message: &Claimed, due_at: i64, error: &str) -> Stmt {
-    LATER.with([(&message.id).into(), message.attempt.into(), due_at.into(), error.into()]).expect(1)
+    LATER.with([message.id.into(), message.attempt.into(), due_at.into(), error.into()]).expect(1)
 }
 
 pub(super) fn failed(message: &Claimed, error: &str) -> Stmt {
-    FAILED.with([(&message.id).into(), message.attempt.into(), error.into()]).expect(1)
+    FAILED.with([message.id.into(), message.attempt.into(), error.into()]).expect(1)
 }

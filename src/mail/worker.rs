@@ -78,24 +78,24 @@ pub(super) async fn claim(app: &App) -> Result<Vec<Claimed>, DbError> {
 
 async fn deliver(app: &App, postman: &Postman, message: &Claimed) {
     let outcome = postman.deliver(message).await;
-    let (id, attempt) = (message.id.as_str(), message.attempt);
+    let (id, attempt) = (message.id, message.attempt);
     let label = match &outcome {
         Outcome::Sent => {
-            tracing::info!(id, attempt, "a message was handed to the relay");
+            tracing::info!(%id, attempt, "a message was handed to the relay");
             "sent"
         }
         Outcome::Later(error) => {
-            tracing::warn!(id, attempt, error, "a message could not be delivered yet");
+            tracing::warn!(%id, attempt, error, "a message could not be delivered yet");
             "later"
         }
         Outcome::Never(error) => {
-            tracing::warn!(id, attempt, error, "a message cannot be delivered");
+            tracing::warn!(%id, attempt, error, "a message cannot be delivered");
             "never"
         }
     };
     metrics::counter!("posthorn_mail_attempts_total", "outcome" => label).increment(1);
     if let Err(error) = settle(app, message, &outcome).await {
-        tracing::error!(id, attempt, %error, "what became of a message could not be written down");
+        tracing::error!(%id, attempt, %error, "what became of a message could not be written down");
     }
 }
 

@@ -12,8 +12,9 @@ use crate::accounts::desk::{Desk, Look, Manage};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::GrantId;
 use crate::web::form::Form;
-use crate::web::input::Id;
+use crate::web::input::PathId;
 use crate::web::layout::{self, Stamp};
 use crate::web::pagination::Leaf;
 
@@ -29,7 +30,7 @@ async fn try_list(desk: &Desk<Look>) -> Result<Response, Error> {
     let page = desk.page()?;
     let rows = desk.read(grant::page(desk.workspace_id(), &page)).await?;
     let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/apps"), |grant| &grant.id);
+    let Leaf { items, newer, older } = page.leaf(listed?, &desk.address("/apps"), |grant| grant.id);
     let content = AppsPage {
         layout: desk.layout(),
         shell: desk.shell("/apps"),
@@ -86,19 +87,19 @@ fn gone() -> Error {
     Error::not_found("This app has no access here. It may have been revoked already.")
 }
 
-fn purpose(id: &str) -> String {
+fn purpose(id: GrantId) -> String {
     format!("revoke grant {id}")
 }
 
-async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(desk: Desk<Manage>, id: Result<PathId<GrantId>, Error>) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let rows = desk.read(grant::by_id(desk.workspace_id(), &id)).await?;
+        let PathId(id) = id.map_err(|_| gone())?;
+        let rows = desk.read(grant::by_id(desk.workspace_id(), id)).await?;
         let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
         if grant.revoked_at.is_some() {
             return Err(gone());
         }
-        let automations = desk.read(app_automations::of_grant(desk.workspace_id(), &id)).await?;
+        let automations = desk.read(app_automations::of_grant(desk.workspace_id(), id)).await?;
         let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
         let content = RevokePage {
             layout: desk.layout(),
@@ -109,7 +110,7 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
             approved_by: approver(grant.approved_by),
             automations: automations?,
             action: desk.address(&format!("/apps/{id}/revoke")),
-            hidden: desk.hidden(&purpose(&id)),
+            hidden: desk.hidden(&purpose(id)),
             cancel: desk.address("/apps"),
         };
         Ok(layout::page(StatusCode::OK, &content))
@@ -117,12 +118,13 @@ async fn ask(desk: Desk<Manage>, id: Result<Id, Error>) -> Response {
     .await
 }
 
-async fn revoke(desk: Desk<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn revoke(desk: Desk<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> Response {
     desk.answer(async {
-        let Id(id) = id.map_err(|_| gone())?;
-        let accepted = desk.accept(&purpose(&id), &form)?;
-        let (keep, now) = (form.all("keep"), desk.app.clock.now());
-        let batch = grant::revoke_in(desk.workspace_id(), &id, Reason::Dashboard, &keep, now);
+        let PathId(id) = id.map_err(|_| gone())?;
+        let accepted = desk.accept(&purpose(id), &form)?;
+        let now = desk.app.clock.now();
+        let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
+        let batch = grant::revoke_in(desk.workspace_id(), id, Reason::Dashboard, &keep, now);
         match accepted.commit(batch).await? {
             Ok(_) => Ok(desk.see_other("/apps?revoked")),
             Err(DbError::Unexpected { .. }) => Err(gone()),

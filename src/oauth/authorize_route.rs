@@ -21,6 +21,7 @@ use super::store;
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::AuthorizationRequestId;
 use crate::web::gate::Sender;
 use crate::web::query::Params;
 
@@ -161,9 +162,13 @@ async fn up_to_date(app: &App, known: &Known, refused: Response) -> Option<Respo
 
 /// Stores a request and tells its id; `None` when the client was changed since it
 /// was read.
-async fn store_request(app: &App, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
+async fn store_request(
+    app: &App,
+    request: &PendingRequest,
+    known: &Known,
+) -> Result<Option<AuthorizationRequestId>, Refusal> {
     let id = app.clock.unguessable_id();
-    let batch = Batch::from(store::insert_request(&id, request, app.clock.steady())).when(known.guard());
+    let batch = Batch::from(store::insert_request(id, request, app.clock.steady())).when(known.guard());
     match app.db.commit(batch).await {
         Ok(_) => Ok(Some(id)),
         Err(DbError::Stale) => Ok(None),

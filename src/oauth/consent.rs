@@ -23,6 +23,7 @@ use crate::auth::session::{self, Session};
 use crate::clock::SECOND;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::AuthorizationRequestId;
 use crate::secret;
 use crate::web::form::Form;
 use crate::web::gate::Sender;
@@ -34,7 +35,7 @@ pub fn router() -> Router<App> {
 
 /// A request that can be decided, with the client as it is now.
 struct Open {
-    id: String,
+    id: AuthorizationRequestId,
     request: PendingRequest,
     client: Client,
     expires_at: i64,
@@ -48,7 +49,7 @@ enum Closed {
     /// Another browser of the same person has it.
     Elsewhere,
     /// Nobody is logged in, or no longer; the request's id.
-    SignedOut(String),
+    SignedOut(AuthorizationRequestId),
     Failed(Error),
 }
 
@@ -90,16 +91,16 @@ async fn show(
 /// Finds a request and, for somebody logged in, binds it to his session.
 async fn find(app: &App, id: &str, visitor: Option<&Session>) -> Result<Open, Closed> {
     // An id that is not one of ours cannot be in the store.
-    let id = uuid::Uuid::try_parse(id).map_err(|_| Closed::Unknown)?.as_hyphenated().to_string();
-    let mut stored = store::find_request(&app.db, &id).await?.ok_or(Closed::Unknown)?;
+    let id: AuthorizationRequestId = id.parse().map_err(|_| Closed::Unknown)?;
+    let mut stored = store::find_request(&app.db, id).await?.ok_or(Closed::Unknown)?;
     if let Some(session) = visitor
         && stored.bound_to.is_none()
     {
-        app.db.commit(store::bind_request(&id, &session.hash, &session.user_id, None)).await?;
-        stored = store::find_request(&app.db, &id).await?.ok_or(Closed::Unknown)?;
+        app.db.commit(store::bind_request(id, &session.hash, session.user_id, None)).await?;
+        stored = store::find_request(&app.db, id).await?.ok_or(Closed::Unknown)?;
     }
     if let (Some(session), Some(bound)) = (visitor, &stored.bound_to) {
-        claim(app, &id, session, bound).await?;
+        claim(app, id, session, bound).await?;
     }
     if stored.decided {
         return Err(Closed::Decided);
@@ -116,7 +117,7 @@ async fn find(app: &App, id: &str, visitor: Option<&Session>) -> Result<Open, Cl
 
 /// Refuses a request that belongs to another session, unless that was the same
 /// person's and has ended.
-async fn claim(app: &App, id: &str, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
+async fn claim(app: &App, id: AuthorizationRequestId, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
     if secret::equal(&bound.session_hash, &session.hash) && bound.user_id == session.user_id {
         return Ok(());
     }
@@ -127,7 +128,7 @@ async fn claim(app: &App, id: &str, session: &Session, bound: &store::Bound) -> 
     if session::is_alive(app, &before).await? {
         return Err(Closed::Elsewhere);
     }
-    let rebind = store::bind_request(id, &session.hash, &session.user_id, Some(&before));
+    let rebind = store::bind_request(id, &session.hash, session.user_id, Some(&before));
     app.db.commit(rebind).await.map(drop).map_err(Closed::from)
 }
 
@@ -143,7 +144,7 @@ async fn signed_in(app: &App, open: &Open, session: &Session) -> Result<Visitor,
     Ok(Visitor::SignedIn {
         email: session.email.clone(),
         sign_out_url: format!("{dashboard}/logout"),
-        sign_out_hidden: vec![("token".into(), session.form_token("logout")), ("request".into(), open.id.clone())],
+        sign_out_hidden: vec![("token".into(), session.form_token("logout")), ("request".into(), open.id.to_string())],
         workspaces: workspaces.collect(),
         decision_url: format!("{dashboard}/oauth/authorize/{}", open.id),
         hidden: vec![("token".into(), session.form_token(&purpose(open, session)))],
@@ -156,7 +157,7 @@ fn purpose(open: &Open, session: &Session) -> String {
 }
 
 async fn grantable(app: &App, session: &Session) -> Result<Vec<Membership>, DbError> {
-    let all = memberships(&app.db, &session.user_id).await?;
+    let all = memberships(&app.db, session.user_id).await?;
     Ok(all.into_iter().filter(|one| one.role.may_grant()).collect())
 }
 
@@ -184,8 +185,8 @@ fn page(app: &App, open: &Open, visitor: Visitor) -> Response {
 async fn decide(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
     let decided = async {
         let Some(session) = session::find(&app, &headers).await? else {
-            let request = uuid::Uuid::try_parse(&id).map_err(|_| Closed::Unknown)?;
-            return Err(Closed::SignedOut(request.to_string()));
+            let request = id.parse().map_err(|_| Closed::Unknown)?;
+            return Err(Closed::SignedOut(request));
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
@@ -233,7 +234,7 @@ fn lead_back(app: &App, open: &Open, outcome: Outcome) -> Response {
 async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
-    let decision = grant::decide(&open.id, &session.hash, app.clock.steady());
+    let decision = grant::decide(open.id, &session.hash, app.clock.steady());
 
     let approved = match form.text("decision").as_str() {
         "approve" => chosen(app, open, session, form).await?,
@@ -253,14 +254,14 @@ async fn settle(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
             // No fence: the right is asked for once more when the code is redeemed.
             let batch = decision
                 .and(grant::insert_code(&secret::hash(&secret), &code))
-                .when(may_grant(&code.workspace_id, &code.user_id));
+                .when(may_grant(code.workspace_id, code.user_id));
             (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
         }
     };
     match app.db.commit(batch).await {
         Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
-        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id.clone())),
+        Err(DbError::Stale) if !session::is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id)),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
@@ -281,7 +282,7 @@ async fn chosen(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
     let Some(scopes) = open.request.narrowed(ticked) else { return Ok(None) };
     let mut choices = grantable(app, session).await?;
     let wanted = form.text("workspace");
-    let workspace = match choices.iter().position(|one| one.workspace.id == wanted) {
+    let workspace = match choices.iter().position(|one| Some(one.workspace.id) == wanted.parse().ok()) {
         Some(index) => choices.swap_remove(index).workspace,
         None if wanted.is_empty() && choices.len() == 1 => choices.swap_remove(0).workspace,
         None => return Err(not_allowed().into()),
@@ -291,7 +292,7 @@ async fn chosen(app: &App, open: &Open, session: &Session, form: &Form) -> Resul
         redirect_uri: open.request.redirect_uri.clone(),
         code_challenge: open.request.code_challenge.clone(),
         scopes,
-        user_id: session.user_id.clone(),
+        user_id: session.user_id,
         workspace_id: workspace.id,
         expires_at: app.clock.steady() + CODE_LIFETIME,
     }))

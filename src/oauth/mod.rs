@@ -57,6 +57,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::clock::{Clock, HOUR, MINUTE};
 use crate::db::{Batch, Db, DbError};
+use crate::id::UserId;
 
 pub use answer::OAuthError;
 pub use client_document::Documents;
@@ -93,7 +94,7 @@ pub fn pages() -> Router<App> {
 }
 
 /// Ends whatever a user has let apps do, in every workspace.
-pub fn end_grants_of(user_id: &str, reason: grant::Reason, now: i64) -> Batch {
+pub fn end_grants_of(user_id: UserId, reason: grant::Reason, now: i64) -> Batch {
     grant::revoke_of(user_id, reason, now)
 }
 

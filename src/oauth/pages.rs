@@ -5,6 +5,7 @@ use askama::Template;
 use super::app_automations::AppAutomation;
 use super::destination::DestinationKind;
 use super::scope::Scope;
+use crate::id::WorkspaceId;
 use crate::web::layout::{Layout, Link, Stamp};
 use crate::web::shell::Shell;
 
@@ -103,7 +104,7 @@ pub enum Visitor {
 }
 
 pub struct WorkspaceChoice {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
     pub role: String,
     pub selected: bool,

@@ -12,8 +12,9 @@ use super::routes::{self as segments, Item, Wish};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::web::idempotency::{Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -27,8 +28,8 @@ pub fn router() -> OpenApiRouter<App> {
 pub struct Created {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
 }
@@ -38,8 +39,8 @@ pub struct Created {
 pub struct Audience {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
     #[schema(format = DateTime)]
@@ -52,8 +53,8 @@ pub struct Audience {
 pub struct Deleted {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -112,8 +113,8 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, Error> {
-    let Item { id, name, created_at, .. } = segments::find(&caller, &id).await?;
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
+    let Item { id, name, created_at, .. } = segments::find(&caller, id).await?;
     Ok(Json(Audience { object: "audience", id, name, created_at }))
 }
 
@@ -129,7 +130,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, 
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    segments::remove(&caller, &id).await?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+    segments::remove(&caller, id).await?;
     Ok(Json(Deleted { object: "audience", id, deleted: true }))
 }

@@ -16,8 +16,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -46,8 +47,8 @@ pub struct Wish {
 pub struct Created {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
 }
@@ -58,8 +59,8 @@ pub struct Created {
 pub struct Reference {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
 }
 
 /// The answer to a deletion.
@@ -68,8 +69,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -81,8 +82,8 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^segment$", nullable = false)]
     pub(super) object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    pub(super) id: String,
+    #[schema(value_type = Uuid)]
+    pub(super) id: SegmentId,
     #[schema(example = "Newsletter")]
     pub(super) name: String,
     #[schema(format = DateTime)]
@@ -129,13 +130,13 @@ pub(super) async fn make<T: Serialize>(
     app: &App,
     key: Idempotency,
     input: &Input,
-    shown: impl FnOnce(String, String) -> T,
+    shown: impl FnOnce(SegmentId, String) -> T,
 ) -> Result<Response, Error> {
     let name = SegmentName::parse(input.required("name")?)?;
     refuse_filter(input)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&shown(id.clone(), name.as_str().to_owned()))?;
-    let insert = || store::insert(caller.workspace_id(), &id, &name, now).into();
+    let answer = Answer::created(&shown(id, name.as_str().to_owned()))?;
+    let insert = || store::insert(caller.workspace_id(), id, &name, now).into();
     Ok(key.request(caller, app, input).commit(answer, insert).await??)
 }
 
@@ -181,11 +182,11 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(Item { object: Some("segment"), ..find(&caller, &id).await? }))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Item>, Error> {
+    Ok(Json(Item { object: Some("segment"), ..find(&caller, id).await? }))
 }
 
-pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, Error> {
+pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Item, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Item::read(rows.first().ok_or_else(not_found)?)
 }
@@ -203,10 +204,14 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+async fn rename(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
     let name = SegmentName::parse(input.required("name")?)?;
     refuse_filter(&input)?;
-    found(caller.try_commit(|| store::rename(caller.workspace_id(), &id, &name).into()).await?)?;
+    found(caller.try_commit(|| store::rename(caller.workspace_id(), id, &name).into()).await?)?;
     Ok(Json(Reference { object: "segment", id }))
 }
 
@@ -222,18 +227,18 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    remove(&caller, &id).await?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+    remove(&caller, id).await?;
     Ok(Json(Deleted { object: "segment", id, deleted: true }))
 }
 
-pub(super) async fn remove(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
     found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(())
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub async fn must_exist(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
     let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::web::input::{is_longer, kind, uuid};
+use crate::id::SegmentId;
+use crate::web::input::{is_longer, kind};
 
 /// How many segments one request may name.
 pub const MOST_NAMED: usize = 100;
@@ -36,7 +37,7 @@ impl SegmentName {
 
 /// The segments that a list names, each as `{"id": …}` or as the id alone. One
 /// that is named twice counts once.
-pub fn ids(field: &str, value: &Value) -> Result<Vec<String>, Error> {
+pub fn ids(field: &str, value: &Value) -> Result<Vec<SegmentId>, Error> {
     let Value::Array(items) = value else {
         return Err(Error::invalid(format!("The `{field}` field must be an array, but is {}.", kind(value))));
     };
@@ -54,8 +55,8 @@ pub fn ids(field: &str, value: &Value) -> Result<Vec<String>, Error> {
 }
 
 /// The one segment that a field names.
-pub fn id(field: &str, value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(uuid);
+pub fn id(field: &str, value: &Value) -> Result<SegmentId, Error> {
+    let id = value.as_str().and_then(|text| text.parse().ok());
     id.ok_or_else(|| Error::invalid(format!("The `{field}` field must hold ids of segments, which are UUIDs.")))
 }
 
@@ -82,7 +83,8 @@ mod tests {
     fn segments_are_named_by_id_in_either_shape_and_once() {
         let (one, two) = ("01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002");
         let named = json!([{"id": one}, two, one.to_uppercase(), {"id": two, "name": "x"}]);
-        assert_eq!(ids("segments", &named).expect("valid"), [one, two]);
+        let ids_of = ids("segments", &named).expect("valid");
+        assert_eq!(ids_of.iter().map(ToString::to_string).collect::<Vec<_>>(), [one, two]);
         assert!(ids("segments", &json!([])).expect("valid").is_empty());
         for wrong in
             [json!("x"), json!({}), json!(["x"]), json!([{}]), json!([{"id": 1}]), json!([null]), json!([[one]])]

@@ -13,8 +13,9 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::TopicId;
 use crate::web::idempotency::{Answer, Idempotency, KeyHeader};
-use crate::web::input::{Id, IdParam, Input};
+use crate::web::input::{IdParam, Input, PathId};
 use crate::web::pagination::{List, Page, PageParams};
 use crate::web::refusals::{OfBody, OfCaller, OfKey, OfPath, OfQuery};
 
@@ -48,8 +49,8 @@ async fn create(
 ) -> Result<Response, Error> {
     let new = New::parse(&input)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&Reference::to(id.clone()))?;
-    let insert = || store::insert(caller.workspace_id(), &id, &new, now).into();
+    let answer = Answer::created(&Reference::to(id))?;
+    let insert = || store::insert(caller.workspace_id(), id, &new, now).into();
     Ok(key.request(&caller, &app, &input).commit(answer, insert).await??)
 }
 
@@ -83,8 +84,8 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(Item::from(find(&caller, &id).await?).alone()))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
+    Ok(Json(Item::from(find(&caller, id).await?).alone()))
 }
 
 /// Change a topic
@@ -101,14 +102,18 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<Json<Reference>, Error> {
+async fn update(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<TopicId>,
+    input: Input,
+) -> Result<Json<Reference>, Error> {
     let changes = Changes::parse(&input)?;
     if let Some(default) = changes.default
-        && find(&caller, &id).await?.default_subscription != default.word()
+        && find(&caller, id).await?.default_subscription != default.word()
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }
-    found(caller.try_commit(|| store::change(caller.workspace_id(), &id, &changes).into()).await?)?;
+    found(caller.try_commit(|| store::change(caller.workspace_id(), id, &changes).into()).await?)?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -124,13 +129,13 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, input: Input) -> Result<
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(Json(Deleted::of(id)))
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub async fn must_exist(caller: &Caller<FullAccess>, id: TopicId) -> Result<(), Error> {
     find(caller, id).await.map(drop)
 }
 
@@ -138,7 +143,7 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -12,6 +12,7 @@ use super::store::Stored;
 use super::topic::MOST_NAMED;
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
+use crate::id::TopicId;
 
 /// What to make.
 #[derive(ToSchema)]
@@ -62,12 +63,12 @@ pub struct TopicChange {
 pub struct Reference {
     #[schema(pattern = "^topic$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
 }
 
 impl Reference {
-    pub fn to(id: String) -> Reference {
+    pub fn to(id: TopicId) -> Reference {
         Reference { object: "topic", id }
     }
 }
@@ -78,14 +79,14 @@ impl Reference {
 pub struct Deleted {
     #[schema(pattern = "^topic$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = true)]
     deleted: bool,
 }
 
 impl Deleted {
-    pub fn of(id: String) -> Deleted {
+    pub fn of(id: TopicId) -> Deleted {
         Deleted { object: "topic", id, deleted: true }
     }
 }
@@ -97,8 +98,8 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^topic$", nullable = false)]
     object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = "Product news")]
     name: String,
     /// Left out where there is none.
@@ -138,8 +139,8 @@ impl Item {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactTopic)]
 pub struct Chosen {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = "Product news")]
     name: String,
     /// Left out where there is none.
@@ -156,7 +157,7 @@ pub struct Chosen {
 impl Chosen {
     pub fn read(row: &Row) -> Result<Chosen, DbError> {
         Ok(Chosen {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             description: row.maybe(2, Row::text)?,
             subscription: row.text(3)?,
@@ -170,8 +171,8 @@ impl Chosen {
 #[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct TopicChoice {
     /// The id of the topic.
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(pattern = "^opt_(in|out)$", example = "opt_out")]
     subscription: String,
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::web::input::{Input, is_longer, kind, shown, uuid};
+use crate::id::TopicId;
+use crate::web::input::{Input, is_longer, kind, shown};
 
 /// How many topics one request may name.
 pub const MOST_NAMED: usize = 100;
@@ -150,7 +151,7 @@ impl Changes {
 /// What a contact chose of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    pub topic_id: String,
+    pub topic_id: TopicId,
     pub subscription: Subscription,
 }
 
@@ -180,7 +181,7 @@ pub fn choices(value: &Value) -> Result<Vec<Choice>, Error> {
 }
 
 fn choice(item: &Value) -> Result<Choice, Error> {
-    let topic_id = item.get("id").and_then(Value::as_str).and_then(uuid).ok_or_else(|| {
+    let topic_id = item.get("id").and_then(Value::as_str).and_then(|text| text.parse().ok()).ok_or_else(|| {
         Error::invalid("Every item of the `topics` field must be an object with the `id` of a topic, a UUID.")
     })?;
     let subscription = Subscription::parse("subscription", item.get("subscription").unwrap_or(&Value::Null))?;
@@ -259,7 +260,7 @@ mod tests {
         let both = json!([{"id": ONE, "subscription": "opt_in"}, {"id": TWO.to_uppercase(), "subscription": "opt_out"},
             {"id": ONE, "subscription": "opt_in"}]);
         let chosen = choices(&both).expect("valid");
-        assert_eq!(chosen.iter().map(|choice| choice.topic_id.as_str()).collect::<Vec<_>>(), [ONE, TWO]);
+        assert_eq!(chosen.iter().map(|choice| choice.topic_id.to_string()).collect::<Vec<_>>(), [ONE, TWO]);
         let torn = json!([{"id": ONE, "subscription": "opt_in"}, {"id": ONE, "subscription": "opt_out"}]);
         assert!(choices(&torn).expect_err("refused").message().contains("twice"));
         let many = vec![json!({"id": ONE, "subscription": "opt_in"}); 101];

@@ -18,6 +18,7 @@ use super::shape::Shape;
 use super::spool::{self, Spool};
 use crate::app::App;
 use crate::error::Error;
+use crate::id::Id;
 
 /// Bodies that are not mail are small.
 pub const LIMIT: usize = 1 << 20;
@@ -129,21 +130,16 @@ pub struct IdParam {
 }
 
 /// The id in a path.
-pub struct Id(pub String);
+pub struct PathId<T>(pub T);
 
-impl FromRequestParts<App> for Id {
+impl<T: Id> FromRequestParts<App> for PathId<T> {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Id, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<PathId<T>, Error> {
         let wrong = || Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
         let Path(given) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| wrong())?;
-        uuid(&given).map(Id).ok_or_else(wrong)
+        given.parse().map(PathId).map_err(|_| wrong())
     }
-}
-
-/// An id in the one spelling that the store knows.
-pub fn uuid(text: &str) -> Option<String> {
-    uuid::Uuid::try_parse(text).ok().map(|id| id.as_hyphenated().to_string())
 }
 
 /// Reads a whole body of at most `limit` bytes into memory: for small ones.

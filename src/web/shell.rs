@@ -1,6 +1,7 @@
 //! The frame of every signed-in page: navigation, the workspace, the way out;
 //! and the page that asks before something final.
 
+use crate::id::WorkspaceId;
 use askama::Template;
 
 use super::layout::Layout;
@@ -25,7 +26,7 @@ pub struct Shell {
 
 #[derive(Clone)]
 pub struct Choice {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
     pub current: bool,
 }

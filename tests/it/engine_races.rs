@@ -85,7 +85,7 @@ on_both! {
         // It wakes up: once before it has looked, once with its commit in its hands.
         stage.engine.take_turn(&claimed[0]).await;
         assert_eq!(all(&stage).await, before);
-        let late = Run::lost(claimed[0].id.clone());
+        let late = Run::lost(claimed[0].id);
         let (now, steady) = (other.clock.now(), other.clock.steady());
         let settle = store::settle(&claimed[0], &late, store::Ahead::default(), now, steady);
         let refused = stage.app.app.db.commit(settle).await;
@@ -101,7 +101,7 @@ on_both! {
         // Somebody reads the run, the worker settles it, and only then he cancels.
         let seen = runs::store::Fence { attempt: claimed[0].attempt, settled: claimed[0].settled };
         stage.engine.take_turn(&claimed[0]).await;
-        let cancel = runs::store::cancel(&automation, &claimed[0].id, seen, &claimed[0].state, 0);
+        let cancel = runs::store::cancel(automation.parse().expect("an id"), claimed[0].id, seen, &claimed[0].state, 0);
         let refused = stage.app.app.db.commit(cancel).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(stage.run(&automation).await["status"], "completed");

@@ -43,13 +43,13 @@ impl Engine {
     pub async fn take_turn(&self, claimed: &Claimed) {
         // After a failure the lease runs out, and whoever is alive takes the turn.
         if let Err(error) = self.try_turn(claimed).await {
-            tracing::warn!(run = claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");
+            tracing::warn!(run = %claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");
         }
     }
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let before = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
+        let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
         let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
         for _ in 0..ATTEMPTS {
@@ -115,7 +115,7 @@ impl Engine {
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let told = match tells(plan, &effects) {
-            true => Some(self.app.triggers.of(&self.app.db, &claimed.workspace_id).await?),
+            true => Some(self.app.triggers.of(&self.app.db, claimed.workspace_id).await?),
             false => None,
         };
         let teller = told.as_deref().map(|listeners| (listeners, &self.app.clock));
@@ -146,7 +146,7 @@ impl Engine {
             Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
             Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
             Err(DbError::Stale) => {
-                self.app.triggers.forget(&claimed.workspace_id);
+                self.app.triggers.forget(claimed.workspace_id);
                 Ok(Outcome::Moved)
             }
             Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),
@@ -158,7 +158,7 @@ impl Engine {
     /// number of times.
     async fn stumble(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        tracing::warn!(run = claimed.id, reason, "a step failed");
+        tracing::warn!(run = %claimed.id, reason, "a step failed");
         run.stumble(now, steady, reason);
         let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
         unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now, steady)).await)
@@ -167,7 +167,7 @@ impl Engine {
     /// Ends a run of which there is no graph or no state to go on with.
     pub(super) async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        let run = Run::lost(claimed.id.clone());
+        let run = Run::lost(claimed.id);
         unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now, steady)).await)
     }
 }
@@ -175,7 +175,7 @@ impl Engine {
 /// What the run stands before.
 fn ahead<'a>(claimed: &Claimed, plan: &'a Plan, run: &Run) -> Ahead<'a> {
     let called = run.about_to_call(&plan.graph);
-    let destination = called.and_then(|url| destination(&claimed.workspace_id, url));
+    let destination = called.and_then(|url| destination(claimed.workspace_id, url));
     Ahead { waiting_for: run.waiting_for(&plan.graph), destination }
 }
 
@@ -239,7 +239,7 @@ fn statements(
     is_held: bool,
     teller: Option<(&Listeners, &Clock)>,
 ) -> Result<(Batch, Option<i64>), String> {
-    let workspace_id = &claimed.workspace_id;
+    let workspace_id = claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
     let mut is_deleted = false;
     let mut rest = Batch::new();
@@ -250,11 +250,11 @@ fn statements(
             }
             Effect::DeleteContact => is_deleted = true,
             Effect::AddToSegment { segment_id } => {
-                rest.push(segments::store::add(workspace_id, &segment_id, &claimed.contact_id, view.now));
+                rest.push(segments::store::add(workspace_id, segment_id, claimed.contact_id, view.now));
             }
             Effect::SendEmail { id, step, message } => {
                 let recipient = message["to"].as_str().unwrap_or_default();
-                let mail = store::Mail { id: &id, step: &step, recipient, message: &message };
+                let mail = store::Mail { id, step: &step, recipient, message: &message };
                 rest.push(store::insert_mail(claimed, &mail, view.now));
             }
         }
@@ -262,15 +262,15 @@ fn statements(
     let tell = |batch: &mut Batch, name: &str, contact: &Contact| {
         let Some((listeners, clock)) = teller else { return };
         let mut happenings = Happenings::new(workspace_id, listeners, clock, view.now);
-        happenings.tell(name, &contact.id, &contact.json(), Moment::NOW);
+        happenings.tell(name, contact.id, &contact.json(), Moment::NOW);
         batch.append(happenings.aftermath().0);
     };
     let (mut batch, mut own) = (Batch::new(), None);
-    batch.lock(&claimed.contact_id);
+    batch.lock(claimed.contact_id);
     match &contact {
         Some(contact) if is_deleted => {
-            batch.push(arrival::hold(workspace_id, &contact.id, contact.version));
-            batch.push(arrival::touch(workspace_id, &contact.id));
+            batch.push(arrival::hold(workspace_id, contact.id, contact.version));
+            batch.push(arrival::touch(workspace_id, contact.id));
             tell(&mut batch, system::CONTACT_DELETED, contact);
         }
         Some(contact) if Some(contact) != view.sight.contact.as_ref() => {
@@ -279,13 +279,13 @@ fn statements(
             let updated = Contact { updated_at: Some(view.now), ..contact.clone() };
             tell(&mut batch, system::CONTACT_UPDATED, &updated);
         }
-        Some(contact) if is_held => batch.push(arrival::hold(workspace_id, &contact.id, contact.version)),
+        Some(contact) if is_held => batch.push(arrival::hold(workspace_id, contact.id, contact.version)),
         _ => {}
     }
     batch.append(rest);
     if is_deleted {
-        batch.append(contacts::store::delete(workspace_id, &claimed.contact_id));
-        batch.push(entry::release(workspace_id, &claimed.contact_id, view.steady));
+        batch.append(contacts::store::delete(workspace_id, claimed.contact_id));
+        batch.push(entry::release(workspace_id, claimed.contact_id, view.steady));
     }
     Ok((batch, own))
 }

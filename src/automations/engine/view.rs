@@ -11,6 +11,7 @@ use crate::automations::run::{Heard, LogPart, Run, World};
 use crate::contacts::properties::Declared;
 use crate::contacts::{Contact, properties_store};
 use crate::db::DbError;
+use crate::id::SegmentId;
 use crate::segments;
 
 /// Up to how many occurrences one turn hears, and about how many bytes of them. What
@@ -30,7 +31,7 @@ pub(in crate::automations) struct View {
     pub log: LogPart,
     /// The event that ends the run has come.
     pub is_ended: bool,
-    pub segments: HashSet<String>,
+    pub segments: HashSet<SegmentId>,
     pub declared: Vec<Declared>,
     pub now: i64,
     pub steady: i64,
@@ -77,12 +78,12 @@ impl Engine {
         let log = LogPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::store::exists(&claimed.workspace_id, id)).await?.is_empty() {
-                segments.insert(id.to_owned());
+            if !self.app.db.read(segments::store::exists(claimed.workspace_id, id)).await?.is_empty() {
+                segments.insert(id);
             }
         }
         let declared = match plan.graph.sets_properties() {
-            true => self.app.db.read(properties_store::all(&claimed.workspace_id)).await?,
+            true => self.app.db.read(properties_store::all(claimed.workspace_id)).await?,
             false => Vec::new(),
         };
         Ok(View {
@@ -102,7 +103,7 @@ impl Engine {
     async fn has_happened(&self, claimed: &Claimed, mut after: i64, newest: i64, name: &str) -> Result<bool, DbError> {
         while after < newest {
             let until = end_of_look(after, newest);
-            if !self.app.db.read(store::happened(&claimed.contact_id, (after, until), name)).await?.is_empty() {
+            if !self.app.db.read(store::happened(claimed.contact_id, (after, until), name)).await?.is_empty() {
                 return Ok(true);
             }
             after = until;
@@ -130,7 +131,7 @@ impl Engine {
                 break;
             }
             let until = end_of_look(after, newest);
-            let rows = self.app.db.read(store::log(&claimed.contact_id, (after, until), &names)).await?;
+            let rows = self.app.db.read(store::log(claimed.contact_id, (after, until), &names)).await?;
             for row in &rows {
                 bytes += row.text(3)?.len();
                 heard.push(store::read_heard(row)?);

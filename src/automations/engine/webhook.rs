@@ -107,16 +107,16 @@ impl Outside {
 }
 
 fn request(uri: &Uri, call: &Call, secret: &str, now: i64) -> Result<Request<Full<Bytes>>, String> {
-    let body = call.body.to_string();
+    let (id, body) = (call.id.to_string(), call.body.to_string());
     let timestamp = now / crate::clock::SECOND;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     Request::post(path)
         .header(HOST, uri.authority().map_or("", |authority| authority.as_str()))
         .header(CONTENT_TYPE, "application/json")
         .header(USER_AGENT, concat!("Posthorn/", env!("CARGO_PKG_VERSION")))
-        .header("webhook-id", &call.id)
+        .header("webhook-id", &id)
         .header("webhook-timestamp", timestamp)
-        .header("webhook-signature", signature(secret, &call.id, timestamp, &body))
+        .header("webhook-signature", signature(secret, &id, timestamp, &body))
         .body(Full::from(body))
         .map_err(|_| "the request cannot be written".into())
 }
@@ -130,6 +130,8 @@ fn signature(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     /// A published example of the notation.
@@ -146,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_that_are_not_public_are_not_called() {
-        let call = Call { id: "x".into(), url: "http://127.0.0.1:9/".into(), body: Value::Null, attempt: 1 };
+        let call = Call { id: Uuid::nil(), url: "http://127.0.0.1:9/".into(), body: Value::Null, attempt: 1 };
         let refused = Outside::new(false).call(&call, "whsec_", 0).await.expect_err("refused");
         assert!(refused.reason.contains("not on the public internet") && !refused.is_answer, "{refused:?}");
         let closed = Outside::new(true).call(&call, "whsec_", 0).await.expect_err("nobody listens there");
@@ -156,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_private_name_is_refused_as_one_that_is_not_known() {
         let reason = async |url: &str| {
-            let call = Call { id: "x".into(), url: url.into(), body: Value::Null, attempt: 1 };
+            let call = Call { id: Uuid::nil(), url: url.into(), body: Value::Null, attempt: 1 };
             Outside::new(false).call(&call, "whsec_", 0).await.expect_err("refused").reason
         };
         let private = reason("http://localhost:9/").await;

@@ -18,7 +18,8 @@ use crate::automations::store::version_number;
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::input::{Id, IdParam, shown};
+use crate::id::{AutomationId, RunId};
+use crate::web::input::{IdParam, PathId, shown};
 use crate::web::pagination::{self, List, Newest, RecentParams};
 use crate::web::query::Params;
 use crate::web::refusals::{OfCaller, OfPath, OfQuery, OfState};
@@ -31,20 +32,20 @@ pub fn router() -> OpenApiRouter<App> {
 }
 
 /// The ids in the path of a run.
-pub struct RunId {
-    pub automation: String,
-    pub run: String,
+pub struct RunPath {
+    pub automation: AutomationId,
+    pub run: RunId,
 }
 
-impl FromRequestParts<App> for RunId {
+impl FromRequestParts<App> for RunPath {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RunId, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RunPath, Error> {
         let wrong = || Error::InvalidParameter { message: "The ids in the path must be UUIDs.".into() };
         let ids = Path::<(String, String)>::from_request_parts(parts, app).await;
         let Path((automation, run)) = ids.map_err(|_| wrong())?;
-        let id = |given: &str| uuid::Uuid::try_parse(given).map(|id| id.as_hyphenated().to_string());
-        Ok(RunId { automation: id(&automation).map_err(|_| wrong())?, run: id(&run).map_err(|_| wrong())? })
+        let ids = automation.parse().ok().zip(run.parse().ok());
+        ids.map(|(automation, run)| RunPath { automation, run }).ok_or_else(wrong)
     }
 }
 
@@ -62,14 +63,14 @@ impl FromRequestParts<App> for RunId {
 )]
 async fn list(
     caller: Caller<FullAccess>,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
     Newest(page): Newest,
     uri: Uri,
 ) -> Result<Json<List<Item>>, Error> {
     let wanted = statuses(uri.query().unwrap_or_default())?;
-    let found = caller.read(|| version_number(caller.workspace_id(), &id)).await?;
+    let found = caller.read(|| version_number(caller.workspace_id(), id)).await?;
     found.first().ok_or_else(not_found)?;
-    let rows = caller.read(|| store::page(&id, &page, &wanted)).await?;
+    let rows = caller.read(|| store::page(id, &page, &wanted)).await?;
     let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
 }
@@ -101,7 +102,7 @@ fn statuses(query: &str) -> Result<Vec<&'static str>, Error> {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Whole>, Error> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
 }
 
@@ -118,8 +119,8 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> 
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &app.clock, &id, |record, clock| record.cancel(&id.automation, clock)).await?;
+async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+    change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
 
@@ -135,8 +136,8 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &app.clock, &id, |record, clock| record.retry(&id.automation, clock)).await?;
+async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+    change(&caller, &app.clock, &id, |record, clock| record.retry(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "running")))
 }
 
@@ -145,7 +146,7 @@ async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) ->
 async fn change(
     caller: &Caller<FullAccess>,
     clock: &Clock,
-    id: &RunId,
+    id: &RunPath,
     decide: impl Fn(&mut Record, &Clock) -> Result<Stmt, Error>,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
@@ -158,8 +159,8 @@ async fn change(
     Err(Error::Unavailable)
 }
 
-async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunId) -> Result<Record, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id.automation, &id.run)).await?;
+async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunPath) -> Result<Record, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id.automation, id.run)).await?;
     let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
     Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)
 }

@@ -7,6 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
+use crate::id::{ContactId, OccurrenceId, RunId};
 
 /// Which run of which automation.
 #[derive(IntoParams)]
@@ -38,8 +39,8 @@ pub struct StatusParam {
 #[derive(Serialize, ToSchema)]
 #[schema(as = AutomationRunItem)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     status: String,
     #[schema(format = DateTime, required = true)]
@@ -56,8 +57,8 @@ pub struct Item {
 pub struct Whole {
     #[schema(pattern = "^automation_run$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     status: String,
     #[schema(format = DateTime, required = true)]
@@ -67,9 +68,11 @@ pub struct Whole {
     #[schema(format = DateTime)]
     created_at: String,
     /// Whose way it is.
-    contact_id: String,
+    #[schema(value_type = String)]
+    contact_id: ContactId,
     /// The occurrence of the event that started it.
-    occurrence_id: String,
+    #[schema(value_type = String)]
+    occurrence_id: OccurrenceId,
     /// The version of the automation that it keeps to.
     #[schema(minimum = 1)]
     version: i64,
@@ -118,14 +121,14 @@ pub struct StepShape {
 pub struct Changed {
     #[schema(pattern = "^automation_run$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|cancelled)$")]
     status: &'static str,
 }
 
 impl Changed {
-    pub fn new(id: String, status: &'static str) -> Changed {
+    pub fn new(id: RunId, status: &'static str) -> Changed {
         Changed { object: "automation_run", id, status }
     }
 }

@@ -9,6 +9,7 @@ use crate::automations::engine::Plan;
 use crate::automations::engine::store::Claimed;
 use crate::automations::run::{Effect, Run};
 use crate::contacts::Contact;
+use crate::id::{ContactId, OccurrenceId, RunId};
 
 pub struct Automation {
     pub is_enabled: bool,
@@ -20,9 +21,9 @@ pub struct Automation {
 }
 
 pub struct Occurrence {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: String,
-    pub contact_id: String,
+    pub contact_id: ContactId,
     pub seq: i64,
     pub payload: Value,
     pub at: i64,
@@ -30,10 +31,10 @@ pub struct Occurrence {
 
 /// A row of `runs`.
 pub struct Row {
-    pub id: String,
+    pub id: RunId,
     pub automation: usize,
     pub version: usize,
-    pub contact_id: String,
+    pub contact_id: ContactId,
     pub occurrence: usize,
     pub since: i64,
     pub exit_on: Option<String>,
@@ -82,7 +83,7 @@ pub enum What {
         contact: Contact,
     },
     Deleted {
-        contact_id: String,
+        contact_id: ContactId,
     },
 }
 

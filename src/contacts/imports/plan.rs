@@ -9,6 +9,7 @@ use super::csv::{self, Record, Scan};
 use crate::contacts::contact::{Changes, Email};
 use crate::contacts::properties::{Declared, Kind};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::segments;
 use crate::topics::{self, Choice};
 use crate::web::input::{Input, kind, shown};
@@ -33,7 +34,7 @@ pub struct Plan {
     properties: Vec<PropertyColumn>,
     /// Whether contacts that are there already are changed, or skipped.
     pub overwrites: bool,
-    pub segment_ids: Vec<String>,
+    pub segment_ids: Vec<SegmentId>,
     pub choices: Vec<Choice>,
 }
 

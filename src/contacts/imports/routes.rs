@@ -18,8 +18,9 @@ use crate::contacts::properties::Declared;
 use crate::contacts::properties_store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::ImportId;
 use crate::web::idempotency::{Answer, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, IdParam};
+use crate::web::input::{IdParam, PathId};
 use crate::web::multipart::Form;
 use crate::web::pagination::{ImportsParams, List, Newest, text};
 use crate::web::query::Params;
@@ -105,10 +106,10 @@ async fn accept(
         return Err(Error::TooLarge { limit: LARGEST });
     }
     for id in &upload.plan.segment_ids {
-        segments::must_exist(caller, id).await?;
+        segments::must_exist(caller, *id).await?;
     }
     for choice in &upload.plan.choices {
-        topics::must_exist(caller, &choice.topic_id).await?;
+        topics::must_exist(caller, choice.topic_id).await?;
     }
     keep(caller, app, request, form, &upload).await
 }
@@ -122,7 +123,7 @@ async fn keep(
     form: &Form,
     upload: &Upload,
 ) -> Result<Response, Error> {
-    let (workspace, file, id) = (caller.workspace_id(), &upload.file, &app.clock.ordered_id());
+    let (workspace, file, id) = (caller.workspace_id(), &upload.file, app.clock.ordered_id());
     let mut start = file.start;
     loop {
         let end = file.end.min(start + CHUNK * CHUNKS_AT_ONCE);
@@ -134,7 +135,7 @@ async fn keep(
         };
         if end == file.end {
             let (now, due_at) = (app.clock.now(), app.clock.steady());
-            let answer = Answer::created(&Reference::to(id.clone()))?;
+            let answer = Answer::created(&Reference::to(id))?;
             let last = || chunks().and(store::insert(workspace, id, upload, now, due_at));
             return Ok(request.commit(answer, last).await??);
         }
@@ -182,8 +183,8 @@ async fn list(
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<Whole>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))
 }

@@ -7,6 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::apply::{Counts, Problem};
 use super::store::Stored;
 use crate::clock::rfc3339;
+use crate::id::ImportId;
 
 /// A form with a file. What is JSON here is sent as text.
 #[derive(ToSchema)]
@@ -38,12 +39,12 @@ pub struct NewImport {
 pub struct Reference {
     #[schema(pattern = "^contact_import$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ImportId,
 }
 
 impl Reference {
-    pub fn to(id: String) -> Reference {
+    pub fn to(id: ImportId) -> Reference {
         Reference { object: "contact_import", id }
     }
 }
@@ -54,8 +55,8 @@ impl Reference {
 pub struct Item {
     #[schema(pattern = "^contact_import$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ImportId,
     #[schema(pattern = "^(queued|in_progress|completed|failed)$", example = "completed")]
     status: String,
     #[schema(format = DateTime)]
@@ -69,7 +70,7 @@ impl Item {
     pub fn new(import: &Stored) -> Item {
         Item {
             object: "contact_import",
-            id: import.id.clone(),
+            id: import.id,
             status: import.status.clone(),
             created_at: rfc3339(import.created_at),
             completed_at: import.completed_at.map(rfc3339),

@@ -57,7 +57,7 @@ pub async fn run(app: App, mut stopping: watch::Receiver<bool>) {
         }
         looks = looks.wrapping_add(1);
         if looks.is_multiple_of(SWEEP_EVERY)
-            && let Err(error) = app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await
+            && let Err(error) = app.db.commit(store::sweep(first_id_at(app.clock.steady() - HOUR))).await
         {
             tracing::warn!(%error, "what is left of broken uploads could not be deleted");
         }
@@ -76,7 +76,7 @@ pub async fn round(app: &App) -> Result<bool, DbError> {
             Ok(true) => {}
             Ok(false) => return Ok(true),
             Err(error @ DbError::Broken(_)) => {
-                tracing::error!(id = import.id, %error, "an import failed");
+                tracing::error!(id = %import.id, %error, "an import failed");
                 app.db.commit(store::end(&import, "failed", app.clock.now())).await?;
                 return Ok(true);
             }
@@ -102,7 +102,7 @@ pub async fn claim(app: &App) -> Result<Option<Claimed>, DbError> {
 
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
-    let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
+    let declared = app.db.read(properties_store::all(import.workspace_id)).await?;
     let stretch = read(app, import, &Declared::read_all(&declared)?).await?;
     let mut most = stretch.rows.len();
     for _ in 0..ATTEMPTS {
@@ -110,7 +110,7 @@ pub async fn step(app: &App, import: &mut Claimed) -> Result<bool, DbError> {
             Ok(is_done) => return Ok(!is_done),
             // The first statement is the fence: somebody else has the import now.
             Err(DbError::Unexpected { statement: 0 }) => return Ok(false),
-            Err(DbError::Stale) => app.triggers.forget(&import.workspace_id),
+            Err(DbError::Stale) => app.triggers.forget(import.workspace_id),
             // Somebody was faster with one of the contacts. The fewer there are, the rarer that is.
             Err(DbError::Unexpected { .. } | DbError::Duplicate(_)) => most = most.div_ceil(2),
             Err(error) => return Err(error),
@@ -201,8 +201,8 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
         lease_until: app.clock.steady() + LEASE,
     };
 
-    let listeners = app.triggers.of(&app.db, &import.workspace_id).await?;
-    let mut happenings = Happenings::new(&import.workspace_id, &listeners, &app.clock, now);
+    let listeners = app.triggers.of(&app.db, import.workspace_id).await?;
+    let mut happenings = Happenings::new(import.workspace_id, &listeners, &app.clock, now);
     happenings.batch.push(store::advance(import, &to));
     fill(&mut happenings, import, &outcome, now);
     let is_done = position >= import.size;
@@ -220,7 +220,7 @@ async fn commit(app: &App, import: &mut Claimed, stretch: &Stretch, most: usize)
 async fn known(app: &App, import: &Claimed, lines: &[&Line]) -> Result<HashMap<String, Contact>, DbError> {
     let key = |line: &&Line| line.said.as_ref().ok().map(|person| person.email.key());
     let keys: Vec<String> = lines.iter().filter_map(key).collect();
-    let rows = app.db.read(store::contacts(&import.workspace_id, &keys)).await?;
+    let rows = app.db.read(store::contacts(import.workspace_id, &keys)).await?;
     rows.iter().map(|row| Contact::read(row).map(|contact| (email_key(&contact.email), contact))).collect()
 }
 
@@ -230,21 +230,21 @@ fn fill(happenings: &mut Happenings<'_>, import: &Claimed, outcome: &Outcome, no
     let workspace = &import.workspace_id;
     for Touched { contact, is_new, is_changed } in &outcome.touched {
         if *is_new {
-            happenings.batch.push(contacts::insert(workspace, contact));
+            happenings.batch.push(contacts::insert(*workspace, contact));
         } else if *is_changed {
-            happenings.batch.push(contacts::replace(workspace, contact, now));
+            happenings.batch.push(contacts::replace(*workspace, contact, now));
         }
         for segment_id in &import.plan.segment_ids {
-            happenings.batch.push(segments::store::add(workspace, segment_id, &contact.id, now));
+            happenings.batch.push(segments::store::add(*workspace, *segment_id, contact.id, now));
         }
         for choice in &import.plan.choices {
-            happenings.batch.push(topics::store::choose(workspace, &contact.id, choice));
+            happenings.batch.push(topics::store::choose(*workspace, contact.id, choice));
         }
         if *is_new {
-            happenings.tell(system::CONTACT_CREATED, &contact.id, &contact.json(), Moment::BIRTH);
+            happenings.tell(system::CONTACT_CREATED, contact.id, &contact.json(), Moment::BIRTH);
         } else if *is_changed {
             let told = Contact { updated_at: Some(now), ..contact.clone() };
-            happenings.tell(system::CONTACT_UPDATED, &contact.id, &told.json(), Moment::NOW);
+            happenings.tell(system::CONTACT_UPDATED, contact.id, &told.json(), Moment::NOW);
         }
     }
 }

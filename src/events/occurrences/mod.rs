@@ -22,11 +22,12 @@ use crate::auth::{Caller, FullAccess};
 use crate::automations::entry::{self, Cause};
 use crate::automations::triggers::Listeners;
 use crate::clock::Clock;
-use crate::contacts::arrival;
+use crate::contacts::arrival::{self, Whom};
 use crate::contacts::contact::Email;
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
 use crate::events::store as definitions;
+use crate::id::{ContactId, OccurrenceId, WorkspaceId};
 
 /// How often what a commit was prepared under, as it is cached, may change before
 /// the commit is prepared under what is read for it alone.
@@ -37,34 +38,19 @@ const ATTEMPTS: usize = 8;
 
 /// What happens.
 pub struct Occurrence<'a> {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: &'a str,
     pub payload: String,
     /// The occurrence that this one repeats.
-    pub replay_of: Option<&'a str>,
+    pub replay_of: Option<OccurrenceId>,
 }
 
 /// Whom it happens to.
 pub enum Recipient {
     /// A contact that must be there.
-    Known(String),
+    Known(ContactId),
     /// Whoever has the address; where nobody has it, a contact with this id.
-    Address { email: Email, new_id: String },
-}
-
-/// How a statement finds the contact that something happened to.
-#[derive(Debug, Clone, Copy)]
-pub enum Whom<'a> {
-    Id(&'a str),
-    EmailKey(&'a str),
-}
-
-impl<'a> Whom<'a> {
-    pub fn key(self) -> &'a str {
-        match self {
-            Whom::Id(key) | Whom::EmailKey(key) => key,
-        }
-    }
+    Address { email: Email, new_id: ContactId },
 }
 
 /// The moment in a contact's life that an occurrence is.
@@ -86,7 +72,7 @@ impl Moment {
 /// What a commit will hold: occurrences, the runs that they start with their
 /// first timers, and the waking of runs that waited for them.
 pub struct Happenings<'a> {
-    workspace_id: &'a str,
+    workspace_id: WorkspaceId,
     listeners: &'a Listeners,
     clock: &'a Clock,
     now: i64,
@@ -106,7 +92,7 @@ pub struct Happenings<'a> {
 }
 
 impl<'a> Happenings<'a> {
-    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
+    pub fn new(workspace_id: WorkspaceId, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> Happenings<'a> {
         let mut batch = Batch::new();
         listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
         Happenings {
@@ -129,7 +115,7 @@ impl<'a> Happenings<'a> {
     /// fails at this statement.
     pub fn define(&mut self, name: &str) {
         self.definitions.push(self.batch.len());
-        self.batch.push(definitions::define_by_use(self.workspace_id, &self.clock.ordered_id(), name, self.now));
+        self.batch.push(definitions::define_by_use(self.workspace_id, self.clock.ordered_id(), name, self.now));
     }
 
     /// An event happens to somebody.
@@ -138,18 +124,18 @@ impl<'a> Happenings<'a> {
             Recipient::Known(id) => {
                 self.lookups.push(self.batch.len());
                 self.batch.lock(id);
-                self.batch.push(arrival::touch(self.workspace_id, id));
-                self.record(occurrence, Whom::Id(id), Moment::NOW);
+                self.batch.push(arrival::touch(self.workspace_id, *id));
+                self.record(occurrence, Whom::Id(*id), Moment::NOW);
             }
             Recipient::Address { email, new_id } => {
                 let key = email.key();
                 self.batch.lock(&key);
-                self.batch.push(arrival::meet(self.workspace_id, (email, &key), new_id, self.now));
+                self.batch.push(arrival::meet(self.workspace_id, (email, &key), *new_id, self.now));
                 if !self.listeners.to(system::CONTACT_CREATED).is_empty() {
                     let birth = Occurrence {
                         id: self.clock.ordered_id(),
                         name: system::CONTACT_CREATED,
-                        payload: system::newborn(new_id, email, self.now).to_string(),
+                        payload: system::newborn(*new_id, email, self.now).to_string(),
                         replay_of: None,
                     };
                     self.record(&birth, Whom::EmailKey(&key), Moment::BIRTH);
@@ -160,7 +146,7 @@ impl<'a> Happenings<'a> {
     }
 
     /// The product tells what it did to a contact, in the commit that does it.
-    pub fn tell(&mut self, name: &str, contact_id: &str, payload: &Value, moment: Moment) {
+    pub fn tell(&mut self, name: &str, contact_id: ContactId, payload: &Value, moment: Moment) {
         self.batch.lock(contact_id);
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
@@ -168,7 +154,7 @@ impl<'a> Happenings<'a> {
     }
 
     /// The contact goes: a run that only an event could wake waits in vain.
-    pub fn part_with(&mut self, contact_id: &str) {
+    pub fn part_with(&mut self, contact_id: ContactId) {
         self.wakes.push(self.batch.len());
         self.batch.push(entry::release(self.workspace_id, contact_id, self.steady));
     }
@@ -177,8 +163,8 @@ impl<'a> Happenings<'a> {
         // Nobody can have waited for a contact that was not there.
         let heard = moment.newest == Moment::NOW.newest && self.listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
-        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
-        let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
+        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id);
+        let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady };
         let triggers = self.listeners.to(occurrence.name);
         self.weight += 1 + triggers.len();
         let entry = entry::enter(&cause, triggers, (self.clock, self.listeners.fuse()), &mut self.batch);
@@ -198,7 +184,7 @@ impl<'a> Happenings<'a> {
 }
 
 /// The automations that listen, for an attempt to commit.
-async fn listeners(app: &App, workspace_id: &str, attempt: usize) -> Result<Arc<Listeners>, DbError> {
+async fn listeners(app: &App, workspace_id: WorkspaceId, attempt: usize) -> Result<Arc<Listeners>, DbError> {
     match attempt < GUARDED {
         true => app.triggers.of(&app.db, workspace_id).await,
         false => app.triggers.of_this_moment(&app.db, workspace_id).await,
@@ -271,6 +257,7 @@ pub mod system {
 
     use crate::clock::rfc3339;
     use crate::contacts::contact::Email;
+    use crate::id::ContactId;
 
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
@@ -279,7 +266,7 @@ pub mod system {
     pub const ALL: [&str; 3] = [CONTACT_CREATED, CONTACT_UPDATED, CONTACT_DELETED];
 
     /// A contact of which nothing is known but the address.
-    pub fn newborn(id: &str, email: &Email, now: i64) -> Value {
+    pub fn newborn(id: ContactId, email: &Email, now: i64) -> Value {
         json!({
             "id": id,
             "email": email.as_str(),

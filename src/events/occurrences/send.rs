@@ -23,8 +23,9 @@ use crate::error::Error;
 use crate::events::event::{EventName, RESERVED_PREFIX};
 use crate::events::in_force::InForce;
 use crate::events::payload;
+use crate::id::{ContactId, OccurrenceId};
 use crate::web::idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, KeyHeader};
-use crate::web::input::{Id, Input, LIGHT, LIMIT_OF_MANY, Many, shown};
+use crate::web::input::{Input, LIGHT, LIMIT_OF_MANY, Many, PathId, shown};
 use crate::web::refusals::{OfBody, OfCaller, OfPath, OfSend};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -128,10 +129,10 @@ pub async fn replay(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<OccurrenceId>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &());
-    let order = match Order::again(&caller, &app, &id).await {
+    let order = match Order::again(&caller, &app, id).await {
         Ok(order) => order,
         Err(refusal) => return request.run(std::future::ready(Err(refusal))).await,
     };
@@ -148,11 +149,11 @@ enum Payload {
 
 /// What somebody wants to happen.
 pub struct Order {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: String,
     payload: Payload,
     recipient: Recipient,
-    pub replay_of: Option<String>,
+    pub replay_of: Option<OccurrenceId>,
 }
 
 impl Order {
@@ -176,7 +177,7 @@ impl Order {
     }
 
     /// An occurrence once more.
-    async fn again(caller: &Caller<FullAccess>, app: &App, id: &str) -> Result<Order, Error> {
+    async fn again(caller: &Caller<FullAccess>, app: &App, id: OccurrenceId) -> Result<Order, Error> {
         let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
         let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
         if stored.name.starts_with(RESERVED_PREFIX) {
@@ -225,14 +226,13 @@ impl Order {
         if payload.len() > payload::LIMIT {
             return Err(Error::TooLarge { limit: payload::LIMIT });
         }
-        Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
+        Ok(Occurrence { id: self.id, name: &self.name, payload, replay_of: self.replay_of })
     }
 }
 
-fn contact_id(value: &Value) -> Result<String, Error> {
-    let id = value.as_str().and_then(|text| uuid::Uuid::try_parse(text).ok());
-    let id = id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))?;
-    Ok(id.as_hyphenated().to_string())
+fn contact_id(value: &Value) -> Result<ContactId, Error> {
+    let id = value.as_str().and_then(|text| text.parse().ok());
+    id.ok_or_else(|| Error::invalid("The `contact_id` field must be the id of a contact, a UUID."))
 }
 
 /// Orders on their way into one commit.

@@ -8,6 +8,7 @@ use super::send::Order;
 use super::store::Stored;
 use crate::clock::rfc3339;
 use crate::error::Error;
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId};
 
 /// What happens, and to whom: exactly one of `contact_id` and `email`.
 #[derive(ToSchema)]
@@ -37,12 +38,12 @@ pub struct Sent {
     /// The name of the event.
     event: String,
     /// The id of the occurrence.
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: OccurrenceId,
     /// The occurrence that this one repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = Uuid, nullable = false)]
-    replay_of: Option<String>,
+    #[schema(value_type = Option<Uuid>, nullable = false)]
+    replay_of: Option<OccurrenceId>,
     /// True where nobody had defined the event, and this first use of its name did.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = true)]
@@ -54,8 +55,8 @@ impl Sent {
         Sent {
             object: "event",
             event: order.name.clone(),
-            id: order.id.clone(),
-            replay_of: order.replay_of.clone(),
+            id: order.id,
+            replay_of: order.replay_of,
             defined: defines.then_some(true),
         }
     }
@@ -76,17 +77,17 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^occurrence$", nullable = false)]
     object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: OccurrenceId,
     #[schema(example = "user.created")]
     event: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
     #[schema(value_type = Object)]
     payload: Box<RawValue>,
     /// The occurrence that this one repeats.
-    #[schema(format = Uuid, required = true)]
-    replay_of: Option<String>,
+    #[schema(value_type = Option<Uuid>, required = true)]
+    replay_of: Option<OccurrenceId>,
     #[schema(format = DateTime)]
     created_at: String,
     /// The runs that it started; only where one occurrence is read.
@@ -98,10 +99,10 @@ pub struct Item {
 /// A run that an occurrence started.
 #[derive(Serialize, ToSchema)]
 pub struct StartedRun {
-    #[schema(format = Uuid)]
-    pub automation_id: String,
-    #[schema(format = Uuid)]
-    pub id: String,
+    #[schema(value_type = Uuid)]
+    pub automation_id: AutomationId,
+    #[schema(value_type = Uuid)]
+    pub id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     pub status: String,
 }

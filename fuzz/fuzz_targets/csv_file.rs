@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    posthorn::contacts::imports::fuzzing::csv_file(data);
+    posthorn::contacts::csv_file(data);
 });

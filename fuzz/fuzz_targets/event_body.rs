@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    posthorn::events::fuzzing::event_body(data);
+    posthorn::events::event_body(data);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    posthorn::web::fuzzing::form_body(data);
+    posthorn::web::form_body(data);
 });

@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    posthorn::web::fuzzing::json_body(data);
+    posthorn::web::json_body(data);
 });

@@ -2,4 +2,4 @@
 //! redirect to a place that was not registered.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| posthorn::oauth::fuzzing::raw_query(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| posthorn::oauth::raw_query(data));

@@ -2,4 +2,4 @@
 //! or equal once one loopback port is deleted.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| posthorn::oauth::fuzzing::redirect_match(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| posthorn::oauth::redirect_match(data));

@@ -16,7 +16,7 @@ const CLIENTS: &str = "32";
 /// One row, as an event would be stored, with ids that ascend as ours do.
 const INSERT: &str = "\\set number random(1, 1000000000000)
 INSERT INTO pgbench_rows (workspace_id, id, name, schema, created_at)
-VALUES ('01890a5d-ac96-774b-bcce-b302099a8057', lpad(nextval('pgbench_ids')::text, 36, '0'),
+VALUES ('01890a5d-ac96-774b-bcce-b302099a8057', lpad(to_hex(nextval('pgbench_ids')), 32, '0')::uuid,
         'shop-' || :number || '.order.approved', '{\"amount\":\"number\",\"paid_at\":\"date\"}', 1700000000000000);
 ";
 

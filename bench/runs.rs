@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use posthorn::automations::{Graph, Run};
 use posthorn::clock::Clock;
+use posthorn::id::Id;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::Plan;
 use crate::client;
@@ -44,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Scene {
     store: Store,
     key: String,
-    automations: Vec<String>,
+    automations: Vec<Uuid>,
     graph: Graph,
 }
 
@@ -63,7 +65,7 @@ impl Scene {
         let mut automations = Vec::new();
         for _ in 0..count {
             let made = post_json(server.address, "/automations", &key, &body)?;
-            automations.push(made["id"].as_str().context("an automation")?.to_owned());
+            automations.push(made["id"].as_str().context("an automation")?.parse()?);
         }
         let graph = Graph::parse(&all, &links).map_err(|findings| anyhow::anyhow!("{findings:?}"))?;
         Ok(Scene { store, key, automations, graph })
@@ -85,12 +87,12 @@ impl Scene {
         let connection = self.connection()?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "cache_size", -1_000_000)?;
-        let workspace: String = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
+        let workspace: [u8; 16] = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
         let clock = Clock::fixed(Clock::system().now() - runs as i64 * 10_000);
         for start in (0..runs).step_by(PORTION as usize) {
             connection.execute_batch("BEGIN")?;
             for _ in start..runs.min(start + PORTION) {
-                self.insert(&connection, &workspace, &clock, &due)?;
+                self.insert(&connection, workspace, &clock, &due)?;
                 clock.advance(10_000);
             }
             connection.execute_batch("COMMIT")?;
@@ -102,25 +104,26 @@ impl Scene {
     fn insert(
         &self,
         store: &Connection,
-        workspace: &str,
+        workspace: [u8; 16],
         clock: &Clock,
         due: impl Fn(&Run) -> i64,
     ) -> anyhow::Result<()> {
-        let (contact, occurrence, now) = (clock.ordered_id(), clock.ordered_id(), clock.now());
+        let id = || clock.ordered_id::<Uuid>().into_bytes();
+        let (contact, occurrence, now) = (id(), id(), clock.now());
         let run = Run::begun(clock.ordered_id(), &self.graph, now, now);
-        let email = format!("{contact}@example.com");
+        let email = format!("{}@example.com", run.id);
         store
             .prepare_cached(
                 "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
                  VALUES (?1, ?2, ?3, ?3, 0, '{}', 2, ?4)",
             )?
-            .execute((workspace, &contact, &email, now))?;
+            .execute((workspace, contact, &email, now))?;
         store
             .prepare_cached(
                 "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, heard, payload, created_at)
                  VALUES (?1, ?2, ?3, ?4, 2, 0, '{\"plan\":\"pro\"}', ?5)",
             )?
-            .execute((workspace, &occurrence, EVENT, &contact, now))?;
+            .execute((workspace, occurrence, EVENT, contact, now))?;
         store
             .prepare_cached(
                 "INSERT INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status,
@@ -128,11 +131,11 @@ impl Scene {
                  VALUES (?1, ?2, ?3, 1, ?4, ?5, 2, 'running', ?6, ?7, 0, 0, ?8)",
             )?
             .execute((
-                &self.automations[0],
-                &run.id,
+                self.automations[0].into_bytes(),
+                run.id.uuid().into_bytes(),
                 workspace,
-                &contact,
-                &occurrence,
+                contact,
+                occurrence,
                 run.to_json(),
                 due(&run),
                 now,
@@ -333,7 +336,7 @@ pub fn timers(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
             let steps = [trigger(), ("delay", json!({"duration": "1 second"})), ("exit", json!({}))];
             let scene = Scene::new(Store::sqlite()?, 1, &steps)?;
             let second = Clock::system().now();
-            scene.fill(TIMERS, |run| second + i64::from(run.id.as_bytes()[35]) * 1000)?;
+            scene.fill(TIMERS, |run| second + i64::from(run.id.uuid().as_bytes()[15] % 64) * 1000)?;
             scene.store.settle()?;
             let server = Server::real(&scene.store)?;
             let started = Instant::now();

@@ -7,9 +7,11 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 use rusqlite::Connection;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use posthorn::clock::Clock;
 use posthorn::credentials::{NewKey, Permission};
+use posthorn::id::{GrantId, Id, WorkspaceId};
 use posthorn::oauth::Token;
 
 use crate::server::posthorn;
@@ -55,16 +57,22 @@ impl Store {
         let clock = Clock::system();
         connection.execute_batch("BEGIN")?;
         while keys.len() < count {
-            let workspace = clock.ordered_id();
-            let key = NewKey::make(&clock, &workspace, "load", Permission::FullAccess);
+            let workspace: WorkspaceId = clock.ordered_id();
+            let key = NewKey::make(&clock, workspace, "load", Permission::FullAccess);
             connection.execute(
                 "INSERT INTO workspaces (id, name, created_at) VALUES (?1, 'load', ?2)",
-                (&workspace, key.created_at),
+                (bytes(workspace), key.created_at),
             )?;
             connection.execute(
                 "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, created_at)
                  VALUES (?1, ?2, 'load', 'full_access', ?3, ?4, ?5)",
-                (&key.id, &workspace, &key.secret[..11], posthorn::secret::hash(&key.secret), key.created_at),
+                (
+                    bytes(key.id),
+                    bytes(workspace),
+                    &key.secret[..11],
+                    posthorn::secret::hash(&key.secret),
+                    key.created_at,
+                ),
             )?;
             keys.push(key.secret);
         }
@@ -77,24 +85,24 @@ impl Store {
     pub fn refresh_tokens(&self, count: usize) -> anyhow::Result<Vec<String>> {
         self.owner()?;
         let connection = Connection::open(self.file().context("only an SQLite store is prepared so")?)?;
-        let (workspace, user): (String, String) =
+        let (workspace, user): ([u8; 16], [u8; 16]) =
             connection
                 .query_row("SELECT workspace_id, user_id FROM memberships", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let clock = Clock::system();
         connection.execute_batch("BEGIN")?;
         let mut tokens = Vec::with_capacity(count);
         for _ in 0..count {
-            let (grant, now) = (clock.ordered_id(), clock.now());
-            let token = Token::first(&grant).context("a token")?;
+            let (grant, now): (GrantId, i64) = (clock.ordered_id(), clock.now());
+            let token = Token::first(grant);
             connection.execute(
                 "INSERT INTO oauth_grants (id, workspace_id, client_id, user_id, scopes, created_at,
                                            family_hash, refresh_hash, refresh_expires_at)
                  VALUES (?1, ?2, ?3, ?4, 'full_access', ?5, ?6, ?7, ?8)",
                 (
-                    &grant,
-                    &workspace,
+                    bytes(grant),
+                    workspace,
                     crate::workload::CLIENT_ID,
-                    &user,
+                    user,
                     now,
                     token.family_hash(),
                     posthorn::secret::hash(&token.text()),
@@ -134,7 +142,7 @@ impl Store {
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "cache_size", -2_000_000)?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        let workspace: String = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
+        let workspace: [u8; 16] = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
         // One event a second, the last of them a second ago.
         let clock = Clock::fixed(Clock::system().now() - events as i64 * 1_000_000);
         for start in (0..events).step_by(PORTION as usize) {
@@ -144,7 +152,13 @@ impl Store {
             )?;
             for number in start..events.min(start + PORTION) {
                 let schema = r#"{"amount":"number","paid_at":"date"}"#;
-                insert.execute((&workspace, clock.ordered_id(), names.name(number), schema, clock.now()))?;
+                insert.execute((
+                    workspace,
+                    bytes(clock.ordered_id::<Uuid>()),
+                    names.name(number),
+                    schema,
+                    clock.now(),
+                ))?;
                 clock.advance(1_000_000);
             }
             connection.execute_batch("COMMIT")?;
@@ -161,4 +175,9 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// As SQLite keeps an id.
+fn bytes(id: impl Id) -> [u8; 16] {
+    id.uuid().into_bytes()
 }

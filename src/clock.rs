@@ -13,6 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use uuid::{Builder, Uuid};
 
+use crate::id::Id;
+
 pub const SECOND: i64 = 1_000_000;
 pub const MINUTE: i64 = 60 * SECOND;
 pub const HOUR: i64 = 60 * MINUTE;
@@ -119,15 +121,15 @@ impl Clock {
 
     /// A UUIDv7 that is greater than every one made here before, so rows sort in
     /// the order in which they were made.
-    pub fn ordered_id(&self) -> String {
+    pub fn ordered_id<T: Id>(&self) -> T {
         self.tick().id()
     }
 
     /// A UUIDv7 of which everything but the millisecond is random: 74 bits that
     /// nobody guesses, for ids that stand in an address a stranger may see.
-    pub fn unguessable_id(&self) -> String {
+    pub fn unguessable_id<T: Id>(&self) -> T {
         let millis = self.steady() as u64 / 1000;
-        canonical(Builder::from_unix_timestamp_millis(millis, &random_tail()).into_uuid())
+        T::from(Builder::from_unix_timestamp_millis(millis, &random_tail()).into_uuid())
     }
 }
 
@@ -158,36 +160,33 @@ impl Tick {
 
     /// A UUIDv7 that sorts as the tick does: behind the milliseconds stand the
     /// microseconds within them and the number; the other 54 bits are random.
-    pub fn id(self) -> String {
+    pub fn id<T: Id>(self) -> T {
         let (micros, serial) = (self.at() as u128, u128::from(self.0) & ((1 << SERIAL_BITS) - 1));
         let order = (micros % 1000) << SERIAL_BITS | serial;
         let random = Uuid::new_v4().as_u128() & ((1 << 54) - 1);
         let id = (micros / 1000) << 80 | 7 << 76 | (order >> 8) << 64 | 2 << 62 | (order & 0xff) << 54 | random;
-        canonical(Uuid::from_u128(id))
+        T::from(Uuid::from_u128(id))
     }
 }
 
 /// The steady time at which an ordered id was made.
-pub fn time_of(id: &str) -> Option<i64> {
-    let id = Uuid::try_parse(id).ok()?.as_u128();
+pub fn time_of(id: impl Id) -> i64 {
+    let id = id.uuid().as_u128();
     let within = (id >> 66 & 0x3ff).min(999);
-    i64::try_from((id >> 80) * 1000 + within).ok()
+    // 48 bits of milliseconds.
+    ((id >> 80) * 1000 + within) as i64
 }
 
 /// The smallest id that a row made at this steady time could have.
-pub fn first_id_at(micros: i64) -> String {
+pub fn first_id_at(micros: i64) -> Uuid {
     let millis = u64::try_from(micros / 1000).unwrap_or(0);
-    canonical(Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
+    Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
 }
 
 fn random_tail() -> [u8; 10] {
     let random = Uuid::new_v4().into_bytes();
     // All but the two bytes in which a v4 says what it is.
     std::array::from_fn(|at| random[[0, 1, 2, 3, 4, 5, 7, 9, 10, 11][at]])
-}
-
-fn canonical(id: Uuid) -> String {
-    id.as_hyphenated().to_string()
 }
 
 /// RFC 3339 in UTC with microseconds, as every answer shows it.
@@ -202,27 +201,26 @@ mod tests {
     #[test]
     fn ordered_ids_sort_as_they_were_made_even_within_a_microsecond() {
         let clock = Clock::fixed(1_700_000_000_123_456);
-        let ids: Vec<String> = (0..5_000).map(|_| clock.ordered_id()).collect();
+        let ids: Vec<Uuid> = (0..5_000).map(|_| clock.ordered_id()).collect();
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(ids.iter().all(|id| Uuid::parse_str(id).is_ok_and(|id| id.get_version_num() == 7)));
+        assert!(ids.iter().all(|id| id.get_version_num() == 7));
     }
 
     #[test]
     fn an_ordered_id_tells_when_it_was_made() {
         let clock = Clock::fixed(1_700_000_000_123_456);
         for _ in 0..1_000 {
-            assert_eq!(time_of(&clock.ordered_id()), Some(clock.steady()));
+            assert_eq!(time_of(clock.ordered_id::<Uuid>()), clock.steady());
         }
-        assert_eq!(time_of("not an id"), None);
     }
 
     #[test]
     fn ids_ascend_and_steady_time_goes_on_when_the_clock_is_set_back() {
         let clock = Clock::fixed(1_700_000_000_123_456);
-        let (before, steady) = (clock.ordered_id(), clock.steady());
+        let (before, steady) = (clock.ordered_id::<Uuid>(), clock.steady());
         clock.set_wall(-HOUR);
         assert_eq!((clock.now(), clock.steady()), (steady - HOUR, steady));
-        assert!(clock.ordered_id() > before);
+        assert!(clock.ordered_id::<Uuid>() > before);
         clock.pass_ids_of(steady + SECOND);
         assert!(clock.tick().at() > steady + SECOND);
     }
@@ -239,8 +237,8 @@ mod tests {
     #[test]
     fn an_id_is_never_below_the_first_of_its_time() {
         let clock = Clock::fixed(1_700_000_000_123_456);
-        assert!(clock.unguessable_id() >= first_id_at(clock.now()));
-        assert!(clock.unguessable_id() < first_id_at(clock.now() + 2_000));
+        assert!(clock.unguessable_id::<Uuid>() >= first_id_at(clock.now()));
+        assert!(clock.unguessable_id::<Uuid>() < first_id_at(clock.now() + 2_000));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod grants;
 pub mod hold;
 pub mod home;
 mod http_client;
+pub mod id;
 pub mod limits;
 pub mod log;
 pub mod mail;

@@ -15,6 +15,7 @@ use crate::auth;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::id::UserId;
 use crate::product::Product;
 use crate::seal::Seal;
 use crate::serve;
@@ -83,12 +84,12 @@ struct Settings {
 }
 
 /// The owner of the first workspace, and the cookie of a session.
-pub async fn owner(app: &App) -> (String, String) {
+pub async fn owner(app: &App) -> (UserId, String) {
     let workspace = accounts::only_workspace(&app.db, &app.clock).await.expect("a workspace").expect("the only one");
     let email = EMAIL.parse().expect("an address");
     let (user, batch) = accounts::new_user(&app.clock, &email, &auth::hash_password(PASSWORD), &workspace, Role::Owner);
     accounts::create_user(&app.db, batch).await.expect("a user");
-    let (stmt, cookie) = auth::start_session(app, &user.id);
+    let (stmt, cookie) = auth::start_session(app, user.id);
     app.db.commit(stmt).await.expect("a session");
     let cookie = cookie.to_str().expect("text").split(';').next().unwrap_or_default().to_owned();
     (user.id, cookie)

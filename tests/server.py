@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,7 +78,7 @@ class Sqlite:
     def query(self, sql):
         db = sqlite3.connect(f"file:{self._file()}?mode=ro", uri=True, timeout=30)
         try:
-            return [tuple(None if v is None else str(v) for v in row) for row in db.execute(sql)]
+            return [tuple(shown(v) for v in row) for row in db.execute(sql)]
         finally:
             db.close()
 
@@ -87,6 +88,13 @@ class Sqlite:
 
     def remove(self):
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def shown(value):
+    """What SQLite keeps, as PostgreSQL would tell it: ids are 16 bytes."""
+    if isinstance(value, bytes) and len(value) == 16:
+        return str(uuid.UUID(bytes=value))
+    return None if value is None else str(value)
 
 
 class Postgres:

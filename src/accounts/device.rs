@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::auth;
 use crate::clock::HOUR;
 use crate::db::{Batch, Db, DbError, Sql, statements};
+use crate::id::UserId;
 use crate::secret;
 
 const DEVICE: &str = "posthorn-device";
@@ -55,7 +56,7 @@ impl Device {
     }
 
     /// Makes this browser one of a user's: what is to be stored, and the cookie.
-    pub fn remember(self, app: &App, user_id: &str) -> (Batch, HeaderValue) {
+    pub fn remember(self, app: &App, user_id: UserId) -> (Batch, HeaderValue) {
         let secret = self.secret.unwrap_or_else(secret::token);
         let seen = SEE_DEVICE.with([(&secret::hash(&secret)).into(), user_id.into(), app.clock.now().into()]);
         let batch = Batch::from(seen).and(TRIM_DEVICES.with([user_id.into()]));

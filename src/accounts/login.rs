@@ -16,6 +16,7 @@ use super::store;
 use crate::auth::{self, Asker, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
+use crate::id::{AuthorizationRequestId, UserId};
 use crate::limits::{Attempt, counted, neighbourhood};
 use crate::secret;
 use crate::web::{self, Field, Form, Layout, Params, Sender};
@@ -39,21 +40,21 @@ struct LoginPage {
 
 /// Where to go after logging in: to an authorization request, named by its id,
 /// or home. An address is never taken from the outside.
-fn request_id(given: &str) -> Option<String> {
-    uuid::Uuid::try_parse(given).ok().map(|id| id.as_hyphenated().to_string())
+fn request_id(given: &str) -> Option<AuthorizationRequestId> {
+    given.parse().ok()
 }
 
 async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
     let params = Params::parse(uri.query().unwrap_or_default());
     let request = params.text("request").ok().and_then(|given| request_id(&given));
     match auth::find_session(&app, &headers).await {
-        Ok(Some(_)) => Redirect::to(&destination(&app, request.as_deref())).into_response(),
-        Ok(None) => page(&app, &headers, StatusCode::OK, request.as_deref(), "", None),
+        Ok(Some(_)) => Redirect::to(&destination(&app, request)).into_response(),
+        Ok(None) => page(&app, &headers, StatusCode::OK, request, "", None),
         Err(error) => web::error_page(&app, &error),
     }
 }
 
-fn destination(app: &Accounts, request: Option<&str>) -> String {
+fn destination(app: &Accounts, request: Option<AuthorizationRequestId>) -> String {
     let dashboard = app.addresses.dashboard.path();
     request.map_or(format!("{dashboard}/"), |id| format!("{dashboard}/oauth/authorize/{id}"))
 }
@@ -62,7 +63,7 @@ fn page(
     app: &Accounts,
     headers: &HeaderMap,
     status: StatusCode,
-    request: Option<&str>,
+    request: Option<AuthorizationRequestId>,
     email: &str,
     error: Option<String>,
 ) -> Response {
@@ -71,7 +72,7 @@ fn page(
     let known = auth::read_cookie(app, headers, VISIT).map(str::to_owned);
     let visit = known.clone().unwrap_or_else(secret::token);
     let mut hidden = vec![("token".to_owned(), auth::form_token(&visit, "login"))];
-    hidden.extend(request.map(|id| ("request".to_owned(), id.to_owned())));
+    hidden.extend(request.map(|id| ("request".to_owned(), id.to_string())));
     let content = LoginPage {
         layout: Layout::dashboard(app),
         action: format!("{}/login", app.addresses.dashboard.path()),
@@ -96,7 +97,7 @@ async fn submit(
 ) -> Response {
     let request = request_id(&form.text("request"));
     let email = form.text("email");
-    let again = |status, error: String| page(&app, &headers, status, request.as_deref(), &email, Some(error));
+    let again = |status, error: String| page(&app, &headers, status, request, &email, Some(error));
     let visit = auth::read_cookie(&app, &headers, VISIT).unwrap_or_default();
     if auth::check_form(visit, "login", &form.text("token")).is_err() {
         let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
@@ -104,7 +105,7 @@ async fn submit(
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
         Ok(Some(cookies)) => {
-            let mut response = Redirect::to(&destination(&app, request.as_deref())).into_response();
+            let mut response = Redirect::to(&destination(&app, request)).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
@@ -133,9 +134,9 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
-    let (stored, cookie) = auth::start_session(app, &user_id);
-    let (remembered, device_cookie) = device.remember(app, &user_id);
-    let mut batch = begin(&user_id, &kept, stored);
+    let (stored, cookie) = auth::start_session(app, user_id);
+    let (remembered, device_cookie) = device.remember(app, user_id);
+    let mut batch = begin(user_id, &kept, stored);
     batch.append(remembered);
     if let Some(before) = auth::find_session(app, headers).await? {
         batch.push(before.end());
@@ -149,7 +150,7 @@ async fn log_in(
 
 /// Begins a session. A password that is changed in this moment, or a user who is
 /// shut out, ends all sessions: this one, too.
-fn begin(user_id: &str, kept: &str, stored: Stmt) -> Batch {
+fn begin(user_id: UserId, kept: &str, stored: Stmt) -> Batch {
     Batch::new().fence(store::login_stands(user_id, kept)).and(stored)
 }
 
@@ -202,7 +203,7 @@ mod tests {
     use crate::product::Product;
     use crate::testing::{EMAIL, NOW, Store, owner};
 
-    async fn sessions(db: &Db, user_id: &str) -> usize {
+    async fn sessions(db: &Db, user_id: UserId) -> usize {
         // Each that is there is deleted, and counted.
         let swept = db.commit(crate::auth::delete_sessions_of(user_id)).await.expect("a look");
         swept[0].changed as usize
@@ -220,7 +221,7 @@ mod tests {
                 let (kept, new) = (format!("password {round}"), format!("password {}", round + 1));
                 app.db.commit(store::set_password(EMAIL, &kept)).await.expect("a password");
                 let log_in = async |app: &Product| {
-                    app.db.commit(begin(&user_id, &kept, auth::start_session(app, &user_id).0)).await
+                    app.db.commit(begin(user_id, &kept, auth::start_session(app, user_id).0)).await
                 };
                 let change = app.db.commit(store::set_password(EMAIL, &new));
                 let (first, changed, second, elsewhere) =
@@ -229,7 +230,7 @@ mod tests {
                 for log_in in [first, second, elsewhere] {
                     assert!(matches!(log_in, Ok(_) | Err(DbError::Stale)), "{log_in:?}");
                 }
-                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
+                assert_eq!(sessions(&app.db, user_id).await, 0, "round {round} on {}", app.db.engine_name());
             }
             drop((app, other));
             store.discard().await;
@@ -245,13 +246,13 @@ mod tests {
             app.db.commit(store::set_password(EMAIL, "kept")).await.expect("a password");
             for round in 0..40 {
                 let log_in = async |app: &Product| {
-                    app.db.commit(begin(&user_id, "kept", auth::start_session(app, &user_id).0)).await
+                    app.db.commit(begin(user_id, "kept", auth::start_session(app, user_id).0)).await
                 };
-                let shut_out = app.db.commit(accounts::disable_user(&user_id, NOW));
+                let shut_out = app.db.commit(accounts::disable_user(user_id, NOW));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");
-                assert_eq!(sessions(&app.db, &user_id).await, 0, "round {round} on {}", app.db.engine_name());
-                app.db.commit(store::enable_user(&user_id)).await.expect("let in");
+                assert_eq!(sessions(&app.db, user_id).await, 0, "round {round} on {}", app.db.engine_name());
+                app.db.commit(store::enable_user(user_id)).await.expect("let in");
                 log_in(&app).await.expect("a session, once he may");
             }
             drop((app, other));

@@ -21,6 +21,7 @@ use crate::auth::{self, Session};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
+use crate::id::WorkspaceId;
 use crate::web::{self, Choice, Form, Layout, Page, Params, RECENT, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
@@ -71,7 +72,7 @@ where
         let app = &App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
         let refused = |error: DbError| web::error_page(app, &error.into());
-        let memberships = store::memberships(&app.db, &session.user_id).await.map_err(refused)?;
+        let memberships = store::memberships(&app.db, session.user_id).await.map_err(refused)?;
         let hold = Hold::find(&app.db).await.map_err(refused)?;
         let wanted = auth::read_cookie(app, &parts.headers, WORKSPACE);
         let Some(membership) = choose(&memberships, wanted).cloned() else { return Err(nowhere(app, &session)) };
@@ -86,7 +87,8 @@ where
 /// The workspace that was asked for, if the visitor is a member of it; else the
 /// first that was joined.
 fn choose<'a>(memberships: &'a [Membership], wanted: Option<&str>) -> Option<&'a Membership> {
-    let named = memberships.iter().find(|one| Some(one.workspace.id.as_str()) == wanted);
+    let wanted = wanted.and_then(|id| id.parse().ok());
+    let named = memberships.iter().find(|one| Some(one.workspace.id) == wanted);
     named.or(memberships.first())
 }
 
@@ -96,8 +98,8 @@ fn not_yours() -> Error {
 }
 
 impl<D: Duty> Member<D> {
-    pub fn workspace_id(&self) -> &str {
-        &self.membership.workspace.id
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.membership.workspace.id
     }
 
     /// Whether the visitor may do more than look.
@@ -117,7 +119,7 @@ impl<D: Duty> Member<D> {
     /// The frame of the page at `current`.
     pub fn shell(&self, current: &str) -> Shell {
         let choice = |one: &Membership| Choice {
-            id: one.workspace.id.clone(),
+            id: one.workspace.id,
             name: one.workspace.name.clone(),
             current: one.workspace.id == self.membership.workspace.id,
         };
@@ -191,7 +193,7 @@ pub struct Accepted<'a> {
 impl Accepted<'_> {
     /// Commits, if the visitor may still do this at that moment.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let allowed = store::may_grant(self.member.workspace_id(), &self.member.session.user_id);
+        let allowed = store::may_grant(self.member.workspace_id(), self.member.session.user_id);
         // What is made here may outlive the session: one that ends in this moment makes nothing.
         let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
         match self.member.app.db.commit(fenced.when(allowed)).await {
@@ -209,12 +211,14 @@ pub fn router() -> Router<Accounts> {
 async fn switch(State(app): State<App>, session: Session, form: Form) -> Response {
     let switched = async {
         session.check_form("workspace", &form.text("token"))?;
-        let wanted = form.text("workspace");
-        let memberships = store::memberships(&app.db, &session.user_id).await?;
-        let found = memberships.iter().find(|one| one.workspace.id == wanted);
+        let wanted = form.text("workspace").parse().ok();
+        let memberships = store::memberships(&app.db, session.user_id).await?;
+        let found = memberships.iter().find(|one| Some(one.workspace.id) == wanted);
         let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
         let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
-        response.headers_mut().append(SET_COOKIE, auth::cookie(&app, WORKSPACE, &workspace.id, WORKSPACE_AGE));
+        response
+            .headers_mut()
+            .append(SET_COOKIE, auth::cookie(&app, WORKSPACE, &workspace.id.to_string(), WORKSPACE_AGE));
         Ok(response)
     };
     switched.await.unwrap_or_else(|error| web::error_page(&app, &error))
@@ -243,9 +247,9 @@ mod tests {
     use super::*;
     use crate::accounts::Workspace;
 
-    fn member_of(ids: &[&str]) -> Vec<Membership> {
-        let one = |id: &&str| Membership {
-            workspace: Workspace { id: (*id).into(), name: format!("Workspace {id}") },
+    fn member_of(ids: &[WorkspaceId]) -> Vec<Membership> {
+        let one = |id: &WorkspaceId| Membership {
+            workspace: Workspace { id: *id, name: format!("Workspace {id}") },
             role: Role::Member,
         };
         ids.iter().map(one).collect()
@@ -253,12 +257,14 @@ mod tests {
 
     #[test]
     fn the_workspace_is_always_one_of_the_visitors_own() {
-        let own = member_of(&["a", "b"]);
-        let chosen = |wanted| choose(&own, wanted).map(|one| one.workspace.id.as_str());
-        assert_eq!(chosen(Some("b")), Some("b"));
-        assert_eq!(chosen(Some("c")), Some("a"));
-        assert_eq!(chosen(None), Some("a"));
-        assert!(choose(&[], Some("c")).is_none());
+        let [a, b, c] = [1, 2, 3].map(|number| WorkspaceId::from(uuid::Uuid::from_u128(number)));
+        let own = member_of(&[a, b]);
+        let chosen = |wanted: Option<&str>| choose(&own, wanted).map(|one| one.workspace.id);
+        assert_eq!(chosen(Some(&b.to_string())), Some(b));
+        assert_eq!(chosen(Some(&c.to_string())), Some(a));
+        assert_eq!(chosen(Some("no id")), Some(a));
+        assert_eq!(chosen(None), Some(a));
+        assert!(choose(&[], Some(&c.to_string())).is_none());
     }
 
     #[test]

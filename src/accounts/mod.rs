@@ -29,6 +29,7 @@ use crate::auth::Hasher;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql};
 use crate::grants;
+use crate::id::{UserId, WorkspaceId};
 use crate::limits::Attempts;
 
 pub const STATEMENTS: &[&[Sql]] = &[device::ALL, store::ALL];
@@ -85,13 +86,13 @@ pub const FIRST_WORKSPACE: &str = "Default";
 
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
 }
 
 #[derive(Debug, Clone)]
 pub struct User {
-    pub id: String,
+    pub id: UserId,
     pub email: String,
     pub created_at: i64,
 }
@@ -220,7 +221,7 @@ pub fn new_user(
     role: impl Into<Option<Role>>,
 ) -> (User, Batch) {
     let user = User { id: clock.ordered_id(), email: email.as_str().into(), created_at: clock.now() };
-    let membership = store::insert_membership(&workspace.id, &user.id, role.into(), user.created_at);
+    let membership = store::insert_membership(workspace.id, user.id, role.into(), user.created_at);
     let inserted = store::insert_user(&user, &email.key(), password_hash);
     (user, Batch::from(store::take_turn()).and(inserted).and(membership))
 }
@@ -228,7 +229,7 @@ pub fn new_user(
 /// Shuts a user out for good from all that was open: sessions, the apps that
 /// were let in, and the keys that those made. Enabling the user revives none
 /// of it.
-pub fn disable_user(user_id: &str, now: i64) -> Batch {
+pub fn disable_user(user_id: UserId, now: i64) -> Batch {
     let mut batch = store::disable_user(user_id, now);
     batch.append(grants::revoke_of(user_id, None, grants::Reason::UserDisabled, now));
     batch
@@ -236,7 +237,7 @@ pub fn disable_user(user_id: &str, now: i64) -> Batch {
 
 /// Takes a user out of a workspace, and the apps that were let in there by this user. Who
 /// adds the user again revives none of it.
-pub fn remove_member(workspace_id: &str, user_id: &str, now: i64) -> Batch {
+pub fn remove_member(workspace_id: WorkspaceId, user_id: UserId, now: i64) -> Batch {
     let mut batch = store::remove_member(workspace_id, user_id);
     batch.append(grants::revoke_of(user_id, Some(workspace_id), grants::Reason::UserRemoved, now));
     batch

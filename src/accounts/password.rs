@@ -101,7 +101,7 @@ async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Re
     let user = format!("user {}", session.user_id);
     let attempt = app.attempts.by_account.begin(&user, app.clock.steady()).await?;
     let asker = Asker::Known(user);
-    let kept = store::password_of(&app.db, &session.user_id).await?.ok_or(Error::Internal)?;
+    let kept = store::password_of(&app.db, session.user_id).await?.ok_or(Error::Internal)?;
     let right = app.hasher.verify(asker.clone(), form.text("current"), Some(kept.clone())).await?;
     if !right {
         attempt.failed();
@@ -114,13 +114,13 @@ async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Re
     };
 
     let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
-    let (started, cookie) = auth::start_session(app, &session.user_id);
-    let mut batch = store::change_password(&session.user_id, &kept, &hash)
+    let (started, cookie) = auth::start_session(app, session.user_id);
+    let mut batch = store::change_password(session.user_id, &kept, &hash)
         .fence(auth::session_stands(&session.hash))
-        .and(auth::delete_sessions_of(&session.user_id))
+        .and(auth::delete_sessions_of(session.user_id))
         .and(started);
     if !form.text("revoke_apps").is_empty() {
-        batch.append(grants::revoke_of(&session.user_id, None, Reason::Dashboard, app.clock.now()));
+        batch.append(grants::revoke_of(session.user_id, None, Reason::Dashboard, app.clock.now()));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

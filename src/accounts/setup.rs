@@ -145,7 +145,7 @@ impl Owner {
         // A workspace that a command made before anybody came is taken over.
         let (workspace, named) = match workspaces.into_iter().next() {
             Some(workspace) => {
-                let renamed = store::rename_workspace(&workspace.id, &self.workspace);
+                let renamed = store::rename_workspace(workspace.id, &self.workspace);
                 (workspace, renamed)
             }
             None => {
@@ -157,11 +157,11 @@ impl Owner {
         let (email, password) = (self.email, self.password);
         let hash = app.hasher.hash(Asker::Known(token.to_owned()), password.as_str().to_owned()).await?;
         let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
-        let (session, cookie) = auth::start_session(app, &user.id);
+        let (session, cookie) = auth::start_session(app, user.id);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
         batch.push(session);
-        let (remembered, device) = Device::default().remember(app, &user.id);
+        let (remembered, device) = Device::default().remember(app, user.id);
         batch.append(remembered);
         match super::create_user(&app.db, batch).await {
             Ok(()) => Ok(Ok([cookie, device])),

@@ -1,9 +1,12 @@
 //! Accounts in the store.
 
+use uuid::Uuid;
+
 use super::{Role, User, Workspace};
 use crate::auth::delete_sessions_of;
 use crate::credentials::raise_access;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{Id, UserId, WorkspaceId};
 
 statements! {
     /// Who makes an account, or the first workspace, waits for whoever does so at
@@ -13,7 +16,7 @@ statements! {
     WORKSPACES = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
     INSERT_FIRST_WORKSPACE = Sql::both(
         "INSERT INTO workspaces (id, name, created_at)
-         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT)
+         SELECT $1, CAST($2 AS TEXT), CAST($3 AS BIGINT)
          WHERE NOT EXISTS (SELECT 1 FROM workspaces)");
     INSERT_USER = Sql::both(
         "INSERT INTO users (id, email, email_key, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)");
@@ -22,7 +25,7 @@ statements! {
     /// The first of a workspace owns it.
     INSERT_OWNER_OR_MEMBER = Sql::both(
         "INSERT INTO memberships (workspace_id, user_id, role, created_at)
-         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT),
+         SELECT $1, $2,
                 CASE WHEN EXISTS (SELECT 1 FROM memberships WHERE workspace_id = $1) THEN 'member' ELSE 'owner' END,
                 CAST($3 AS BIGINT)");
     USERS = Sql::both(
@@ -69,7 +72,7 @@ statements! {
 
 pub async fn workspaces(db: &Db) -> Result<Vec<Workspace>, DbError> {
     let rows = db.read(WORKSPACES.with([])).await?;
-    rows.iter().map(|row| Ok(Workspace { id: row.text(0)?, name: row.text(1)? })).collect()
+    rows.iter().map(|row| Ok(Workspace { id: row.id(0)?, name: row.text(1)? })).collect()
 }
 
 /// Comes first in whatever makes an account or the first workspace.
@@ -78,12 +81,12 @@ pub(super) fn take_turn() -> Stmt {
 }
 
 pub fn insert_first_workspace(workspace: &Workspace, now: i64) -> Stmt {
-    INSERT_FIRST_WORKSPACE.with([(&workspace.id).into(), (&workspace.name).into(), now.into()])
+    INSERT_FIRST_WORKSPACE.with([workspace.id.into(), (&workspace.name).into(), now.into()])
 }
 
 pub fn insert_user(user: &User, email_key: &str, password_hash: &str) -> Stmt {
     INSERT_USER.with([
-        (&user.id).into(),
+        user.id.into(),
         (&user.email).into(),
         email_key.into(),
         password_hash.into(),
@@ -92,7 +95,7 @@ pub fn insert_user(user: &User, email_key: &str, password_hash: &str) -> Stmt {
 }
 
 /// Without a role, the first member of a workspace owns it.
-pub fn insert_membership(workspace_id: &str, user_id: &str, role: Option<Role>, now: i64) -> Stmt {
+pub fn insert_membership(workspace_id: WorkspaceId, user_id: UserId, role: Option<Role>, now: i64) -> Stmt {
     match role {
         Some(role) => INSERT_MEMBERSHIP.with([workspace_id.into(), user_id.into(), role.as_str().into(), now.into()]),
         None => INSERT_OWNER_OR_MEMBER.with([workspace_id.into(), user_id.into(), now.into()]),
@@ -108,12 +111,12 @@ pub struct Listed {
 
 pub async fn users(db: &Db) -> Result<Vec<Listed>, DbError> {
     let read = |row: &Row| {
-        let user = User { id: row.text(0)?, email: row.text(1)?, created_at: row.int(2)? };
+        let user = User { id: row.id(0)?, email: row.text(1)?, created_at: row.int(2)? };
         Ok(Listed { user, role: row.text(3)?, workspace: row.text(4)? })
     };
     let mut all: Vec<Listed> = Vec::new();
     loop {
-        let after = all.last().map_or(String::new(), |last| last.user.id.clone());
+        let after = all.last().map_or(Uuid::nil(), |last| last.user.id.uuid());
         let rows = db.read(USERS.with([after.into()])).await?;
         if rows.is_empty() {
             return Ok(all);
@@ -128,8 +131,8 @@ pub async fn any_user(db: &Db) -> Result<bool, DbError> {
 }
 
 /// The id of the user with this address.
-pub async fn find_user(db: &Db, email_key: &str) -> Result<Option<String>, DbError> {
-    db.read(FIND_USER.with([email_key.into()])).await?.first().map(|row| row.text(0)).transpose()
+pub async fn find_user(db: &Db, email_key: &str) -> Result<Option<UserId>, DbError> {
+    db.read(FIND_USER.with([email_key.into()])).await?.first().map(|row| row.id(0)).transpose()
 }
 
 /// Gives a user another password, and ends all sessions.
@@ -139,13 +142,13 @@ pub fn set_password(email_key: &str, hash: &str) -> Batch {
 }
 
 /// Changes a password, if it is still the one that was shown.
-pub(super) fn change_password(user_id: &str, kept: &str, hash: &str) -> Batch {
+pub(super) fn change_password(user_id: UserId, kept: &str, hash: &str) -> Batch {
     CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
 }
 
 /// A fence for a new session: the password is still the one that was shown, and
 /// the user may log in.
-pub(super) fn login_stands(user_id: &str, kept: &str) -> Stmt {
+pub(super) fn login_stands(user_id: UserId, kept: &str) -> Stmt {
     LOGIN_STANDS.with([user_id.into(), kept.into()])
 }
 
@@ -163,7 +166,7 @@ pub fn use_setup_link(hash: &[u8; 32]) -> Batch {
     Batch::from(take_turn()).and(used).and(delete_setup_links(i64::MAX))
 }
 
-pub fn rename_workspace(id: &str, name: &str) -> Stmt {
+pub fn rename_workspace(id: WorkspaceId, name: &str) -> Stmt {
     RENAME_WORKSPACE.with([id.into(), name.into()]).expect(1)
 }
 
@@ -175,32 +178,32 @@ pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbErro
 
 /// Shuts a user out at once, and ends the sessions. The user's row comes first: a log-in
 /// that holds it is waited for, and its session is seen.
-pub(super) fn disable_user(user_id: &str, now: i64) -> Batch {
+pub(super) fn disable_user(user_id: UserId, now: i64) -> Batch {
     let disabled = DISABLE_USER.with([user_id.into(), now.into()]).expect(1);
     Batch::from(disabled).and(delete_sessions_of(user_id)).and(raise_access())
 }
 
 /// Lets a user log in again.
-pub fn enable_user(user_id: &str) -> Batch {
+pub fn enable_user(user_id: UserId) -> Batch {
     ENABLE_USER.with([user_id.into()]).expect(1).into()
 }
 
 /// Takes a user out of a workspace.
-pub(super) fn remove_member(workspace_id: &str, user_id: &str) -> Batch {
+pub(super) fn remove_member(workspace_id: WorkspaceId, user_id: UserId) -> Batch {
     Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), user_id.into()]).expect(1)).and(raise_access())
 }
 
 /// The id and password hash of whoever logs in with this address.
-pub(super) async fn find_login(db: &Db, email_key: &str) -> Result<Option<(String, String)>, DbError> {
+pub(super) async fn find_login(db: &Db, email_key: &str) -> Result<Option<(UserId, String)>, DbError> {
     // The store's text holds no NUL; nor does any address.
     if email_key.contains('\0') {
         return Ok(None);
     }
     let rows = db.read(FIND_LOGIN.with([email_key.into()])).await?;
-    rows.first().map(|row| Ok((row.text(0)?, row.text(1)?))).transpose()
+    rows.first().map(|row| Ok((row.id(0)?, row.text(1)?))).transpose()
 }
 
-pub(super) async fn password_of(db: &Db, user_id: &str) -> Result<Option<String>, DbError> {
+pub(super) async fn password_of(db: &Db, user_id: UserId) -> Result<Option<String>, DbError> {
     let rows = db.read(PASSWORD_OF.with([user_id.into()])).await?;
     rows.first().map(|row| row.text(0)).transpose()
 }
@@ -212,21 +215,21 @@ pub struct Membership {
     pub role: Role,
 }
 
-pub async fn memberships(db: &Db, user_id: &str) -> Result<Vec<Membership>, DbError> {
+pub async fn memberships(db: &Db, user_id: UserId) -> Result<Vec<Membership>, DbError> {
     let rows = db.read(WORKSPACES_OF.with([user_id.into()])).await?;
     let read = |row: &Row| {
-        let workspace = Workspace { id: row.text(0)?, name: row.text(1)? };
+        let workspace = Workspace { id: row.id(0)?, name: row.text(1)? };
         Ok(Membership { workspace, role: Role::from_store(&row.text(2)?)? })
     };
     rows.iter().map(read).collect()
 }
 
 /// Holds as long as the user may grant access to the workspace.
-pub fn may_grant(workspace_id: &str, user_id: &str) -> Stmt {
+pub fn may_grant(workspace_id: WorkspaceId, user_id: UserId) -> Stmt {
     MEMBER_WITH.with([workspace_id.into(), user_id.into()])
 }
 
 /// The addresses of a workspace's owners.
-pub async fn owners(db: &Db, workspace_id: &str) -> Result<Vec<String>, DbError> {
+pub async fn owners(db: &Db, workspace_id: WorkspaceId) -> Result<Vec<String>, DbError> {
     db.read(OWNERS.with([workspace_id.into()])).await?.iter().map(|row| row.text(0)).collect()
 }

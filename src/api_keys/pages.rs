@@ -12,7 +12,8 @@ use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::{self, ConfirmPage, Field, Form, Id, Layout, Leaf, Page, RECENT, Shell, Stamp};
+use crate::id::ApiKeyId;
+use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
@@ -67,11 +68,11 @@ async fn list(member: Member<Look>) -> Response {
 async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| &key.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
     let id = member.app.clock.ordered_id();
-    let mut hidden = member.hidden(&purpose(&id));
-    hidden.push(("id".into(), id));
+    let mut hidden = member.hidden(&purpose(id));
+    hidden.push(("id".into(), id.to_string()));
     let content = KeysPage {
         layout: member.layout(),
         shell: member.shell("/keys"),
@@ -105,7 +106,7 @@ fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
     }
 }
 
-fn purpose(id: &str) -> String {
+fn purpose(id: ApiKeyId) -> String {
     format!("create key {id}")
 }
 
@@ -114,8 +115,10 @@ async fn create(member: Member<Manage>, form: Form) -> Response {
 }
 
 async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Error> {
-    let id = form.text("id");
-    let accepted = member.accept(&purpose(&id), form)?;
+    let id = form.text("id").parse().map_err(|_| Error::BadRequest {
+        message: "The form does not say which key it is. Load the page again.".into(),
+    })?;
+    let accepted = member.accept(&purpose(id), form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
@@ -143,11 +146,11 @@ fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
-async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let rows = member.read(store::by_id(member.workspace_id(), &id)).await?;
+            let PathId(id) = id.map_err(|_| gone())?;
+            let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
             let key = Stored::read(rows.first().ok_or_else(gone)?)?;
             let content = ConfirmPage {
                 layout: member.layout(),
@@ -168,12 +171,12 @@ async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
         .await
 }
 
-async fn delete(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
+            let PathId(id) = id.map_err(|_| gone())?;
             let accepted = member.accept(&format!("delete key {id}"), &form)?;
-            match accepted.commit(store::delete(member.workspace_id(), &id)).await? {
+            match accepted.commit(store::delete(member.workspace_id(), id)).await? {
                 Ok(_) => Ok(member.see_other("/keys?deleted")),
                 Err(DbError::Unexpected { .. }) => Err(gone()),
                 Err(error) => Err(error.into()),

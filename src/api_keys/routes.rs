@@ -16,7 +16,8 @@ use crate::clock::rfc3339;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::{Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
+use crate::id::ApiKeyId;
+use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(rename, delete))
@@ -58,8 +59,8 @@ pub struct Change {
 #[derive(Serialize, ToSchema)]
 #[schema(as = CreatedApiKey)]
 pub struct Created {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = "re_8cKJ2mZx_5tQ1vN7yB4pLrWsXeDfGhTkUzQa9Mn3b")]
     token: String,
 }
@@ -68,8 +69,8 @@ pub struct Created {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ApiKey)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = "web shop")]
     name: String,
     #[schema(format = DateTime)]
@@ -84,8 +85,8 @@ pub struct Item {
 pub struct Reference {
     #[schema(pattern = "^api_key$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
 }
 
 /// The answer to a deletion.
@@ -94,8 +95,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^api_key$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ApiKeyId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -126,14 +127,14 @@ async fn create(
     let request = idempotency.request(&caller, &app, &body);
     let NewApiKey { name, permission, .. } = body.read()?;
     let permission = permission.unwrap_or(Permission::FullAccess);
-    let grant_id = caller.grant_id().map(str::to_owned);
+    let grant_id = caller.grant_id();
     let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
     // A key outlives the request: a grant that ends in this moment ends it, too.
     let insert = || match &key.grant_id {
-        Some(grant_id) => Batch::new().fence(grant_stands(grant_id)).and(insert_key(&key)),
+        Some(grant_id) => Batch::new().fence(grant_stands(*grant_id)).and(insert_key(&key)),
         None => insert_key(&key).into(),
     };
-    let answer = Answer::created(&Created { id: key.id.clone(), token: key.secret.clone() })?.secret();
+    let answer = Answer::created(&Created { id: key.id, token: key.secret.clone() })?.secret();
     Ok(request.commit(answer, insert).await??)
 }
 
@@ -171,7 +172,7 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(Id),
+    params(PathId),
     request_body = Change,
     responses(
         (status = 200, description = "The key has its new name.", body = Reference),
@@ -179,9 +180,13 @@ impl From<Stored> for Item {
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Change>) -> Result<Json<Reference>, Error> {
+async fn rename(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<ApiKeyId>,
+    body: Body<Change>,
+) -> Result<Json<Reference>, Error> {
     let name = body.read()?.name;
-    let set = || store::rename(caller.workspace_id(), &id, name.as_str()).into();
+    let set = || store::rename(caller.workspace_id(), id, name.as_str()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "api_key", id }))
 }
@@ -191,15 +196,15 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<Change>) -> R
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The key is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(Json(Deleted { object: "api_key", id, deleted: true }))
 }
 

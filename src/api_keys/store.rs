@@ -2,6 +2,7 @@
 
 use crate::credentials::raise_access;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ApiKeyId, GrantId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
@@ -23,47 +24,47 @@ statements! {
 
 /// A key as the store keeps it, without what lets it in.
 pub struct Stored {
-    pub id: String,
+    pub id: ApiKeyId,
     pub name: String,
     pub permission: String,
     pub prefix: String,
     pub created_at: i64,
     pub last_used_at: Option<i64>,
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
 }
 
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             permission: row.text(2)?,
             prefix: row.text(3)?,
             created_at: row.int(4)?,
             last_used_at: row.maybe(5, Row::int)?,
-            grant_id: row.maybe(6, Row::text)?,
+            grant_id: row.maybe(6, Row::id)?,
         })
     }
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: ApiKeyId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
-pub fn rename(workspace_id: &str, id: &str, name: &str) -> Stmt {
+pub fn rename(workspace_id: WorkspaceId, id: ApiKeyId, name: &str) -> Stmt {
     RENAME.with([workspace_id.into(), id.into(), name.into()]).expect(1)
 }
 
 /// Deletes a key everywhere at once.
-pub fn delete(workspace_id: &str, id: &str) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: ApiKeyId) -> Batch {
     Batch::new().and(DELETE.with([workspace_id.into(), id.into()]).expect(1)).and(raise_access())
 }
 
 /// How many keys there are, counted to a bound, and when one was last used.
-pub fn tally(workspace_id: &str) -> Stmt {
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
     TALLY.with([workspace_id.into()])
 }

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
+use crate::id::{GrantId, WorkspaceId};
 use crate::seal::Seal;
 
 /// How often a caller is looked up again whose credential was given back to it a
@@ -66,15 +67,15 @@ where
 }
 
 impl<N: Need> Caller<N> {
-    pub fn workspace_id(&self) -> &str {
-        &self.known.workspace_id
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.known.workspace_id
     }
 
     /// The grant that the caller acts under, be it with a token or with a key
     /// that was made through one; none for people's own keys. What a caller
     /// makes that gives access carries it on, and dies with the grant.
-    pub fn grant_id(&self) -> Option<&str> {
-        self.known.grant_id.as_deref()
+    pub fn grant_id(&self) -> Option<GrantId> {
+        self.known.grant_id
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash

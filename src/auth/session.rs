@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::clock::{HOUR, MINUTE};
 use crate::db::{Db, DbError, Stmt};
 use crate::error::Error;
+use crate::id::UserId;
 use crate::secret;
 
 /// A session ends when it was not used for so long,
@@ -24,7 +25,7 @@ const ABSOLUTE: i64 = 30 * 24 * HOUR;
 /// Somebody who is logged in.
 #[derive(Clone)]
 pub struct Session {
-    pub user_id: String,
+    pub user_id: UserId,
     pub email: String,
     pub hash: [u8; 32],
     secret: String,
@@ -60,7 +61,7 @@ pub fn check_form(secret: &str, purpose: &str, given: &str) -> Result<(), Error>
 }
 
 /// A new session: the statement that stores it, and its cookie.
-pub fn start(app: &App, user_id: &str) -> (Stmt, HeaderValue) {
+pub fn start(app: &App, user_id: UserId) -> (Stmt, HeaderValue) {
     let secret = secret::token();
     let stmt = store::insert_session(&secret::hash(&secret), user_id, app.clock.now());
     (stmt, cookie(app, SESSION, &secret, ABSOLUTE / 1_000_000))

@@ -1,6 +1,7 @@
 //! Sessions in the store.
 
 use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::UserId;
 
 statements! {
     INSERT_SESSION = Sql::both("INSERT INTO sessions (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)");
@@ -18,7 +19,7 @@ statements! {
 
 /// A session of somebody who may still log in.
 pub(super) struct StoredSession {
-    pub user_id: String,
+    pub user_id: UserId,
     pub email: String,
     pub created_at: i64,
     pub seen_at: i64,
@@ -27,12 +28,12 @@ pub(super) struct StoredSession {
 pub(super) async fn find_session(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredSession>, DbError> {
     let rows = db.read(FIND_SESSION.with([hash.into()])).await?;
     let read = |row: &Row| {
-        Ok(StoredSession { user_id: row.text(0)?, email: row.text(1)?, created_at: row.int(2)?, seen_at: row.int(3)? })
+        Ok(StoredSession { user_id: row.id(0)?, email: row.text(1)?, created_at: row.int(2)?, seen_at: row.int(3)? })
     };
     rows.first().map(read).transpose()
 }
 
-pub(super) fn insert_session(hash: &[u8; 32], user_id: &str, now: i64) -> Stmt {
+pub(super) fn insert_session(hash: &[u8; 32], user_id: UserId, now: i64) -> Stmt {
     INSERT_SESSION.with([hash.into(), user_id.into(), now.into()])
 }
 
@@ -45,7 +46,7 @@ pub(super) fn delete_session(hash: &[u8; 32]) -> Stmt {
 }
 
 /// Signs a user out everywhere.
-pub fn delete_sessions_of(user_id: &str) -> Stmt {
+pub fn delete_sessions_of(user_id: UserId) -> Stmt {
     DELETE_SESSIONS_OF.with([user_id.into()])
 }
 

@@ -2,6 +2,7 @@
 //! grant: they call as long as a key of the app would work.
 
 use crate::db::{Sql, Stmt, statements};
+use crate::id::{AutomationId, GrantId};
 
 /// Whether a grant still gives access, as for keys that were made through it.
 macro_rules! grant_stands {
@@ -30,13 +31,13 @@ statements! {
         grant_stands!("automation_version_grants.grant_id")));
 }
 
-pub fn tie(automation_id: &str, version: i64, grant_id: &str) -> Stmt {
+pub fn tie(automation_id: AutomationId, version: i64, grant_id: GrantId) -> Stmt {
     TIE.with([automation_id.into(), version.into(), grant_id.into()])
 }
 
 /// Whoever enables what an app without access has left behind answers for it: a
 /// person makes it the workspace's own, another app makes it its own.
-pub fn adopt(automation_id: &str, grant_id: Option<&str>) -> Stmt {
+pub fn adopt(automation_id: AutomationId, grant_id: Option<GrantId>) -> Stmt {
     match grant_id {
         Some(grant_id) => TAKE_OVER.with([automation_id.into(), grant_id.into()]),
         None => FREE.with([automation_id.into()]),

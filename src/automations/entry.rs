@@ -8,6 +8,7 @@ use super::run::Run;
 use super::triggers::Trigger;
 use crate::clock::Clock;
 use crate::db::{Batch, Sql, Stmt, Value, statements};
+use crate::id::RunId;
 use crate::occurrences::{Cause, Entry};
 
 /// Runs for the contact of an occurrence that was just recorded; none where it
@@ -34,14 +35,28 @@ macro_rules! enter_one {
     };
 }
 
+/// An id in a list of values. PostgreSQL has to be told what it is; to SQLite it is
+/// bytes, which it would take for a number if told so.
+macro_rules! an_id {
+    (sqlite, $param:literal) => {
+        $param
+    };
+    (postgres, $param:literal) => {
+        concat!("CAST(", $param, " AS UUID)")
+    };
+}
+
 macro_rules! enter_many {
-    ($insert:literal, $($more:expr),+) => {
+    ($engine:ident, $insert:literal, $($more:expr),+) => {
         enter!(
             $insert,
             ("v.column1", "v.column2", "v.column3", "v.column4", "v.column5"),
             concat!(
-                " CROSS JOIN (VALUES (CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS BIGINT), CAST($7 AS TEXT),
-                                      CAST($8 AS BIGINT))",
+                " CROSS JOIN (VALUES (",
+                an_id!($engine, "$4"),
+                ", ",
+                an_id!($engine, "$5"),
+                ", CAST($6 AS BIGINT), CAST($7 AS TEXT), CAST($8 AS BIGINT))",
                 $(", ", $more,)+
                 ") v WHERE o.workspace_id = $1 AND o.id = $2"
             )
@@ -101,15 +116,15 @@ const MOST: usize = 4;
 statements! {
     ENTER = Sql::each(enter_one!("INSERT OR FAIL", ""), enter_one!("INSERT", ""));
     ENTER_2 = Sql::each(
-        enter_many!("INSERT OR FAIL", "($9, $10, $11, $12, $13)"),
-        enter_many!("INSERT", "($9, $10, $11, $12, $13)"));
+        enter_many!(sqlite, "INSERT OR FAIL", "($9, $10, $11, $12, $13)"),
+        enter_many!(postgres, "INSERT", "($9, $10, $11, $12, $13)"));
     ENTER_3 = Sql::each(
-        enter_many!("INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"),
-        enter_many!("INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"));
+        enter_many!(sqlite, "INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"),
+        enter_many!(postgres, "INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)"));
     ENTER_4 = Sql::each(
         enter_many!(
-            "INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"),
-        enter_many!("INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"));
+            sqlite, "INSERT OR FAIL", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"),
+        enter_many!(postgres, "INSERT", "($9, $10, $11, $12, $13)", "($14, $15, $16, $17, $18)", "($19, $20, $21, $22, $23)"));
     ENTER_ONCE = Sql::each(
         enter_one!("INSERT OR FAIL", unless_there!(" INDEXED BY runs_by_contact", "")),
         enter_one!("INSERT", unless_there!("", "")));
@@ -141,8 +156,8 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], (clock, fuse): (&Clock, &F
             let due_at = Run::first_due(&trigger.graph, cause.steady, began.at());
             entry.at_once |= due_at <= cause.steady;
             params.extend([
-                (&trigger.automation_id).into(),
-                began.id().into(),
+                trigger.automation_id.into(),
+                began.id::<RunId>().into(),
                 trigger.version.into(),
                 trigger.exit_on.as_deref().into(),
                 due_at.into(),
@@ -154,7 +169,7 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], (clock, fuse): (&Clock, &F
     let mut alarms = SmallVec::new();
     let mut unlimited: SmallVec<[&Trigger; MOST]> = SmallVec::new();
     for trigger in triggers {
-        let is_hot = trigger.calls_out && fuse.is_hot(&trigger.automation_id, cause.whom, cause.now);
+        let is_hot = trigger.calls_out && fuse.is_hot(trigger.automation_id, cause.whom, cause.now);
         let bound = [(cause.now - fuse::WINDOW).into(), fuse.limit().into()];
         if is_hot && trigger.re_entry != ReEntry::OncePerContact {
             alarms.push(batch.len());
@@ -175,14 +190,14 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], (clock, fuse): (&Clock, &F
 }
 
 fn tell_of_loop(cause: &Cause<'_>, trigger: &Trigger, clock: &Clock, [since, limit]: &[Value; 2]) -> Stmt {
-    let id = clock.ordered_id();
-    let mut run = Run::start(id.clone(), &trigger.graph);
+    let id: RunId = clock.ordered_id();
+    let mut run = Run::start(id, &trigger.graph);
     run.give_up(cause.now, fuse::REASON);
     TELL_OF_LOOP.with([
         cause.workspace_id.into(),
         cause.occurrence_id.into(),
         cause.now.into(),
-        (&trigger.automation_id).into(),
+        trigger.automation_id.into(),
         id.into(),
         trigger.version.into(),
         run.to_json().into(),
@@ -193,6 +208,8 @@ fn tell_of_loop(cause: &Cause<'_>, trigger: &Trigger, clock: &Clock, [since, lim
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::db::{Db, DbError, Location, Options};
 
@@ -205,17 +222,19 @@ mod tests {
         let db = Db::open(&Options::new(Location::Sqlite(path.clone()))).await.expect("a store");
         let store = rusqlite::Connection::open(&path).expect("a connection");
         store
-            .execute("INSERT INTO occurrences VALUES ('w', 'o', 'name', 'c', 2, 0, '{}', NULL, 4)", [])
+            .execute("INSERT INTO occurrences VALUES (zeroblob(16), zeroblob(16), 'name', zeroblob(16), 2, 0, '{}', NULL, 4)", [])
             .expect("a row");
-        let run = |id: &str| -> [Value; 5] { ["a".into(), id.into(), 1.into(), Value::Null, 5.into()] };
-        let mut params: Vec<Value> = vec!["w".into(), "o".into(), 4.into()];
-        params.extend(run("r"));
-        params.extend(run("r"));
+        let zero = Uuid::nil();
+        let run =
+            |id: u128| -> [Value; 5] { [zero.into(), Uuid::from_u128(id).into(), 1.into(), Value::Null, 5.into()] };
+        let mut params: Vec<Value> = vec![zero.into(), zero.into(), 4.into()];
+        params.extend(run(1));
+        params.extend(run(1));
         let refused = db.commit(ENTER_2.with_all(params.clone())).await;
         assert!(matches!(refused, Err(DbError::Duplicate(_))), "{refused:?}");
         let count = || store.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).expect("a count");
         assert_eq!(count(), 0);
-        params[9] = "s".into();
+        params[9] = Uuid::from_u128(2).into();
         assert_eq!(db.commit(ENTER_2.with_all(params)).await.expect("a commit")[0].changed, 2);
         assert_eq!(count(), 2);
     }

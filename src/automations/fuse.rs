@@ -38,7 +38,7 @@ impl Fuse {
 
     /// Counts an entry. `true` where there were so many lately that the store has to
     /// count them. Several processes see a part each, so that is well before the limit.
-    pub fn is_hot(&self, automation_id: &str, whom: &str, now: i64) -> bool {
+    pub fn is_hot(&self, automation_id: impl Hash, whom: impl Hash, now: i64) -> bool {
         if self.limit == 0 {
             return false;
         }

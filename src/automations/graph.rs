@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::step::{Action, Exit, Step};
+use crate::id::SegmentId;
 use crate::web::{kind, shown};
 
 pub(super) const MOST_STEPS: usize = 150;
@@ -158,9 +159,9 @@ impl Graph {
     }
 
     /// The segments that runs of this graph may add to.
-    pub fn segment_ids(&self) -> impl Iterator<Item = &str> {
+    pub fn segment_ids(&self) -> impl Iterator<Item = SegmentId> {
         self.steps.iter().filter_map(|step| match &step.action {
-            Action::AddToSegment { segment_id } => Some(segment_id.as_str()),
+            Action::AddToSegment { segment_id } => Some(*segment_id),
             _ => None,
         })
     }

@@ -17,7 +17,8 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::{self, ConfirmPage, Form, Id, Layout, Leaf, Shell, Stamp};
+use crate::id::AutomationId;
+use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PathId, Shell, Stamp};
 
 /// Up to here runs are counted.
 const MOST_COUNTED: i64 = 1000;
@@ -64,7 +65,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
     let listed: Result<Vec<(Listed, i64)>, DbError> =
         rows.iter().map(|row| Ok((Listed::read(row)?, row.int(7)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| &one.id);
+    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| one.id);
     let now = member.app.clock.now();
     let row = |(one, runs): (Listed, i64)| AutomationRow {
         href: member.address(&format!("/automations/{}", one.id)),
@@ -107,7 +108,7 @@ struct AutomationPage {
     shell: Shell,
     notice: Option<String>,
     back: String,
-    id: String,
+    id: AutomationId,
     name: String,
     enabled: bool,
     version: i64,
@@ -150,20 +151,20 @@ fn gone() -> Error {
     Error::not_found("There is no such automation here. It may have been deleted already.")
 }
 
-async fn find<D: Duty>(member: &Member<D>, id: &str) -> Result<Stored, Error> {
+async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, Error> {
     let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn read(member: Member<Look>, id: Result<Id, Error>) -> Response {
+async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> Response {
     member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(member: &Member<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
-    let Id(id) = id.map_err(|_| gone())?;
-    let stored = find(member, &id).await?;
+async fn try_read(member: &Member<Look>, id: Result<PathId<AutomationId>, Error>) -> Result<Response, Error> {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let stored = find(member, id).await?;
     let graph = graph(&stored)?;
-    let Leaf { items, newer, older } = run_rows(member, &id).await?;
+    let Leaf { items, newer, older } = run_rows(member, id).await?;
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
         layout: member.layout(),
@@ -182,7 +183,7 @@ async fn try_read(member: &Member<Look>, id: Result<Id, Error>) -> Result<Respon
         updated: Stamp::ago(stored.listed.updated_at, member.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
-        acts: member.may_manage().then(|| acts(member, &id, enabled)),
+        acts: member.may_manage().then(|| acts(member, id, enabled)),
         id,
         runs: items,
         newer,
@@ -220,13 +221,13 @@ fn lines(graph: &Graph) -> Vec<StepLine> {
     graph.in_order().map(line).collect()
 }
 
-fn acts<D: Duty>(member: &Member<D>, id: &str, enabled: bool) -> Acts {
+fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
     // The form carries the id of the copy to come: sent twice, it makes one copy.
-    let copy = member.app.clock.ordered_id();
-    let mut hidden = member.hidden(&copying(id, &copy));
-    hidden.push(("copy".into(), copy));
+    let copy: AutomationId = member.app.clock.ordered_id();
+    let mut hidden = member.hidden(&copying(id, copy));
+    hidden.push(("copy".into(), copy.to_string()));
     Acts {
         turn: Act { action: member.address(&path(turn)), hidden: member.hidden(&purpose(turn, id)) },
         duplicate: Act { action: member.address(&path("duplicate")), hidden },
@@ -234,33 +235,33 @@ fn acts<D: Duty>(member: &Member<D>, id: &str, enabled: bool) -> Acts {
     }
 }
 
-fn purpose(act: &str, id: &str) -> String {
+fn purpose(act: &str, id: AutomationId) -> String {
     format!("{act} automation {id}")
 }
 
-fn copying(id: &str, copy: &str) -> String {
+fn copying(id: AutomationId, copy: AutomationId) -> String {
     format!("copy automation {id} as {copy}")
 }
 
-async fn enable(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn enable(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     member.answer(turn(&member, id, &form, Status::Enabled, "enable", "enabled")).await
 }
 
-async fn stop(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn stop(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     member.answer(turn(&member, id, &form, Status::Disabled, "stop", "stopped")).await
 }
 
 async fn turn(
     member: &Member<Manage>,
-    id: Result<Id, Error>,
+    id: Result<PathId<AutomationId>, Error>,
     form: &Form,
     status: Status,
     act: &str,
     done: &str,
 ) -> Result<Response, Error> {
-    let Id(id) = id.map_err(|_| gone())?;
-    let change = store::set_status(member.workspace_id(), &id, status, member.app.clock.now());
-    commit(member, &purpose(act, &id), form, change).await?;
+    let PathId(id) = id.map_err(|_| gone())?;
+    let change = store::set_status(member.workspace_id(), id, status, member.app.clock.now());
+    commit(member, &purpose(act, id), form, change).await?;
     Ok(member.see_other(&format!("/automations/{id}?{done}")))
 }
 
@@ -272,15 +273,17 @@ async fn commit(member: &Member<Manage>, purpose: &str, form: &Form, batch: Batc
     }
 }
 
-async fn duplicate(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn duplicate(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let copy = form.text("copy");
-            let accepted = member.accept(&copying(&id, &copy), &form)?;
-            let (original, now) = (find(&member, &id).await?, member.app.clock.now());
+            let PathId(id) = id.map_err(|_| gone())?;
+            let copy: AutomationId = form.text("copy").parse().map_err(|_| Error::BadRequest {
+                message: "The form does not say which copy it makes. Load the page again.".into(),
+            })?;
+            let accepted = member.accept(&copying(id, copy), &form)?;
+            let (original, now) = (find(&member, id).await?, member.app.clock.now());
             let secret = automation::new_signing_secret(&member.app.seal);
-            let new = NewAutomation::copy(member.workspace_id(), copy.clone(), original, secret, now);
+            let new = NewAutomation::copy(member.workspace_id(), copy, original, secret, now);
             match accepted.commit(store::insert(&new)).await? {
                 Ok(_) | Err(DbError::Duplicate(_)) => Ok(member.see_other(&format!("/automations/{copy}?copied"))),
                 Err(error) => Err(error.into()),
@@ -289,11 +292,11 @@ async fn duplicate(member: Member<Manage>, id: Result<Id, Error>, form: Form) ->
         .await
 }
 
-async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let stored = find(&member, &id).await?;
+            let PathId(id) = id.map_err(|_| gone())?;
+            let stored = find(&member, id).await?;
             let content = ConfirmPage {
                 layout: member.layout(),
                 shell: member.shell("/automations"),
@@ -301,7 +304,7 @@ async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
                 subject: stored.listed.name,
                 sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
                 action: member.address(&format!("/automations/{id}/delete")),
-                hidden: member.hidden(&purpose("delete", &id)),
+                hidden: member.hidden(&purpose("delete", id)),
                 button: "Delete".into(),
                 cancel: member.address(&format!("/automations/{id}")),
             };
@@ -310,12 +313,12 @@ async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
         .await
 }
 
-async fn delete(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn delete(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let batch = store::delete(member.workspace_id(), &id, member.app.clock.now());
-            commit(&member, &purpose("delete", &id), &form, batch).await?;
+            let PathId(id) = id.map_err(|_| gone())?;
+            let batch = store::delete(member.workspace_id(), id, member.app.clock.now());
+            commit(&member, &purpose("delete", id), &form, batch).await?;
             Ok(member.see_other("/automations?deleted"))
         })
         .await

@@ -198,7 +198,7 @@ pub fn words(step: &Step) -> (&'static str, &'static str, String) {
         Action::SendEmail => ("mail", "Send e-mail", text("/template/id")),
         Action::ContactUpdate => ("person", "Update contact", keys(&step.config)),
         Action::ContactDelete => ("cross", "Delete contact", String::new()),
-        Action::AddToSegment { segment_id } => ("tag", "Add to segment", segment_id.clone()),
+        Action::AddToSegment { segment_id } => ("tag", "Add to segment", segment_id.to_string()),
         Action::Webhook { url } => ("globe", "Call webhook", url.clone()),
         Action::Exit => ("exit", "Exit", String::new()),
     }

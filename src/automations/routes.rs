@@ -15,8 +15,9 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::AutomationId;
 use crate::web::{
-    self, Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, Query,
+    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, PathId, Query,
 };
 
 /// How often a change is tried that another one got ahead of.
@@ -73,7 +74,7 @@ async fn create(
         grant_id: caller.grant_id(),
         now: app.clock.now(),
     };
-    let answer = Answer::created(&Reference::new(new.id.clone()))?;
+    let answer = Answer::created(&Reference::new(new.id))?;
     Ok(request.commit(answer, || store::insert(&new)).await??)
 }
 
@@ -123,15 +124,19 @@ async fn list(
 /// With the graph that new runs start with. Every connection names its type.
 #[utoipa::path(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The automation.", body = AutomationDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<AutomationDetail>, Error> {
-    Ok(Json(AutomationDetail::new(find(&caller, &id).await?, &app.seal)?))
+async fn read(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<AutomationDetail>, Error> {
+    Ok(Json(AutomationDetail::new(find(&caller, id).await?, &app.seal)?))
 }
 
 /// Change an automation
@@ -140,7 +145,7 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) ->
 /// flight keep the one they started with.
 #[utoipa::path(
     patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
-    params(Id),
+    params(PathId),
     request_body = Change,
     responses(
         (status = 200, description = "The automation is changed.", body = Reference),
@@ -151,16 +156,16 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) ->
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<App>,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
     body: Body<Change>,
 ) -> Result<Json<Reference>, Error> {
-    let grant_id = caller.grant_id().map(str::to_owned);
+    let grant_id = caller.grant_id();
     let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
     for _ in 0..ATTEMPTS {
-        let rows = caller.read(|| store::version_number(caller.workspace_id(), &id)).await?;
+        let rows = caller.read(|| store::version_number(caller.workspace_id(), id)).await?;
         let seen = rows.first().ok_or_else(not_found)?.int(0)?;
-        match caller.try_commit(|| store::change(caller.workspace_id(), &id, seen, &change, now)).await? {
+        match caller.try_commit(|| store::change(caller.workspace_id(), id, seen, &change, now)).await? {
             // Somebody published, or deleted it, in between: look again.
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,
@@ -202,16 +207,20 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
 /// It starts no more runs, and it and its runs are not to be seen any more.
 #[utoipa::path(
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The automation is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Deleted>, Error> {
+async fn delete(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<Deleted>, Error> {
     let now = app.clock.now();
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id, now)).await?)?;
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id, now)).await?)?;
     Ok(Json(Deleted::new(id)))
 }
 
@@ -220,7 +229,7 @@ async fn delete(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) 
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(Id, Idempotency),
+    params(PathId, Idempotency),
     responses(
         (status = 201, description = "The copy is made.", body = Reference),
         OfCaller, OfPath, OfQuery, OfKey,
@@ -231,15 +240,15 @@ async fn duplicate(
     caller: Caller<FullAccess>,
     State(app): State<App>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &());
     let copy = async {
-        let original = find(&caller, &id).await?;
+        let original = find(&caller, id).await?;
         let secret = automation::new_signing_secret(&app.seal);
         let (id, now) = (app.clock.ordered_id(), app.clock.now());
         let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now).under(caller.grant_id());
-        let answer = Answer::created(&Reference::new(new.id.clone()))?;
+        let answer = Answer::created(&Reference::new(new.id))?;
         Ok(request.commit(answer, || store::insert(&new)).await??)
     };
     request.run(copy).await
@@ -250,16 +259,20 @@ async fn duplicate(
 /// Disables it: events start no more runs. Those in flight finish.
 #[utoipa::path(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The automation is disabled.", body = Stopped),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn stop(caller: Caller<FullAccess>, State(app): State<App>, Id(id): Id) -> Result<Json<Stopped>, Error> {
+async fn stop(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<AutomationId>,
+) -> Result<Json<Stopped>, Error> {
     let now = app.clock.now();
-    let disable = || store::set_status(caller.workspace_id(), &id, Status::Disabled, now);
+    let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
     found(caller.try_commit(disable).await?)?;
     Ok(Json(Stopped::new(id)))
 }
@@ -268,7 +281,7 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Automation not found. `GET /automations` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+async fn find(caller: &Caller<FullAccess>, id: AutomationId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::graph::Graph;
 use super::step::{Action, Exit, Step};
 use crate::clock::{SECOND, time_of};
+use crate::id::RunId;
 
 pub use advance::{Call, ContactRules, Effect, Heard, LogPart, World};
 
@@ -98,7 +99,7 @@ pub enum Status {
 /// A run as it is kept between two commits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    pub id: String,
+    pub id: RunId,
     pub position: Position,
     pub trace: Vec<Trace>,
     /// Payloads of events that were waited for, by name.
@@ -131,19 +132,19 @@ fn is_false(fact: &bool) -> bool {
 }
 
 impl Run {
-    pub fn start(id: String, graph: &Graph) -> Run {
+    pub fn start(id: RunId, graph: &Graph) -> Run {
         let step = graph.step(graph.trigger()).map_or(String::new(), |step| step.key.clone());
         Run::at(id, Position::Ready { step })
     }
 
-    fn at(id: String, position: Position) -> Run {
+    fn at(id: RunId, position: Position) -> Run {
         let (waited, consumed) = (Map::new(), Map::new());
         Run { id, position, trace: Vec::new(), waited, consumed, failures: 0, not_before: None, quiet_to: 0 }
     }
 
     /// A run at its first timer, if that comes before anything that concerns
     /// the contact; else right behind its trigger. Both times are when it began.
-    pub fn begun(id: String, graph: &Graph, now: i64, steady: i64) -> Run {
+    pub fn begun(id: RunId, graph: &Graph, now: i64, steady: i64) -> Run {
         let mut run = Run::start(id, graph);
         let next = graph.next(graph.trigger(), Exit::Default).and_then(|at| graph.step(at));
         let Some((trigger, next)) = graph.step(graph.trigger()).zip(next) else { return run };
@@ -169,9 +170,9 @@ impl Run {
 
     /// A run from the store. One that has not been brought on since it began has
     /// nothing written down: its timers count from the time in its id.
-    pub fn stored(state: &str, id: &str, graph: &Graph, created_at: i64) -> Option<Run> {
+    pub fn stored(state: &str, id: RunId, graph: &Graph, created_at: i64) -> Option<Run> {
         match state {
-            "" => Some(Run::begun(id.to_owned(), graph, created_at, time_of(id).unwrap_or(created_at))),
+            "" => Some(Run::begun(id, graph, created_at, time_of(id))),
             _ => serde_json::from_str(state).ok(),
         }
     }
@@ -278,7 +279,7 @@ impl Run {
     }
 
     /// A run of which nothing is left to go on with.
-    pub fn lost(id: String) -> Run {
+    pub fn lost(id: RunId) -> Run {
         Run::at(id, Position::Ended { how: Ending::Cancelled })
     }
 

@@ -11,6 +11,7 @@ use super::step::Step;
 use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;
+use crate::id::AutomationId;
 use crate::seal::Seal;
 use crate::web::{self, OrNull};
 
@@ -89,8 +90,8 @@ pub struct StatusParam {
 pub struct Reference {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
 }
 
 /// The answer to a deletion.
@@ -99,8 +100,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -111,8 +112,8 @@ pub struct Deleted {
 pub struct Stopped {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(pattern = "^disabled$")]
     status: &'static str,
 }
@@ -133,8 +134,8 @@ pub struct Check {
 #[derive(Serialize, ToSchema)]
 #[schema(as = AutomationItem)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = "Welcome")]
     name: String,
     #[schema(value_type = Status)]
@@ -152,8 +153,8 @@ pub struct Item {
 pub struct AutomationDetail {
     #[schema(pattern = "^automation$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: AutomationId,
     #[schema(example = "Welcome")]
     name: String,
     #[schema(value_type = Status)]
@@ -181,19 +182,19 @@ pub struct AutomationDetail {
 }
 
 impl Reference {
-    pub fn new(id: String) -> Reference {
+    pub fn new(id: AutomationId) -> Reference {
         Reference { object: "automation", id }
     }
 }
 
 impl Deleted {
-    pub fn new(id: String) -> Deleted {
+    pub fn new(id: AutomationId) -> Deleted {
         Deleted { object: "automation", id, deleted: true }
     }
 }
 
 impl Stopped {
-    pub fn new(id: String) -> Stopped {
+    pub fn new(id: AutomationId) -> Stopped {
         Stopped { object: "automation", id, status: "disabled" }
     }
 }

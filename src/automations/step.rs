@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::duration::Duration;
 use super::rule::Rule;
 use super::values;
+use crate::id::SegmentId;
 use crate::web::{kind, shown};
 
 const LONGEST_EVENT_NAME: usize = 1024;
@@ -21,7 +22,7 @@ pub enum Action {
     SendEmail,
     ContactUpdate,
     ContactDelete,
-    AddToSegment { segment_id: String },
+    AddToSegment { segment_id: SegmentId },
     Webhook { url: String },
     Exit,
 }
@@ -134,10 +135,9 @@ impl Step {
             "contact_delete" => (Action::ContactDelete, json!({})),
             "add_to_segment" => {
                 let given = config.text("segment_id")?.ok_or("needs `segment_id`, the id of a segment")?;
-                let id =
-                    uuid::Uuid::try_parse(&given).map_err(|_| "`segment_id` must be the id of a segment, a UUID")?;
-                let segment_id = id.as_hyphenated().to_string();
-                (Action::AddToSegment { segment_id: segment_id.clone() }, json!({ "segment_id": segment_id }))
+                let segment_id: SegmentId =
+                    given.parse().map_err(|_| "`segment_id` must be the id of a segment, a UUID")?;
+                (Action::AddToSegment { segment_id }, json!({ "segment_id": segment_id }))
             }
             "webhook" => config.webhook()?,
             "exit" => (Action::Exit, json!({})),

@@ -1,10 +1,13 @@
 //! Automations and their versions in the store.
 
+use uuid::Uuid;
+
 use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
 use crate::credentials::grant_stands;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AutomationId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
 
@@ -93,21 +96,21 @@ statements! {
 
 /// Automations whose signing secrets do not begin with `prefix`, by id: workspace,
 /// id and secret.
-pub fn otherwise_sealed(after: &str, prefix: &str) -> Stmt {
+pub fn otherwise_sealed(after: Uuid, prefix: &str) -> Stmt {
     OTHERWISE_SEALED.with([after.into(), (prefix.len() as i64).into(), prefix.into()])
 }
 
 /// Sees to it that every signing secret is kept as it would be kept today. Tells
 /// how many cannot be opened.
 pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
-    let (mut unopened, mut after) = (0, String::new());
+    let (mut unopened, mut after) = (0, Uuid::nil());
     while seal.has_key() {
-        let rows = db.read(otherwise_sealed(&after, &seal.text_prefix())).await?;
+        let rows = db.read(otherwise_sealed(after, &seal.text_prefix())).await?;
         let Some(last) = rows.last() else { break };
-        after = last.text(1)?;
+        after = last.id(1)?;
         let mut batch = Batch::new();
         for row in &rows {
-            let (workspace_id, id, kept) = (row.text(0)?, row.text(1)?, row.text(2)?);
+            let (workspace_id, id, kept) = (row.id::<WorkspaceId>(0)?, row.id::<AutomationId>(1)?, row.text(2)?);
             match seal.open_text(&kept) {
                 Some(secret) => {
                     let sealed = seal.close_text(&secret);
@@ -125,7 +128,7 @@ pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
 
 /// An automation as lists show it.
 pub struct Listed {
-    pub id: String,
+    pub id: AutomationId,
     pub name: String,
     pub status: String,
     pub version: i64,
@@ -138,7 +141,7 @@ pub struct Listed {
 impl Listed {
     pub fn read(row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             status: row.text(2)?,
             version: row.int(3)?,
@@ -196,9 +199,9 @@ impl From<&Graph> for GraphText {
 }
 
 /// Everything that the store keeps of an automation when it is made.
-pub struct NewAutomation<'a> {
-    pub workspace_id: &'a str,
-    pub id: String,
+pub struct NewAutomation {
+    pub workspace_id: WorkspaceId,
+    pub id: AutomationId,
     pub name: AutomationName,
     pub status: Status,
     pub re_entry: String,
@@ -206,14 +209,20 @@ pub struct NewAutomation<'a> {
     pub signing_secret: String,
     pub graph: GraphText,
     /// The grant of the app that makes it.
-    pub grant_id: Option<&'a str>,
+    pub grant_id: Option<GrantId>,
     pub now: i64,
 }
 
-impl<'a> NewAutomation<'a> {
+impl NewAutomation {
     /// A copy of what is in force of another one. It never listens at once: two
     /// that do the same would do it twice.
-    pub fn copy(workspace_id: &'a str, id: String, original: Stored, signing_secret: String, now: i64) -> Self {
+    pub fn copy(
+        workspace_id: WorkspaceId,
+        id: AutomationId,
+        original: Stored,
+        signing_secret: String,
+        now: i64,
+    ) -> Self {
         let graph = Graph::stored(&original.steps, &original.connections);
         NewAutomation {
             workspace_id,
@@ -237,15 +246,15 @@ impl<'a> NewAutomation<'a> {
     }
 
     /// Made under a grant, if there is one.
-    pub fn under(self, grant_id: Option<&'a str>) -> Self {
+    pub fn under(self, grant_id: Option<GrantId>) -> Self {
         NewAutomation { grant_id, ..self }
     }
 }
 
-pub fn insert(new: &NewAutomation<'_>) -> Batch {
+pub fn insert(new: &NewAutomation) -> Batch {
     let row = INSERT.with([
         new.workspace_id.into(),
-        (&new.id).into(),
+        new.id.into(),
         new.name.as_str().into(),
         new.status.as_str().into(),
         (&new.re_entry).into(),
@@ -253,15 +262,15 @@ pub fn insert(new: &NewAutomation<'_>) -> Batch {
         (&new.signing_secret).into(),
         new.now.into(),
     ]);
-    let version = insert_version(&new.id, 1, &new.graph, new.now);
+    let version = insert_version(new.id, 1, &new.graph, new.now);
     let mut batch = Batch::new().and(row).and(version);
-    tie(&mut batch, (&new.id, 1), &new.graph, new.grant_id);
+    tie(&mut batch, (new.id, 1), &new.graph, new.grant_id);
     listen(&mut batch, new.workspace_id, new.graph.waits.iter().chain(new.exit_on.as_ref()));
     batch.and(raise_revision(new.workspace_id))
 }
 
 /// What an app publishes calls the outside only as long as the app has access.
-fn tie(batch: &mut Batch, (id, version): (&str, i64), graph: &GraphText, grant_id: Option<&str>) {
+fn tie(batch: &mut Batch, (id, version): (AutomationId, i64), graph: &GraphText, grant_id: Option<GrantId>) {
     if let Some(grant_id) = grant_id.filter(|_| graph.calls_out) {
         // A grant that ends in this moment would not find what is not committed yet.
         *batch = std::mem::take(batch).fence(grant_stands(grant_id));
@@ -270,16 +279,16 @@ fn tie(batch: &mut Batch, (id, version): (&str, i64), graph: &GraphText, grant_i
 }
 
 /// Notes that runs may be woken by events of these names.
-fn listen<'a>(batch: &mut Batch, workspace_id: &str, names: impl Iterator<Item = &'a String>) {
+fn listen<'a>(batch: &mut Batch, workspace_id: WorkspaceId, names: impl Iterator<Item = &'a String>) {
     names.for_each(|name| batch.push(LISTEN.with([workspace_id.into(), name.into()])));
 }
 
 /// The starts of the names that runs may be woken by.
-pub fn listened(workspace_id: &str) -> Stmt {
+pub fn listened(workspace_id: WorkspaceId) -> Stmt {
     LISTENED.with([workspace_id.into()])
 }
 
-fn insert_version(id: &str, version: i64, graph: &GraphText, now: i64) -> Stmt {
+fn insert_version(id: AutomationId, version: i64, graph: &GraphText, now: i64) -> Stmt {
     INSERT_VERSION.with([
         id.into(),
         version.into(),
@@ -291,23 +300,23 @@ fn insert_version(id: &str, version: i64, graph: &GraphText, now: i64) -> Stmt {
 }
 
 /// Those with the status, or all.
-pub fn page(workspace_id: &str, page: &Page, status: Option<Status>) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> Stmt {
     let wanted = status.map_or(Status::ALL, |status| [status, status]);
     page.statement(OLDER, NEWER, workspace_id, wanted.map(|status| status.as_str().into()))
 }
 
 /// As [`page`] of all, each row followed by how many runs it has had, counted
 /// to a bound.
-pub fn page_counted(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page_counted(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, Status::ALL.map(|status| status.as_str().into()))
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// The number of the version in force.
-pub fn version_number(workspace_id: &str, id: &str) -> Stmt {
+pub fn version_number(workspace_id: WorkspaceId, id: AutomationId) -> Stmt {
     VERSION_NUMBER.with([workspace_id.into(), id.into()])
 }
 
@@ -321,7 +330,7 @@ pub struct Change {
     pub exit_on: Option<Option<ExitEvent>>,
     pub graph: Option<GraphText>,
     /// The grant of the app that changes it.
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
 }
 
 impl Change {
@@ -336,7 +345,7 @@ impl Change {
 
 /// Changes an automation. `seen` is the version that the caller has seen: a new
 /// graph becomes the one after it, or nothing is changed at all.
-pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64) -> Batch {
+pub fn change(workspace_id: WorkspaceId, id: AutomationId, seen: i64, change: &Change, now: i64) -> Batch {
     let set =
         |sql: Sql, value: Option<&str>| sql.with([workspace_id.into(), id.into(), value.into(), now.into()]).expect(1);
     let mut batch = Batch::new();
@@ -345,7 +354,7 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
         let params = [workspace_id.into(), id.into(), seen.into(), next.into(), now.into()];
         batch.push(SET_VERSION.with(params).expect(1));
         batch.push(insert_version(id, next, graph, now));
-        tie(&mut batch, (id, next), graph, change.grant_id.as_deref());
+        tie(&mut batch, (id, next), graph, change.grant_id);
         listen(&mut batch, workspace_id, graph.waits.iter());
     }
     if let Some(name) = &change.name {
@@ -354,7 +363,7 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
     if let Some(status) = change.status {
         batch.push(set(SET_STATUS, Some(status.as_str())));
         if status == Status::Enabled {
-            batch.push(app_grants::adopt(id, change.grant_id.as_deref()));
+            batch.push(app_grants::adopt(id, change.grant_id));
         }
     }
     if let Some(re_entry) = change.re_entry {
@@ -369,31 +378,31 @@ pub fn change(workspace_id: &str, id: &str, seen: i64, change: &Change, now: i64
 }
 
 /// A person enables an automation, or anybody disables it.
-pub fn set_status(workspace_id: &str, id: &str, status: Status, now: i64) -> Batch {
+pub fn set_status(workspace_id: WorkspaceId, id: AutomationId, status: Status, now: i64) -> Batch {
     let change = Change { status: Some(status), ..Change::default() };
     self::change(workspace_id, id, 0, &change, now)
 }
 
 /// Deletes an automation for everybody to see.
-pub fn delete(workspace_id: &str, id: &str, now: i64) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: AutomationId, now: i64) -> Batch {
     let params = [workspace_id.into(), id.into(), now.into()];
     Batch::new().and(DELETE.with(params).expect(1)).and(raise_revision(workspace_id))
 }
 
 /// Belongs into every commit that changes what a trigger would do: whoever
 /// prepared something under the automations of before has to prepare it again.
-pub fn raise_revision(workspace_id: &str) -> Stmt {
+pub fn raise_revision(workspace_id: WorkspaceId) -> Stmt {
     RAISE_REVISION.with([workspace_id.into()])
 }
 
 /// Every automation that listens, with the version that new runs start with: id,
 /// version, event name, re-entry, exit event, steps, connections.
-pub fn enabled(workspace_id: &str) -> Stmt {
+pub fn enabled(workspace_id: WorkspaceId) -> Stmt {
     ENABLED.with([workspace_id.into()])
 }
 
 /// What a run needs to know of the version it is pinned to: steps, connections,
 /// signing secret.
-pub fn version(workspace_id: &str, automation_id: &str, version: i64) -> Stmt {
+pub fn version(workspace_id: WorkspaceId, automation_id: AutomationId, version: i64) -> Stmt {
     VERSION.with([workspace_id.into(), automation_id.into(), version.into()])
 }

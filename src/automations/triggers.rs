@@ -12,6 +12,7 @@ use super::graph::Graph;
 use super::{entry, store};
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, statements};
+use crate::id::{AutomationId, WorkspaceId};
 use crate::occurrences::{Automations, Cause, Entry, Loaded, Starts};
 
 statements! {
@@ -20,7 +21,7 @@ statements! {
 
 /// An automation that listens.
 pub struct Trigger {
-    pub automation_id: String,
+    pub automation_id: AutomationId,
     pub version: i64,
     pub graph: Graph,
     pub re_entry: ReEntry,
@@ -42,7 +43,7 @@ impl Triggers {
 }
 
 impl Automations for Triggers {
-    fn load<'a>(&'a self, db: &'a Db, workspace_id: &'a str) -> BoxFuture<'a, Result<Loaded, DbError>> {
+    fn load<'a>(&'a self, db: &'a Db, workspace_id: WorkspaceId) -> BoxFuture<'a, Result<Loaded, DbError>> {
         load(db, workspace_id, self.fuse.clone()).boxed()
     }
 }
@@ -69,7 +70,7 @@ impl Starts for ByEvent {
     }
 }
 
-async fn load(db: &Db, workspace_id: &str, fuse: Arc<Fuse>) -> Result<Loaded, DbError> {
+async fn load(db: &Db, workspace_id: WorkspaceId, fuse: Arc<Fuse>) -> Result<Loaded, DbError> {
     // The revision first: what changes between the two reads makes the guard fail.
     let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
         Some(row) => row.int(0)?,
@@ -89,7 +90,7 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
     let broken = || DbError::Broken("an automation cannot be read".into());
     let graph = Graph::stored(&row.text(5)?, &row.text(6)?).ok_or_else(broken)?;
     Ok(Trigger {
-        automation_id: row.text(0)?,
+        automation_id: row.id(0)?,
         version: row.int(1)?,
         re_entry: ReEntry::named(&row.text(3)?).ok_or_else(broken)?,
         exit_on: row.maybe(4, Row::text)?,

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{CommandContext, print_json, print_table};
 use crate::clock::rfc3339;
@@ -105,7 +106,7 @@ async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json:
         Ok(registration) => registration,
         Err(refusal) => bail!("{}", refusal.description()),
     };
-    let client = registration.into_client(context.clock.ordered_id(), context.clock.now());
+    let client = registration.into_client(context.clock.ordered_id::<Uuid>().to_string(), context.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
     context.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;

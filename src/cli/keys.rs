@@ -1,6 +1,6 @@
 //! `posthorn keys`: API keys.
 
-use anyhow::bail;
+use anyhow::anyhow;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ async fn create(
     as_json: bool,
 ) -> anyhow::Result<()> {
     let workspace = context.workspace(workspace).await?;
-    let key = NewKey::make(&context.clock, &workspace.id, name.as_str(), permission);
+    let key = NewKey::make(&context.clock, workspace.id, name.as_str(), permission);
     context.db.commit(store::insert_key(&key)).await?;
     if as_json {
         print_json(&json!({
@@ -91,7 +91,7 @@ async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
             .into_iter()
             .map(|key| {
                 let used = key.last_used_at.map_or("never".into(), rfc3339);
-                vec![key.id, key.name, key.permission, format!("{}…", key.prefix), key.workspace, used]
+                vec![key.id.to_string(), key.name, key.permission, format!("{}…", key.prefix), key.workspace, used]
             })
             .collect();
         print_table(&["ID", "NAME", "PERMISSION", "KEY", "WORKSPACE", "LAST USED"], &rows);
@@ -100,10 +100,12 @@ async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
 }
 
 async fn delete(context: &CommandContext, id: &str, as_json: bool) -> anyhow::Result<()> {
-    match context.db.commit(store::delete_key(id)).await {
+    let unknown = || anyhow!("{id}: there is no key with this id; `posthorn keys list` shows them");
+    let key = id.parse().map_err(|_| unknown())?;
+    match context.db.commit(store::delete_key(key)).await {
         Ok(_) if as_json => print_json(&json!({"id": id, "deleted": true})),
         Ok(_) => println!("Deleted the key {id}."),
-        Err(DbError::Unexpected { .. }) => bail!("{id}: there is no key with this id; `posthorn keys list` shows them"),
+        Err(DbError::Unexpected { .. }) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -158,7 +158,8 @@ impl CommandContext {
             };
         };
         let all = accounts::workspaces(&self.db).await?;
-        let mut found: Vec<_> = all.into_iter().filter(|one| one.id == named || one.name == named).collect();
+        let mut found: Vec<_> =
+            all.into_iter().filter(|one| one.id.to_string() == named || one.name == named).collect();
         match (found.pop(), found.is_empty()) {
             (Some(workspace), true) => Ok(workspace),
             (Some(_), false) => bail!("--workspace {named}: several workspaces have this name; give the id"),

@@ -11,6 +11,7 @@ use crate::accounts::{self, EmailAddress, Password, Role};
 use crate::auth;
 use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
+use crate::id::UserId;
 
 #[derive(Subcommand, Debug)]
 pub enum Users {
@@ -82,16 +83,16 @@ impl Users {
             Users::List { json } => list(context, json).await,
             Users::Disable(one) => {
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::disable_user(&id, context.clock.now()), "disabled").await
+                change(context, &one, accounts::disable_user(id, context.clock.now()), "disabled").await
             }
             Users::Enable(one) => {
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::enable_user(&id), "enabled").await
+                change(context, &one, accounts::enable_user(id), "enabled").await
             }
             Users::Remove { one, workspace } => {
                 let workspace = context.workspace(workspace.as_deref()).await?;
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::remove_member(&workspace.id, &id, context.clock.now()), "removed").await
+                change(context, &one, accounts::remove_member(workspace.id, id, context.clock.now()), "removed").await
             }
             Users::Passwd { email, json, .. } => passwd(context, &email, json).await,
         }
@@ -120,7 +121,7 @@ async fn create(
     accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
     let role = match role {
         Some(role) => role,
-        None => accounts::memberships(&context.db, &user.id).await?.first().map_or(Role::Member, |one| one.role),
+        None => accounts::memberships(&context.db, user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
     if as_json {
         print_json(&json!({
@@ -156,7 +157,7 @@ async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn find(context: &CommandContext, email: &EmailAddress) -> anyhow::Result<String> {
+async fn find(context: &CommandContext, email: &EmailAddress) -> anyhow::Result<UserId> {
     let found = accounts::find_user(&context.db, &email.key()).await?;
     found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
 }

@@ -11,15 +11,16 @@ use utoipa_axum::routes;
 use super::change::{self, Creation, Ties};
 use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, leave, not_a_member};
-use super::path::{Named, SegmentId};
+use super::path::{Named, PathSegment};
 use super::shapes::{ContactDetail, Deleted, Item, NewAudienceContact, Reference};
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
 use crate::web::{
-    Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page,
+    Answer, Body, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
 };
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -31,7 +32,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(Id, Idempotency),
+    params(PathId, Idempotency),
     request_body = NewAudienceContact,
     responses(
         (status = 201, description = "The contact is in the audience.", body = Reference),
@@ -43,18 +44,18 @@ async fn create(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<SegmentId>,
     body: Body<NewAudienceContact>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
     let add = async {
-        segments::must_exist(&caller, &id).await?;
+        segments::must_exist(&caller, id).await?;
         let (email, changes) = body.read()?.split();
-        let ties = Ties { segment_ids: vec![id.clone()], choices: Vec::new() };
+        let ties = Ties { segment_ids: vec![id], choices: Vec::new() };
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {
-            Creation::Taken(Some(contact)) if !is_member(&caller, &contact, &id).await? => {
+            Creation::Taken(Some(contact)) if !is_member(&caller, &contact, id).await? => {
                 let answer = Answer::created(&Reference::to(&contact))?;
-                let join = || write::join_segment(caller.workspace_id(), &contact, &id, app.clock.now());
+                let join = || write::join_segment(caller.workspace_id(), &contact, id, app.clock.now());
                 joined(request.commit(answer, join).await?)
             }
             creation => creation.made(),
@@ -63,13 +64,13 @@ async fn create(
     request.run(add).await
 }
 
-async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<bool, Error> {
-    let is_member = || segments::is_member(caller.workspace_id(), segment_id, &contact.id);
+async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<bool, Error> {
+    let is_member = || segments::is_member(caller.workspace_id(), segment_id, contact.id);
     Ok(!caller.read(is_member).await?.is_empty())
 }
 
 /// The contact, if it is in the audience.
-async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> Result<Contact, Error> {
+async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: SegmentId) -> Result<Contact, Error> {
     let contact = named.find(caller).await?;
     if is_member(caller, &contact, segment_id).await? { Ok(contact) } else { Err(not_a_member()) }
 }
@@ -79,15 +80,19 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: &str) -> R
 /// The same as `GET /segments/{id}/contacts`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
-    params(Id, Page),
+    params(PathId, Page),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json<List<Item>>, Error> {
-    contacts::list_of_segment(&caller, &id, &page).await
+async fn list(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    page: Page,
+) -> Result<Json<List<Item>>, Error> {
+    contacts::list_of_segment(&caller, id, &page).await
 }
 
 /// Read a contact of an audience
@@ -105,10 +110,10 @@ async fn list(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json
 )]
 async fn read(
     caller: Caller<FullAccess>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
 ) -> Result<Json<ContactDetail>, Error> {
-    Ok(Json(find(&caller, &named, &audience_id).await?.into()))
+    Ok(Json(find(&caller, &named, audience_id).await?.into()))
 }
 
 /// Change a contact of an audience
@@ -128,12 +133,12 @@ async fn read(
 async fn update(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
     body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
     let changes = body.read()?;
-    let contact = find(&caller, &named, &audience_id).await?;
+    let contact = find(&caller, &named, audience_id).await?;
     Ok(Json(Reference::to(&change::update(&caller, &app, &(&contact).into(), &changes).await?)))
 }
 
@@ -153,15 +158,15 @@ async fn update(
 async fn delete(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
-    SegmentId(audience_id): SegmentId,
+    PathSegment(audience_id): PathSegment,
     named: Named,
 ) -> Result<Json<Deleted>, Error> {
-    let contact = find(&caller, &named, &audience_id).await?;
+    let contact = find(&caller, &named, audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
     let first = Page::parse("", 1)?;
-    let segments = || segments::page_of_contact(caller.workspace_id(), &contact.id, &first);
+    let segments = || segments::page_of_contact(caller.workspace_id(), contact.id, &first);
     if caller.read(segments).await?.len() > 1 {
-        leave(&caller, &contact, &audience_id).await?;
+        leave(&caller, &contact, audience_id).await?;
     } else {
         change::delete(&caller, &app, &contact).await?;
     }

@@ -10,6 +10,7 @@ use super::{properties_store, store, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::segments;
 use crate::topics::{self, Choice};
@@ -21,7 +22,7 @@ const ATTEMPTS: usize = 20;
 /// What a new contact is tied to from the start.
 #[derive(Default)]
 pub struct Ties {
-    pub segment_ids: Vec<String>,
+    pub segment_ids: Vec<SegmentId>,
     /// What it wants to hear of.
     pub choices: Vec<Choice>,
 }

@@ -8,15 +8,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::contact::Contact;
-use super::path::{Named, SegmentId, not_found};
+use super::path::{Named, PathSegment, not_found};
 use super::shapes::Item;
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::{ContactId, SegmentId};
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{Id, List, OfCaller, OfPath, OfQuery, Page};
+use crate::web::{List, OfCaller, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
@@ -27,12 +28,12 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 pub struct Membership {
     #[schema(pattern = "^contact_segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
-    #[schema(format = Uuid)]
-    segment_id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
+    #[schema(value_type = Uuid)]
+    segment_id: SegmentId,
 }
 
 /// A contact that is no longer in a segment. `id` and `audienceId` are the segment's, too.
@@ -40,15 +41,15 @@ pub struct Membership {
 pub struct EndedMembership {
     #[schema(pattern = "^contact_segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
-    #[schema(format = Uuid)]
-    segment_id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
+    #[schema(value_type = Uuid)]
+    segment_id: SegmentId,
     #[serde(rename = "audienceId")]
-    #[schema(format = Uuid)]
-    audience_id: String,
+    #[schema(value_type = Uuid)]
+    audience_id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -67,7 +68,7 @@ pub struct EndedMembership {
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
-    let rows = caller.read(|| segments::page_of_contact(caller.workspace_id(), &contact.id, &page)).await?;
+    let rows = caller.read(|| segments::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
     let items: Result<Vec<segments::Item>, Error> = rows.iter().map(segments::Item::read).collect();
     Ok(Json(page.list(items?)))
 }
@@ -88,12 +89,12 @@ async fn add(
     caller: Caller<FullAccess>,
     State(app): State<Occurrences>,
     named: Named,
-    SegmentId(segment_id): SegmentId,
+    PathSegment(segment_id): PathSegment,
 ) -> Result<Json<Membership>, Error> {
     let contact = named.find(&caller).await?;
-    let join = || write::join_segment(caller.workspace_id(), &contact, &segment_id, app.clock.now());
+    let join = || write::join_segment(caller.workspace_id(), &contact, segment_id, app.clock.now());
     joined(caller.try_commit(join).await?)?;
-    Ok(Json(Membership { object: "contact_segment", id: segment_id.clone(), contact_id: contact.id, segment_id }))
+    Ok(Json(Membership { object: "contact_segment", id: segment_id, contact_id: contact.id, segment_id }))
 }
 
 /// What came of [`write::join_segment`].
@@ -121,21 +122,21 @@ pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
 async fn remove(
     caller: Caller<FullAccess>,
     named: Named,
-    SegmentId(segment_id): SegmentId,
+    PathSegment(segment_id): PathSegment,
 ) -> Result<Json<EndedMembership>, Error> {
     let contact = named.find(&caller).await?;
-    leave(&caller, &contact, &segment_id).await?;
+    leave(&caller, &contact, segment_id).await?;
     Ok(Json(EndedMembership {
         object: "contact_segment",
-        id: segment_id.clone(),
+        id: segment_id,
         contact_id: contact.id,
-        audience_id: segment_id.clone(),
+        audience_id: segment_id,
         segment_id,
         deleted: true,
     }))
 }
 
-pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: &str) -> Result<(), Error> {
+pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
     let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
     match caller.try_commit(leave).await? {
         Ok(_) => Ok(()),
@@ -153,13 +154,17 @@ pub(super) fn not_a_member() -> Error {
 /// Who is in the segment, newest contact first.
 #[utoipa::path(
     get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
-    params(Id, Page),
+    params(PathId, Page),
     responses(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn contacts_of(caller: Caller<FullAccess>, Id(id): Id, page: Page) -> Result<Json<List<Item>>, Error> {
-    contacts::list_of_segment(&caller, &id, &page).await
+async fn contacts_of(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    page: Page,
+) -> Result<Json<List<Item>>, Error> {
+    contacts::list_of_segment(&caller, id, &page).await
 }

@@ -13,6 +13,7 @@ use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::ContactId;
 use crate::segments;
 use crate::web::{self, Layout, Leaf, Shell, Stamp};
 
@@ -54,7 +55,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let page = member.page()?;
     let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let contacts: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| &contact.id);
+    let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id);
     let mut names = segment_names(member, &items).await?;
     let now = member.app.clock.now();
     let content = ContactsPage {
@@ -75,12 +76,12 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
 }
 
 /// The names of the segments of each contact on a page, which is newest first.
-async fn segment_names(member: &Member<Look>, page: &[Listed]) -> Result<HashMap<String, Vec<String>>, Error> {
-    let mut names: HashMap<String, Vec<String>> = HashMap::new();
+async fn segment_names(member: &Member<Look>, page: &[Listed]) -> Result<HashMap<ContactId, Vec<String>>, Error> {
+    let mut names: HashMap<ContactId, Vec<String>> = HashMap::new();
     let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
-    let between = segments::names_between(member.workspace_id(), &oldest.id, &newest.id);
+    let between = segments::names_between(member.workspace_id(), oldest.id, newest.id);
     for row in member.read(between).await? {
-        names.entry(row.text(0)?).or_default().push(row.text(1)?);
+        names.entry(row.id(0)?).or_default().push(row.text(1)?);
     }
     Ok(names)
 }
@@ -120,7 +121,7 @@ mod tests {
 
     fn contact(first: Option<&str>, last: Option<&str>) -> Contact {
         Contact {
-            id: "01890000-0000-7000-8000-000000000000".into(),
+            id: "01890000-0000-7000-8000-000000000000".parse().expect("an id"),
             email: "Ada@example.com".into(),
             first_name: first.map(str::to_owned),
             last_name: last.map(str::to_owned),
@@ -152,12 +153,12 @@ mod tests {
 
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let person = contact(Some("Ada"), None);
-            let segment = "01890000-0000-7000-8000-000000000001";
+            let segment = "01890000-0000-7000-8000-000000000001".parse().expect("an id");
             let name = segments::SegmentName::try_from("<b>VIP</b>".to_owned()).expect("a name");
             let batch = crate::db::Batch::new()
-                .and(super::store::insert(&workspace, &person))
-                .and(segments::insert(&workspace, segment, &name, NOW))
-                .and(segments::add(&workspace, segment, &person.id, NOW).expect(1));
+                .and(super::store::insert(workspace, &person))
+                .and(segments::insert(workspace, segment, &name, NOW))
+                .and(segments::add(workspace, segment, person.id, NOW).expect(1));
             app.db.commit(batch).await.expect("stored");
             let page = show().await;
             assert_eq!(page.status, 200);

@@ -9,14 +9,15 @@ use super::contact::{Contact, Key};
 use super::store;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::{self, uuid};
+use crate::id::SegmentId;
+use crate::web;
 
 /// The `{contact}` of a path. What can be no contact's name is not found, like
 /// any other that nobody has.
 pub struct Named(Option<Key>);
 
 /// The `{segment_id}` or `{audience_id}` of a path that names a contact, too.
-pub struct SegmentId(pub String);
+pub struct PathSegment(pub SegmentId);
 
 impl IntoParams for Named {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
@@ -34,12 +35,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SegmentId {
+impl<S: Send + Sync> FromRequestParts<S> for PathSegment {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<SegmentId, Error> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathSegment, Error> {
         let given = param(parts, state, &["segment_id", "audience_id"]).await;
-        given.and_then(|text| uuid(&text)).map(SegmentId).ok_or_else(|| Error::InvalidParameter {
+        given.and_then(|text| text.parse().ok()).map(PathSegment).ok_or_else(|| Error::InvalidParameter {
             message: "The id of the segment in the path must be a UUID.".into(),
         })
     }
@@ -53,7 +54,7 @@ async fn param<S: Send + Sync>(parts: &mut Parts, state: &S, names: &[&str]) -> 
 
 impl From<&Contact> for Named {
     fn from(contact: &Contact) -> Named {
-        Named(Some(Key::Id(contact.id.clone())))
+        Named(Some(Key::Id(contact.id)))
     }
 }
 
@@ -62,7 +63,7 @@ impl Named {
         let workspace = caller.workspace_id();
         let rows = match &self.0 {
             None => Vec::new(),
-            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, id)).await?,
+            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, *id)).await?,
             Some(Key::Email(key)) => caller.read(|| store::by_email_key(workspace, key)).await?,
         };
         Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)

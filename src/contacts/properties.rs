@@ -11,6 +11,7 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
+use crate::id::PropertyId;
 use crate::web::{is_longer, kind, shown};
 
 const LONGEST_KEY: usize = 255;
@@ -203,7 +204,7 @@ impl PropertyKey {
 /// A property that somebody declared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
-    pub id: String,
+    pub id: PropertyId,
     pub key: String,
     pub kind: Kind,
     pub fallback: Option<Value>,
@@ -261,8 +262,13 @@ mod tests {
 
     #[test]
     fn declared_types_hold() {
-        let declared =
-            |key: &str, kind| Declared { id: String::new(), key: key.into(), kind, fallback: None, created_at: 0 };
+        let declared = |key: &str, kind| Declared {
+            id: uuid::Uuid::nil().into(),
+            key: key.into(),
+            kind,
+            fallback: None,
+            created_at: 0,
+        };
         let declared = [declared("seats", Kind::Number), declared("plan", Kind::String)];
         let check = |value: Value| parse(&value).expect("valid").check(&declared);
         assert!(check(json!({"seats": 3, "plan": "pro", "other": true})).is_ok());

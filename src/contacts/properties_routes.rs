@@ -16,9 +16,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::PropertyId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Body, Change, Id, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page,
+    Answer, Body, Change, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
 };
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -44,8 +45,8 @@ pub struct ContactPropertyChange {
 pub struct Item {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
     #[schema(example = "company")]
     key: String,
     #[serde(rename = "type")]
@@ -76,8 +77,8 @@ impl From<Declared> for Item {
 pub struct Reference {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
 }
 
 /// The answer to a deletion.
@@ -86,8 +87,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^contact_property$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: PropertyId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -120,8 +121,8 @@ async fn create(
     let NewProperty { key, kind, fallback_value } = body.read()?;
     let fallback = kind.fallback(fallback_value)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let insert = || store::insert(caller.workspace_id(), &id, &key, kind, fallback.as_ref(), now).into();
-    let answer = Answer::created(&Reference { object: "contact_property", id: id.clone() })?;
+    let insert = || store::insert(caller.workspace_id(), id, &key, kind, fallback.as_ref(), now).into();
+    let answer = Answer::created(&Reference { object: "contact_property", id })?;
     match request.commit(answer, insert).await? {
         Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
@@ -158,15 +159,15 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its key, its type, and what stands in where a contact has no value.
 #[utoipa::path(
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The property.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(find(&caller, &id).await?.into()))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Item>, Error> {
+    Ok(Json(find(&caller, id).await?.into()))
 }
 
 /// Change a contact property's fallback
@@ -174,7 +175,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// Key and type cannot be changed: declare another property instead.
 #[utoipa::path(
     patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
-    params(Id),
+    params(PathId),
     request_body = ContactPropertyChange,
     responses(
         (status = 200, description = "The fallback is changed.", body = Reference),
@@ -184,12 +185,12 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 )]
 async fn update(
     caller: Caller<FullAccess>,
-    Id(id): Id,
+    PathId(id): PathId<PropertyId>,
     body: Body<ContactPropertyChange>,
 ) -> Result<Json<Reference>, Error> {
-    let property = find(&caller, &id).await?;
+    let property = find(&caller, id).await?;
     let fallback = changed(&property, body.read()?)?;
-    let set = || store::set_fallback(caller.workspace_id(), &id, fallback.as_ref()).into();
+    let set = || store::set_fallback(caller.workspace_id(), id, fallback.as_ref()).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "contact_property", id }))
 }
@@ -212,15 +213,15 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
 /// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
 #[utoipa::path(
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The property is not declared any more.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?)?;
     Ok(Json(Deleted { object: "contact_property", id, deleted: true }))
 }
 
@@ -228,7 +229,7 @@ fn not_found() -> Error {
     Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Declared, Error> {
+async fn find(caller: &Caller<FullAccess>, id: PropertyId) -> Result<Declared, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -2,6 +2,7 @@
 
 use super::properties::{Declared, Kind, PropertyKey};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::id::{PropertyId, WorkspaceId};
 use crate::web::Page;
 
 /// How many properties a workspace may declare: all are read whenever a contact
@@ -38,7 +39,7 @@ impl Declared {
         let broken = |what: &str| DbError::Broken(format!("{what} of a contact property"));
         let fallback = row.maybe(3, Row::text)?.map(|text| serde_json::from_str(&text));
         Ok(Declared {
-            id: row.text(0)?,
+            id: row.id(0)?,
             key: row.text(1)?,
             kind: Kind::read(&row.text(2)?).ok_or_else(|| broken("type"))?,
             fallback: fallback.transpose().map_err(|_| broken("fallback"))?,
@@ -49,8 +50,8 @@ impl Declared {
 
 /// Declares a property, unless there are too many.
 pub fn insert(
-    workspace_id: &str,
-    id: &str,
+    workspace_id: WorkspaceId,
+    id: PropertyId,
     key: &PropertyKey,
     kind: Kind,
     fallback: Option<&serde_json::Value>,
@@ -69,22 +70,22 @@ pub fn insert(
 }
 
 /// Every declared property of a workspace.
-pub fn all(workspace_id: &str) -> Stmt {
+pub fn all(workspace_id: WorkspaceId) -> Stmt {
     ALL_OF_WORKSPACE.with([workspace_id.into()])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: PropertyId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
-pub fn set_fallback(workspace_id: &str, id: &str, fallback: Option<&serde_json::Value>) -> Stmt {
+pub fn set_fallback(workspace_id: WorkspaceId, id: PropertyId, fallback: Option<&serde_json::Value>) -> Stmt {
     SET_FALLBACK.with([workspace_id.into(), id.into(), fallback.map(ToString::to_string).into()]).expect(1)
 }
 
-pub fn delete(workspace_id: &str, id: &str) -> Stmt {
+pub fn delete(workspace_id: WorkspaceId, id: PropertyId) -> Stmt {
     DELETE.with([workspace_id.into(), id.into()]).expect(1)
 }

@@ -16,10 +16,11 @@ use super::{change, store};
 use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
 use crate::web::{
-    Body, IdText, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, Query,
+    Body, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, Query,
 };
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -31,10 +32,10 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 #[into_params(parameter_in = Query)]
 pub struct Filter {
     /// Keeps to the contacts of one segment.
-    #[param(value_type = Option<String>, format = Uuid)]
-    segment_id: Option<IdText>,
+    #[param(value_type = Option<Uuid>)]
+    segment_id: Option<SegmentId>,
     #[param(ignore)]
-    audience_id: Option<IdText>,
+    audience_id: Option<SegmentId>,
 }
 
 /// Add a contact
@@ -87,7 +88,7 @@ async fn list(
     Query(Filter { segment_id, audience_id }): Query<Filter>,
 ) -> Result<Json<List<Item>>, Error> {
     match segment_id.or(audience_id) {
-        Some(IdText(segment_id)) => list_of_segment(&caller, &segment_id, &page).await,
+        Some(segment_id) => list_of_segment(&caller, segment_id, &page).await,
         None => items(&page, &caller.read(|| store::page(caller.workspace_id(), &page)).await?),
     }
 }
@@ -95,7 +96,7 @@ async fn list(
 /// The contacts of a segment that must exist.
 pub(super) async fn list_of_segment(
     caller: &Caller<FullAccess>,
-    segment_id: &str,
+    segment_id: SegmentId,
     page: &Page,
 ) -> Result<Json<List<Item>>, Error> {
     segments::must_exist(caller, segment_id).await?;

@@ -14,9 +14,10 @@ use super::contact::{Changes, Contact, Email, Name};
 use super::properties::{Kind, LONGEST_FALLBACK, Properties, PropertyKey};
 use super::store::Listed;
 use crate::clock::rfc3339;
+use crate::id::{ContactId, SegmentId};
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::{Change, IdText};
+use crate::web::Change;
 
 /// Whom to add.
 #[derive(Deserialize, ToSchema)]
@@ -37,8 +38,8 @@ pub struct NewContact {
     /// The segments that the contact belongs to, by id.
     segments: Option<SegmentList>,
     /// An older way to name one segment.
-    #[schema(value_type = Option<String>, format = Uuid)]
-    audience_id: Option<IdText>,
+    #[schema(value_type = Option<Uuid>)]
+    audience_id: Option<SegmentId>,
     /// What the contact wants to hear of. For topics that are not named their default holds.
     topics: Option<ChoiceList>,
 }
@@ -76,7 +77,7 @@ impl NewContact {
     pub fn split(self) -> (Email, Changes, Ties) {
         let NewContact { email, first_name, last_name, unsubscribed, properties, .. } = self;
         let SegmentList(mut segment_ids) = self.segments.unwrap_or_default();
-        segment_ids.extend(self.audience_id.map(|IdText(id)| id).filter(|id| !segment_ids.contains(id)));
+        segment_ids.extend(self.audience_id.filter(|id| !segment_ids.contains(id)));
         let ChoiceList(choices) = self.topics.unwrap_or_default();
         let known = NewAudienceContact { email, first_name, last_name, unsubscribed, properties };
         let (email, changes) = known.split();
@@ -90,13 +91,13 @@ impl NewContact {
 pub struct Reference {
     #[schema(pattern = "^contact$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
 }
 
 impl Reference {
     pub fn to(contact: &Contact) -> Reference {
-        Reference { object: "contact", id: contact.id.clone() }
+        Reference { object: "contact", id: contact.id }
     }
 }
 
@@ -106,17 +107,17 @@ impl Reference {
 pub struct Deleted {
     #[schema(pattern = "^contact$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
-    #[schema(format = Uuid)]
-    contact: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
+    #[schema(value_type = Uuid)]
+    contact: ContactId,
     #[schema(example = true)]
     deleted: bool,
 }
 
 impl Deleted {
     pub fn of(contact: Contact) -> Deleted {
-        Deleted { object: "contact", id: contact.id.clone(), contact: contact.id, deleted: true }
+        Deleted { object: "contact", id: contact.id, contact: contact.id, deleted: true }
     }
 }
 
@@ -124,8 +125,8 @@ impl Deleted {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ListedContact)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ContactId,
     #[schema(example = "ada@example.com")]
     email: String,
     #[schema(required = true, example = "Ada")]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::contact::{Contact, Email, email_key};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::topics;
 use crate::web::Page;
 
@@ -54,7 +55,7 @@ statements! {
 impl Contact {
     pub fn read(row: &Row) -> Result<Contact, DbError> {
         Ok(Contact {
-            id: row.text(0)?,
+            id: row.id(0)?,
             email: row.text(1)?,
             first_name: row.maybe(2, Row::text)?,
             last_name: row.maybe(3, Row::text)?,
@@ -69,7 +70,7 @@ impl Contact {
 
 /// A contact as lists show it.
 pub struct Listed {
-    pub id: String,
+    pub id: ContactId,
     pub email: String,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
@@ -81,7 +82,7 @@ pub struct Listed {
 impl Listed {
     pub fn read(row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             email: row.text(1)?,
             first_name: row.maybe(2, Row::text)?,
             last_name: row.maybe(3, Row::text)?,
@@ -103,10 +104,10 @@ fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
     serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
 }
 
-pub(super) fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
+pub(super) fn insert(workspace_id: WorkspaceId, contact: &Contact) -> Stmt {
     INSERT.with([
         workspace_id.into(),
-        (&contact.id).into(),
+        contact.id.into(),
         (&contact.email).into(),
         email_key(&contact.email).into(),
         contact.first_name.as_deref().into(),
@@ -118,29 +119,29 @@ pub(super) fn insert(workspace_id: &str, contact: &Contact) -> Stmt {
     ])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// `key` is the address in lower case.
-pub fn by_email_key(workspace_id: &str, key: &str) -> Stmt {
+pub fn by_email_key(workspace_id: WorkspaceId, key: &str) -> Stmt {
     BY_EMAIL.with([workspace_id.into(), key.into()])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn page_in_segment(workspace_id: &str, segment_id: &str, page: &Page) -> Stmt {
+pub fn page_in_segment(workspace_id: WorkspaceId, segment_id: SegmentId, page: &Page) -> Stmt {
     page.statement(OLDER_IN_SEGMENT, NEWER_IN_SEGMENT, workspace_id, [segment_id.into()])
 }
 
 /// Writes the whole contact over the one it was read from, unless that has
 /// changed since.
-pub(super) fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
+pub(super) fn replace(workspace_id: WorkspaceId, contact: &Contact, now: i64) -> Stmt {
     let replace = REPLACE.with([
         workspace_id.into(),
-        (&contact.id).into(),
+        contact.id.into(),
         contact.version.into(),
         (&contact.email).into(),
         email_key(&contact.email).into(),
@@ -155,7 +156,12 @@ pub(super) fn replace(workspace_id: &str, contact: &Contact, now: i64) -> Stmt {
 
 /// Counts up the version of whoever has this address, of which `key` is the key; a
 /// contact is made where nobody has it.
-pub(super) fn upsert_by_email(workspace_id: &str, (email, key): (&Email, &str), new_id: &str, now: i64) -> Stmt {
+pub(super) fn upsert_by_email(
+    workspace_id: WorkspaceId,
+    (email, key): (&Email, &str),
+    new_id: ContactId,
+    now: i64,
+) -> Stmt {
     UPSERT_BY_EMAIL.with([
         workspace_id.into(),
         new_id.into(),
@@ -167,20 +173,20 @@ pub(super) fn upsert_by_email(workspace_id: &str, (email, key): (&Email, &str), 
 }
 
 /// Counts up the version of a contact that must be there.
-pub(super) fn bump_version(workspace_id: &str, id: &str) -> Stmt {
+pub(super) fn bump_version(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
     BUMP_VERSION.with([workspace_id.into(), id.into()]).expect(1)
 }
 
 /// Nothing has happened to a contact since it had this version, and nothing
 /// will before the commit.
-pub fn hold_version(workspace_id: &str, contact: &Contact) -> Stmt {
-    HOLD_VERSION.with([workspace_id.into(), (&contact.id).into(), contact.version.into()]).expect(1)
+pub fn hold_version(workspace_id: WorkspaceId, contact: &Contact) -> Stmt {
+    HOLD_VERSION.with([workspace_id.into(), contact.id.into(), contact.version.into()]).expect(1)
 }
 
 /// Deletes a contact, takes it out of its segments and forgets what it chose.
 /// The contact goes first: whoever is adding it to a segment has either finished
 /// by then, or finds it gone.
-pub(super) fn delete(workspace_id: &str, id: &str) -> Batch {
+pub(super) fn delete(workspace_id: WorkspaceId, id: ContactId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
     Batch::new()
         .and(DELETE.with(of()).expect(1))

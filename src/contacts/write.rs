@@ -6,6 +6,7 @@
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
+use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::occurrences::{Moment, OccurrenceBatch, SystemEvent, Whom};
 use crate::topics::Choice;
 use crate::{segments, topics};
@@ -25,19 +26,19 @@ pub fn create(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: im
 /// Something happens to whoever has this address; a contact is made where nobody
 /// has it. Its version counts what happens to it, and its row is locked until the
 /// commit, so what happens to one contact has an order. Returns the address's key.
-pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new_id: &str) -> String {
+pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new_id: ContactId) -> String {
     let (key, now) = (email.key(), occurrences.now());
     occurrences.batch.lock(&key);
     occurrences.batch.push(store::upsert_by_email(occurrences.workspace_id(), (email, &key), new_id, now));
     if occurrences.starts_runs(SystemEvent::CONTACT_CREATED) {
-        let contact = Contact::new(new_id.to_owned(), email, now);
+        let contact = Contact::new(new_id, email, now);
         occurrences.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
     }
     key
 }
 
 /// Something happens to a contact that must be there.
-pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: &str) {
+pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: ContactId) {
     occurrences.batch.lock(id);
     occurrences.look_up(store::bump_version(occurrences.workspace_id(), id));
 }
@@ -55,52 +56,52 @@ pub fn update(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
 /// Deletes a contact. What is told of it is told first: nothing can happen to whom
 /// is not there.
 pub fn delete(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
-    bump_version(occurrences, &contact.id);
+    bump_version(occurrences, contact.id);
     tell(occurrences, SystemEvent::CONTACT_DELETED, contact, Moment::NOW);
-    occurrences.part_with(&contact.id);
-    occurrences.batch.append(store::delete(occurrences.workspace_id(), &contact.id));
+    occurrences.part_with(contact.id);
+    occurrences.batch.append(store::delete(occurrences.workspace_id(), contact.id));
 }
 
 fn tell(occurrences: &mut OccurrenceBatch<'_>, name: &str, contact: &Contact, moment: Moment) {
     if occurrences.is_told() {
-        occurrences.tell(name, Whom::Id(&contact.id), &contact.json(), moment);
+        occurrences.tell(name, Whom::Id(contact.id), &contact.json(), moment);
     }
 }
 
 /// Puts a contact into segments and notes what it chose of topics, a statement for
 /// each; one that finds no segment or topic changes nothing.
 pub fn ties<'a>(
-    workspace_id: &'a str,
+    workspace_id: WorkspaceId,
     contact: &'a Contact,
-    (segment_ids, choices): (&'a [String], &'a [Choice]),
+    (segment_ids, choices): (&'a [SegmentId], &'a [Choice]),
     now: i64,
 ) -> impl Iterator<Item = Stmt> + 'a {
-    let join = move |id: &String| add_to_segment(workspace_id, &contact.id, id, now);
-    let choose = |choice: &Choice| topics::choose(workspace_id, &contact.id, choice);
+    let join = move |id: &SegmentId| add_to_segment(workspace_id, contact.id, *id, now);
+    let choose = move |choice: &Choice| topics::choose(workspace_id, contact.id, choice);
     segment_ids.iter().map(join).chain(choices.iter().map(choose))
 }
 
-pub fn add_to_segment(workspace_id: &str, contact_id: &str, segment_id: &str, now: i64) -> Stmt {
+pub fn add_to_segment(workspace_id: WorkspaceId, contact_id: ContactId, segment_id: SegmentId, now: i64) -> Stmt {
     segments::add(workspace_id, segment_id, contact_id, now)
 }
 
 /// Puts a contact into a segment. The first statement fails where the contact is
 /// gone, the second where the segment is.
-pub fn join_segment(workspace_id: &str, contact: &Contact, segment_id: &str, now: i64) -> Batch {
+pub fn join_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: SegmentId, now: i64) -> Batch {
     Batch::new()
-        .and(store::by_id(workspace_id, &contact.id).expect(1))
+        .and(store::by_id(workspace_id, contact.id).expect(1))
         .and(segments::exists(workspace_id, segment_id).expect(1))
-        .and(add_to_segment(workspace_id, &contact.id, segment_id, now))
+        .and(add_to_segment(workspace_id, contact.id, segment_id, now))
 }
 
 /// Takes a contact out of a segment; fails where it is not in it.
-pub fn leave_segment(workspace_id: &str, contact: &Contact, segment_id: &str) -> Batch {
-    segments::remove(workspace_id, segment_id, &contact.id).into()
+pub fn leave_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: SegmentId) -> Batch {
+    segments::remove(workspace_id, segment_id, contact.id).into()
 }
 
 /// Notes what a contact chose. The first statement fails where the contact is gone,
 /// another where a topic is.
-pub fn choose_topics(workspace_id: &str, contact: &Contact, choices: &[Choice]) -> Batch {
-    let choose = |choice: &Choice| topics::choose(workspace_id, &contact.id, choice).expect(1);
-    std::iter::once(store::by_id(workspace_id, &contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
+pub fn choose_topics(workspace_id: WorkspaceId, contact: &Contact, choices: &[Choice]) -> Batch {
+    let choose = |choice: &Choice| topics::choose(workspace_id, contact.id, choice).expect(1);
+    std::iter::once(store::by_id(workspace_id, contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
 }

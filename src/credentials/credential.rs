@@ -16,6 +16,7 @@ use super::store;
 use crate::clock::{Clock, MINUTE, SECOND};
 use crate::db::{Basis, Db, DbError, Guard};
 use crate::error::Error;
+use crate::id::{ApiKeyId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 use crate::secret;
 
@@ -28,20 +29,20 @@ pub struct Lookup<'a> {
 }
 
 /// Where a credential comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    Key(String),
-    Grant(String),
+    Key(ApiKeyId),
+    Grant(GrantId),
 }
 
 /// What is known of a credential in use, and what that rests on.
 #[derive(Debug)]
 pub struct Known {
     pub source: Source,
-    pub workspace_id: String,
+    pub workspace_id: WorkspaceId,
     pub scopes: ScopeSet,
     /// The grant that it comes from: a token directly, a key by what made it.
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
     basis: Arc<Basis>,
     /// When a token ends; keys do not.
     expires_at: Option<i64>,
@@ -111,7 +112,7 @@ impl Credentials {
         let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&grant.scopes).ok());
         let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
         Ok(Known {
-            grant_id: Some(claims.grant.clone()),
+            grant_id: Some(claims.grant),
             source: Source::Grant(claims.grant),
             workspace_id: grant.workspace_id,
             scopes: claimed.intersection(granted),
@@ -128,7 +129,7 @@ impl Credentials {
         }
         known.noted.store(now, Ordering::Relaxed);
         if let Ok(mut used) = self.used.lock() {
-            used.insert(known.source.clone(), now);
+            used.insert(known.source, now);
         }
     }
 

@@ -9,6 +9,8 @@ use ring::signature::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::id::{GrantId, TokenId, UserId};
+
 /// A key that signs, and whose public half is published.
 pub struct SigningKey {
     pub id: String,
@@ -23,14 +25,14 @@ pub struct Claims {
     pub iss: String,
     pub aud: String,
     /// The user who approved.
-    pub sub: String,
+    pub sub: UserId,
     pub client_id: String,
     pub scope: String,
-    pub jti: String,
+    pub jti: TokenId,
     pub iat: i64,
     pub exp: i64,
     /// The grant that the token lives and dies with.
-    pub grant: String,
+    pub grant: GrantId,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,19 +102,21 @@ pub fn key_id(token: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn claims() -> Claims {
         Claims {
             iss: "http://i".into(),
             aud: "http://i".into(),
-            sub: "u".into(),
+            sub: Uuid::from_u128(1).into(),
             client_id: "c".into(),
             scope: "full_access".into(),
-            jti: "t".into(),
+            jti: Uuid::from_u128(2).into(),
             iat: 1,
             exp: 901,
-            grant: "g".into(),
+            grant: Uuid::from_u128(3).into(),
         }
     }
 

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
 use crate::db::DbError;
+use crate::id::{ApiKeyId, GrantId, WorkspaceId};
 use crate::secret;
 
 /// What a key may do.
@@ -91,21 +92,21 @@ impl TryFrom<String> for KeyName {
 
 /// A key as it is shown once: everything the store keeps, and the secret itself.
 pub struct NewKey {
-    pub id: String,
-    pub workspace_id: String,
+    pub id: ApiKeyId,
+    pub workspace_id: WorkspaceId,
     pub name: String,
     pub permission: Permission,
     pub secret: String,
     /// The grant it is made through, with which it will die.
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
     pub created_at: i64,
 }
 
 impl NewKey {
-    pub fn make(clock: &Clock, workspace_id: &str, name: &str, permission: Permission) -> NewKey {
+    pub fn make(clock: &Clock, workspace_id: WorkspaceId, name: &str, permission: Permission) -> NewKey {
         NewKey {
             id: clock.ordered_id(),
-            workspace_id: workspace_id.into(),
+            workspace_id,
             name: name.into(),
             permission,
             secret: format!("re_{}_{}", secret::letters(8), secret::letters(32)),
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_new_key_has_the_shape_that_keys_have() {
-        let key = NewKey::make(&Clock::system(), "w", "n", Permission::FullAccess);
+        let key = NewKey::make(&Clock::system(), uuid::Uuid::nil().into(), "n", Permission::FullAccess);
         assert!(key.secret.starts_with("re_"));
         assert_eq!(prefix_of(&key.secret), Some(key.prefix()));
         assert_eq!(key.prefix().len(), 11);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, RwLock};
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::jwt::{self, Claims, SigningKey};
 use super::store;
@@ -74,7 +75,7 @@ impl Signing {
     /// signed is believed until it expires. Other processes notice within a
     /// minute.
     pub async fn rotate(&self, db: &Db, clock: &Clock) -> Result<String, DbError> {
-        let (id, key) = (clock.ordered_id(), self.seal.close(&SigningKey::generate()));
+        let (id, key) = (clock.ordered_id::<Uuid>().to_string(), self.seal.close(&SigningKey::generate()));
         db.commit(store::new_signing_key(&id, &key, clock.now())).await?;
         Ok(id)
     }
@@ -165,13 +166,13 @@ mod tests {
         Claims {
             iss: text(),
             aud: text(),
-            sub: text(),
+            sub: Uuid::nil().into(),
             client_id: text(),
             scope: text(),
-            jti: text(),
+            jti: Uuid::nil().into(),
             iat,
             exp,
-            grant: text(),
+            grant: Uuid::nil().into(),
         }
     }
 

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::credential::Source;
 use super::jwt::Claims;
 use super::key::{NewKey, Permission};
 use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ApiKeyId, GrantId, Id, WorkspaceId};
 
 /// A key and the revision it is read under, in one look. One that was made
 /// through a grant lasts as long as the grant's tokens would.
@@ -68,44 +71,44 @@ statements! {
 
 /// A key as the store keeps it, and what it rests on.
 pub(super) struct Found {
-    pub id: String,
-    pub workspace_id: String,
+    pub id: ApiKeyId,
+    pub workspace_id: WorkspaceId,
     pub permission: Permission,
     pub hash: Vec<u8>,
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
     pub basis: Arc<Basis>,
 }
 
 pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
     let rows = db.read(FIND_KEY.with([prefix.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let id = row.text(1)?;
+    let id: ApiKeyId = row.id(1)?;
     Ok(Some(Found {
-        basis: access(KEY_STANDS.with([(&id).into()]), row.int(0)?),
+        basis: access(KEY_STANDS.with([id.into()]), row.int(0)?),
         id,
-        workspace_id: row.text(2)?,
+        workspace_id: row.id(2)?,
         permission: Permission::from_store(&row.text(3)?)?,
         hash: row.bytes(4)?,
-        grant_id: row.maybe(5, Row::text)?,
+        grant_id: row.maybe(5, Row::id)?,
     }))
 }
 
 pub fn insert_key(key: &NewKey) -> Stmt {
     INSERT_KEY.with([
-        (&key.id).into(),
-        (&key.workspace_id).into(),
+        key.id.into(),
+        key.workspace_id.into(),
         (&key.name).into(),
         key.permission.as_str().into(),
         key.prefix().into(),
         (&crate::secret::hash(&key.secret)).into(),
-        key.grant_id.as_deref().into(),
+        key.grant_id.into(),
         key.created_at.into(),
     ])
 }
 
 /// A key as a list shows it.
 pub struct Listed {
-    pub id: String,
+    pub id: ApiKeyId,
     pub name: String,
     pub permission: String,
     pub prefix: String,
@@ -117,14 +120,14 @@ pub struct Listed {
 pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
     let mut all: Vec<Listed> = Vec::new();
     loop {
-        let after = all.last().map_or(String::new(), |last| last.id.clone());
+        let after = all.last().map_or(Uuid::nil(), |last| last.id.uuid());
         let rows = db.read(KEYS.with([after.into()])).await?;
         if rows.is_empty() {
             return Ok(all);
         }
         for row in rows {
             all.push(Listed {
-                id: row.text(0)?,
+                id: row.id(0)?,
                 name: row.text(1)?,
                 permission: row.text(2)?,
                 prefix: row.text(3)?,
@@ -137,15 +140,15 @@ pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
 }
 
 /// Deletes a key everywhere at once: every process finds its cache out of date.
-pub fn delete_key(id: &str) -> Batch {
+pub fn delete_key(id: ApiKeyId) -> Batch {
     Batch::new().and(DELETE_KEY.with([id.into()]).expect(1)).and(raise_access())
 }
 
 /// Notes the last use of keys and grants.
 pub(super) fn touch(used: &HashMap<Source, i64>) -> Batch {
     let note = |(source, now): (&Source, &i64)| match source {
-        Source::Key(id) => TOUCH_KEY.with([id.into(), (*now).into()]),
-        Source::Grant(id) => TOUCH_GRANT.with([id.into(), (*now).into()]),
+        Source::Key(id) => TOUCH_KEY.with([(*id).into(), (*now).into()]),
+        Source::Grant(id) => TOUCH_GRANT.with([(*id).into(), (*now).into()]),
     };
     used.iter().map(note).collect()
 }
@@ -163,7 +166,7 @@ pub fn access(particular: Stmt, revision: i64) -> Arc<Basis> {
 }
 
 /// A fence for what outlives the grant that it is made through.
-pub fn grant_stands(grant_id: &str) -> Stmt {
+pub fn grant_stands(grant_id: GrantId) -> Stmt {
     GRANT_STANDS.with([grant_id.into()])
 }
 
@@ -209,16 +212,16 @@ pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
 
 /// What is known of the grant of a token.
 pub(super) struct TokenGrant {
-    pub workspace_id: String,
+    pub workspace_id: WorkspaceId,
     pub scopes: String,
     pub basis: Arc<Basis>,
 }
 
 /// A grant that still stands, for a token that was not given back.
 pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<TokenGrant>, DbError> {
-    let find = FIND_TOKEN_GRANT.with([(&claims.grant).into(), (&claims.client_id).into(), (&claims.jti).into()]);
+    let find = FIND_TOKEN_GRANT.with([claims.grant.into(), (&claims.client_id).into(), claims.jti.into()]);
     let rows = db.read(find.clone()).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (workspace_id, scopes) = (row.text(1)?, row.text(2)?);
+    let (workspace_id, scopes) = (row.id(1)?, row.text(2)?);
     Ok(Some(TokenGrant { workspace_id, scopes, basis: access(find, row.int(0)?) }))
 }

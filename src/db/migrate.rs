@@ -29,6 +29,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0016_first_use", include_str!("../../migrations/0016_first_use.sql")),
     ("0017_known_devices", include_str!("../../migrations/0017_known_devices.sql")),
     ("0018_events_by_name", include_str!("../../migrations/0018_events_by_name.sql")),
+    ("0019_binary_ids", include_str!("../../migrations/0019_binary_ids.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
@@ -61,9 +62,19 @@ pub(super) fn newer() -> Stmt {
 }
 
 /// What is meant for SQLite alone stands between `/*` and `*/`, where PostgreSQL
-/// reads it as a comment; what is meant for people stands behind `--`.
+/// reads it as a comment; what is meant for PostgreSQL alone between the lines
+/// `-- <postgres>` and `-- </postgres>`; what is meant for people behind `--`.
 fn for_sqlite(text: &str) -> String {
-    text.replace("/*", "").replace("*/", "")
+    let mut is_ours = true;
+    let ours = text.lines().filter(|line| {
+        match *line {
+            "-- <postgres>" => is_ours = false,
+            "-- </postgres>" => is_ours = true,
+            _ => {}
+        }
+        is_ours
+    });
+    ours.collect::<Vec<_>>().join("\n").replace("/*", "").replace("*/", "")
 }
 
 fn fingerprint(text: &str) -> String {
@@ -204,23 +215,32 @@ mod tests {
             store.execute_batch(&for_sqlite(text)).expect("a step");
             store.execute(RECORD, (index as i64 + 1, name, fingerprint(text))).expect("a record");
         }
-        let rows = "
-            INSERT INTO runs VALUES ('a', 'r', 'w', 1, 'c', 'o', 2, 'running', '{}', 'e', 'x', 5, 3, 2, 4, NULL);
-            INSERT INTO messages VALUES ('m', 'w', 'to', 'subject', 'body', 'sent', 1, NULL, 2, NULL, 'why');
-            INSERT INTO occurrences VALUES ('w', 'o', 'name', 'c', 2, 1, '{}', NULL, 4);";
-        store.execute_batch(rows).expect("rows");
+        let [a, r, w, c, o, m] = [1, 2, 3, 4, 5, 6].map(|number| format!("00000000-0000-7000-8000-{number:012}"));
+        let rows = format!(
+            "INSERT INTO runs VALUES ('{a}', '{r}', '{w}', 1, '{c}', '{o}', 2, 'running', '{{}}', 'e', 'x', 5, 3, 2, 4, NULL);
+             INSERT INTO messages VALUES ('{m}', '{w}', 'to', 'subject', 'body', 'sent', 1, NULL, 2, NULL, 'why');
+             INSERT INTO occurrences VALUES ('{w}', '{o}', 'name', '{c}', 2, 1, '{{}}', NULL, 4);"
+        );
+        store.execute_batch(&rows).expect("rows");
         sqlite(&mut store).expect("the rest");
         let found = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a row");
         assert_eq!(
             found(
-                "SELECT count(*) FROM runs WHERE automation_id = 'a' AND id = 'r' AND workspace_id = 'w'
-                   AND version = 1 AND contact_id = 'c' AND occurrence_id = 'o' AND since = 2 AND status = 'running'
+                "SELECT count(*) FROM runs WHERE automation_id = x'00000000000070008000000000000001'
+                   AND id = x'00000000000070008000000000000002' AND workspace_id = x'00000000000070008000000000000003'
+                   AND version = 1 AND contact_id = x'00000000000070008000000000000004'
+                   AND occurrence_id = x'00000000000070008000000000000005' AND since = 2 AND status = 'running'
                    AND state = '{}' AND waiting_for = 'e' AND exit_on = 'x' AND due_at = 5 AND attempt = 3
                    AND settled = 2 AND created_at = 4 AND completed_at IS NULL"
             ),
             1
         );
-        assert_eq!(found("SELECT count(*) FROM messages WHERE id = 'm' AND status = 'sent' AND error = 'why'"), 1);
+        assert_eq!(
+            found(
+                "SELECT count(*) FROM messages WHERE id = x'00000000000070008000000000000006' AND status = 'sent' AND error = 'why'"
+            ),
+            1
+        );
         assert_eq!(found("SELECT count(*) FROM occurrences WHERE name = 'name' AND heard"), 1);
         let indices = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
             ('runs_due', 'runs_by_contact', 'runs_listening', 'messages_by_workspace', 'messages_due',

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use uuid::Uuid;
 
 use self::link::{Link, Purpose};
 pub(super) use self::reader::Readers;
@@ -60,11 +61,15 @@ impl ToSql for Value {
             Value::Bool(flag) => flag.to_sql(ty, out),
             Value::Text(text) => text.to_sql(ty, out),
             Value::Bytes(bytes) => bytes.to_sql(ty, out),
+            Value::Uuid(id) => id.to_sql(ty, out),
         }
     }
 
     fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::INT8 | Type::INT4 | Type::FLOAT8 | Type::BOOL | Type::TEXT | Type::VARCHAR | Type::BYTEA)
+        matches!(
+            *ty,
+            Type::INT8 | Type::INT4 | Type::FLOAT8 | Type::BOOL | Type::TEXT | Type::VARCHAR | Type::BYTEA | Type::UUID
+        )
     }
 
     to_sql_checked!();
@@ -78,6 +83,7 @@ fn owned(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
             Type::FLOAT8 => row.try_get::<_, Option<f64>>(index)?.into(),
             Type::BOOL => row.try_get::<_, Option<bool>>(index)?.into(),
             Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(index)?.into(),
+            Type::UUID => row.try_get::<_, Option<Uuid>>(index)?.map_or(Value::Null, Value::Uuid),
             _ => row.try_get::<_, Option<String>>(index)?.into(),
         })
     });

@@ -245,8 +245,8 @@ impl Batch {
 
     /// Says what the batch locks first, so that batches of one group lock in one
     /// order, whatever order they came in.
-    pub fn lock(&mut self, what: &str) {
-        self.locks.get_or_insert_with(|| what.to_owned());
+    pub fn lock(&mut self, what: impl ToString) {
+        self.locks.get_or_insert_with(|| what.to_string());
     }
 
     /// How many statements it holds so far.

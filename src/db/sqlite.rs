@@ -23,6 +23,7 @@ use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use self::checkpoint::Checkpointer;
 use self::files::{Failure, Files, open_log};
@@ -262,6 +263,7 @@ impl ToSql for Value {
             Value::Bool(flag) => ValueRef::Integer(i64::from(*flag)),
             Value::Text(text) => ValueRef::Text(text.as_bytes()),
             Value::Bytes(bytes) => ValueRef::Blob(bytes),
+            Value::Uuid(id) => ValueRef::Blob(id.as_bytes()),
         }))
     }
 }
@@ -272,7 +274,7 @@ fn owned(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Real(number) => Value::Real(number),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+        ValueRef::Blob(bytes) => Uuid::from_slice(bytes).map_or_else(|_| Value::Bytes(bytes.to_vec()), Value::Uuid),
     }
 }
 

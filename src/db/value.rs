@@ -2,10 +2,13 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::DbError;
+use uuid::Uuid;
 
-/// A value on its way into or out of the store. Ids are text, times are
-/// microseconds, JSON is text.
+use super::DbError;
+use crate::id::Id;
+
+/// A value on its way into or out of the store. Times are microseconds, JSON is
+/// text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -14,6 +17,9 @@ pub enum Value {
     Bool(bool),
     Text(String),
     Bytes(Vec<u8>),
+    /// PostgreSQL's `uuid`. To SQLite it is 16 bytes, and whatever has 16 bytes there
+    /// is read as one of these.
+    Uuid(Uuid),
 }
 
 impl Value {
@@ -40,6 +46,7 @@ impl Hash for Value {
             Value::Bool(flag) => flag.hash(state),
             Value::Text(text) => text.hash(state),
             Value::Bytes(bytes) => bytes.hash(state),
+            Value::Uuid(id) => id.hash(state),
         }
     }
 }
@@ -59,6 +66,12 @@ impl From<f64> for Value {
 impl From<bool> for Value {
     fn from(value: bool) -> Value {
         Value::Bool(value)
+    }
+}
+
+impl<T: Id> From<T> for Value {
+    fn from(value: T) -> Value {
+        Value::Uuid(value.uuid())
     }
 }
 
@@ -140,7 +153,15 @@ impl Row {
     pub fn bytes(&self, column: usize) -> Result<Vec<u8>, DbError> {
         match self.0.get(column) {
             Some(Value::Bytes(bytes)) => Ok(bytes.clone()),
+            Some(Value::Uuid(id)) => Ok(id.as_bytes().to_vec()),
             other => Err(mismatch(column, "bytes", other)),
+        }
+    }
+
+    pub fn id<T: Id>(&self, column: usize) -> Result<T, DbError> {
+        match self.0.get(column) {
+            Some(Value::Uuid(id)) => Ok(T::from(*id)),
+            other => Err(mismatch(column, "an id", other)),
         }
     }
 
@@ -166,6 +187,7 @@ fn mismatch(column: usize, wanted: &str, found: Option<&Value>) -> DbError {
         Some(Value::Bool(_)) => "a boolean",
         Some(Value::Text(_)) => "text",
         Some(Value::Bytes(_)) => "bytes",
+        Some(Value::Uuid(_)) => "an id",
     };
     DbError::Broken(format!("column {column} should hold {wanted}, but holds {found}"))
 }

@@ -8,6 +8,7 @@ use quick_cache::sync::Cache;
 use super::payload::Types;
 use super::store::{self, Stored};
 use crate::db::{Db, DbError, Stmt};
+use crate::id::WorkspaceId;
 
 /// What is known of a name.
 pub struct InForce {
@@ -25,7 +26,7 @@ impl InForce {
 }
 
 pub struct Definitions {
-    known: Cache<String, Arc<InForce>>,
+    known: Cache<(WorkspaceId, String), Arc<InForce>>,
 }
 
 impl Default for Definitions {
@@ -35,7 +36,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    pub async fn of(&self, db: &Db, workspace_id: &str, name: &str) -> Result<Arc<InForce>, DbError> {
+    pub async fn of(&self, db: &Db, workspace_id: WorkspaceId, name: &str) -> Result<Arc<InForce>, DbError> {
         let key = key(workspace_id, name);
         if let Some(known) = self.known.get(&key) {
             return Ok(known);
@@ -47,17 +48,22 @@ impl Definitions {
 
     /// What the name means at this moment, for one commit without a guard: where a
     /// name is defined over and over, that is as if the event had happened then.
-    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str, name: &str) -> Result<Arc<InForce>, DbError> {
+    pub async fn of_this_moment(
+        &self,
+        db: &Db,
+        workspace_id: WorkspaceId,
+        name: &str,
+    ) -> Result<Arc<InForce>, DbError> {
         Ok(Arc::new(InForce { guard: None, ..load(db, workspace_id, name).await? }))
     }
 
     /// What is known turned out to be old.
-    pub fn forget(&self, workspace_id: &str, name: &str) {
+    pub fn forget(&self, workspace_id: WorkspaceId, name: &str) {
         self.known.remove(&key(workspace_id, name));
     }
 }
 
-async fn load(db: &Db, workspace_id: &str, name: &str) -> Result<InForce, DbError> {
+async fn load(db: &Db, workspace_id: WorkspaceId, name: &str) -> Result<InForce, DbError> {
     let found = db.read(store::by_name(workspace_id, name)).await?;
     let found = found.first().map(Stored::read).transpose()?;
     Ok(InForce {
@@ -70,6 +76,6 @@ async fn load(db: &Db, workspace_id: &str, name: &str) -> Result<InForce, DbErro
     })
 }
 
-fn key(workspace_id: &str, name: &str) -> String {
-    [workspace_id, name].concat()
+fn key(workspace_id: WorkspaceId, name: &str) -> (WorkspaceId, String) {
+    (workspace_id, name.to_owned())
 }

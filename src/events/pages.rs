@@ -12,6 +12,7 @@ use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::EventId;
 use crate::web::{self, Layout, Leaf, Shell, Stamp};
 
 /// How many keys of a schema a list shows.
@@ -34,7 +35,7 @@ struct EventsPage {
 }
 
 struct EventRow {
-    id: String,
+    id: EventId,
     name: String,
     /// The newest definition of its name.
     in_force: bool,
@@ -56,7 +57,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let rows = member.read(store::page_in_force(member.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =
         rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/events"), |(event, _)| &event.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/events"), |(event, _)| event.id);
     let now = member.app.clock.now();
     let content = EventsPage {
         layout: member.layout(),
@@ -103,7 +104,7 @@ mod tests {
             let workspace = crate::accounts::only_workspace(&app.db, &app.clock).await.expect("one").expect("one").id;
             let define = async |name: &str| {
                 let name = super::super::event::EventName::try_from(name.to_owned()).expect("a name");
-                let insert = store::insert(&workspace, &app.clock.ordered_id(), &name, None, NOW);
+                let insert = store::insert(workspace, app.clock.ordered_id(), &name, None, NOW);
                 app.db.commit(insert).await.expect("a definition");
             };
             let marks = async || {
@@ -113,7 +114,7 @@ mod tests {
             };
             define("meant").await;
             assert_eq!(marks().await, (0, 0));
-            let used = store::define_by_use(&workspace, &app.clock.ordered_id(), "maent", NOW);
+            let used = store::define_by_use(workspace, app.clock.ordered_id(), "maent", NOW);
             app.db.commit(used.clone()).await.expect("a definition");
             assert_eq!(marks().await, (1, 0));
             assert!(matches!(app.db.commit(used).await, Err(DbError::Unexpected { .. })), "it is there");

@@ -22,6 +22,7 @@ use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::events::Events;
+use crate::id::EventId;
 use crate::occurrences::SystemEvent;
 use crate::web::{
     self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, RECENT,
@@ -43,8 +44,8 @@ pub fn router() -> OpenApiRouter<Events> {
 pub struct Reference {
     #[schema(pattern = "^event$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: EventId,
 }
 
 /// The answer to a deletion.
@@ -53,8 +54,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^event$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: EventId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -66,8 +67,8 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^event$", nullable = false)]
     object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: EventId,
     #[schema(example = "user.created")]
     name: String,
     /// Keys of the payload and their types; null: any payload.
@@ -158,8 +159,8 @@ async fn create(
     let request = key.request(&caller, &app, &body);
     let NewEvent { name, schema } = read_new(body)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&Reference { object: "event", id: id.clone() })?;
-    let insert = || store::insert(caller.workspace_id(), &id, &name, schema.as_ref(), now).into();
+    let answer = Answer::created(&Reference { object: "event", id })?;
+    let insert = || store::insert(caller.workspace_id(), id, &name, schema.as_ref(), now).into();
     Ok(request.commit(answer, insert).await??)
 }
 
@@ -267,7 +268,7 @@ async fn update(
     let OrNull(schema) = body.read()?.schema;
     let id = find(&caller, uri.path()).await?.id;
     let now = app.clock.now();
-    let set = || store::set_schema(caller.workspace_id(), &id, schema.as_ref(), now).into();
+    let set = || store::set_schema(caller.workspace_id(), id, schema.as_ref(), now).into();
     found(caller.try_commit(set).await?)?;
     Ok(Json(Reference { object: "event", id }))
 }
@@ -286,7 +287,7 @@ async fn update(
 )]
 async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id).into()).await?)?;
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?)?;
     Ok(Json(Deleted { object: "event", id, deleted: true }))
 }
 
@@ -298,9 +299,8 @@ async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> 
     let missing = || Error::not_found(NOT_FOUND);
     let key = name_in(path).ok_or_else(missing)?;
     let mut rows = Vec::new();
-    if let Ok(id) = uuid::Uuid::try_parse(&key) {
-        let id = id.as_hyphenated().to_string();
-        rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    if let Ok(id) = key.parse() {
+        rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     }
     if rows.is_empty() {
         rows = caller.read(|| store::by_name(caller.workspace_id(), &key)).await?;

@@ -2,6 +2,7 @@
 
 use super::event::{EventName, Schema};
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::id::{EventId, WorkspaceId};
 use crate::secret;
 use crate::web::Page;
 
@@ -115,7 +116,7 @@ macro_rules! define_by_use {
     ($engine:ident) => {
         concat!(
             "INSERT INTO events (workspace_id, id, name, created_at, first_use_key)
-             SELECT CAST($1 AS TEXT), CAST($3 AS TEXT), CAST($2 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT)
+             SELECT $1, $3, CAST($2 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT)
              WHERE NOT EXISTS (SELECT 1 FROM events",
             hint!($engine),
             " WHERE workspace_id = $1 AND ",
@@ -144,7 +145,7 @@ statements! {
         .for_many(
         "INSERT INTO events (workspace_id, id, name, schema, created_at)
          SELECT workspace_id, id, name, schema, created_at
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[])
               AS many (workspace_id, id, name, schema, created_at)");
     DEFINE_BY_USE = Sql::each(define_by_use!(sqlite), define_by_use!(postgres));
     OLDER = Sql::both(page!("<", " DESC"));
@@ -169,7 +170,7 @@ statements! {
 
 /// A definition as the store keeps it.
 pub struct Stored {
-    pub id: String,
+    pub id: EventId,
     pub name: String,
     pub schema: Option<String>,
     pub created_at: i64,
@@ -181,7 +182,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             schema: row.maybe(2, Row::text)?,
             created_at: row.int(3)?,
@@ -191,55 +192,55 @@ impl Stored {
     }
 }
 
-pub fn insert(workspace_id: &str, id: &str, name: &EventName, schema: Option<&Schema>, now: i64) -> Stmt {
+pub fn insert(workspace_id: WorkspaceId, id: EventId, name: &EventName, schema: Option<&Schema>, now: i64) -> Stmt {
     let schema = schema.map(Schema::as_str);
     INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), schema.into(), now.into()])
 }
 
 /// Defines an event that nobody has defined, without a schema.
-pub fn define_by_use(workspace_id: &str, id: &str, name: &str, now: i64) -> Stmt {
+pub fn define_by_use(workspace_id: WorkspaceId, id: EventId, name: &str, now: i64) -> Stmt {
     let key = secret::hash(name).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     DEFINE_BY_USE.with([workspace_id.into(), name.into(), id.into(), now.into(), key.into()]).expect(1)
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 /// As [`page`], each row followed by whether it is in force.
-pub fn page_in_force(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page_in_force(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER_IN_FORCE, NEWER_IN_FORCE, workspace_id, [])
 }
 
 /// How many definitions there are, counted to a bound, and when the newest came.
-pub fn tally(workspace_id: &str) -> Stmt {
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
     TALLY.with([workspace_id.into()])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: EventId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
-pub fn by_name(workspace_id: &str, name: &str) -> Stmt {
+pub fn by_name(workspace_id: WorkspaceId, name: &str) -> Stmt {
     BY_NAME.with([workspace_id.into(), name.into()])
 }
 
 /// Holds as long as this definition is the one in force.
-pub fn is_in_force(workspace_id: &str, stored: &Stored) -> Stmt {
+pub fn is_in_force(workspace_id: WorkspaceId, stored: &Stored) -> Stmt {
     let seen = stored.updated_at.unwrap_or(0);
-    IS_IN_FORCE.with([workspace_id.into(), (&stored.name).into(), (&stored.id).into(), seen.into()])
+    IS_IN_FORCE.with([workspace_id.into(), (&stored.name).into(), stored.id.into(), seen.into()])
 }
 
 /// Holds as long as nobody has defined the name.
-pub fn is_undefined(workspace_id: &str, name: &str) -> Stmt {
+pub fn is_undefined(workspace_id: WorkspaceId, name: &str) -> Stmt {
     IS_UNDEFINED.with([workspace_id.into(), name.into()])
 }
 
-pub fn set_schema(workspace_id: &str, id: &str, schema: Option<&Schema>, now: i64) -> Stmt {
+pub fn set_schema(workspace_id: WorkspaceId, id: EventId, schema: Option<&Schema>, now: i64) -> Stmt {
     let schema = schema.map(Schema::as_str);
     SET_SCHEMA.with([workspace_id.into(), id.into(), schema.into(), now.into()]).expect(1)
 }
 
-pub fn delete(workspace_id: &str, id: &str) -> Stmt {
+pub fn delete(workspace_id: WorkspaceId, id: EventId) -> Stmt {
     DELETE.with([workspace_id.into(), id.into()]).expect(1)
 }

@@ -2,6 +2,7 @@
 //! access ends, they stop, unless a person says that they shall go on.
 
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
 
 /// As many as a page shows.
 const MOST: i64 = 200;
@@ -41,43 +42,43 @@ statements! {
          WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
     KEEP = Sql::both("DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
-    STOP_OF_USER = Sql::both(stop!("($3 = '' OR g.workspace_id = $3) AND g.user_id"));
+    STOP_OF_USER = Sql::both(stop!("g.workspace_id = COALESCE($3, g.workspace_id) AND g.user_id"));
     STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
     RAISE_OF_GRANT = Sql::both(raise!("g.id")).raising();
-    RAISE_OF_USER = Sql::both(raise!("($2 = '' OR g.workspace_id = $2) AND g.user_id")).raising();
+    RAISE_OF_USER = Sql::both(raise!("g.workspace_id = COALESCE($2, g.workspace_id) AND g.user_id")).raising();
     RAISE_OF_CLIENT = Sql::both(raise!("g.client_id")).raising();
 }
 
 /// An automation that ends with a grant.
 pub struct AppAutomation {
-    pub id: String,
+    pub id: AutomationId,
     pub name: String,
     pub is_enabled: bool,
 }
 
 impl AppAutomation {
     pub fn read(row: &Row) -> Result<AppAutomation, DbError> {
-        Ok(AppAutomation { id: row.text(0)?, name: row.text(1)?, is_enabled: row.text(2)? == "enabled" })
+        Ok(AppAutomation { id: row.id(0)?, name: row.text(1)?, is_enabled: row.text(2)? == "enabled" })
     }
 }
 
-pub fn of_grant(workspace_id: &str, grant_id: &str) -> Stmt {
+pub fn of_grant(workspace_id: WorkspaceId, grant_id: GrantId) -> Stmt {
     OF_GRANT.with([workspace_id.into(), grant_id.into(), MOST.into()])
 }
 
 /// Makes an automation the workspace's own.
-pub fn keep(grant_id: &str, automation_id: &str) -> Stmt {
+pub fn keep(grant_id: GrantId, automation_id: AutomationId) -> Stmt {
     KEEP.with([grant_id.into(), automation_id.into()])
 }
 
 /// Belongs into the commit that ends a grant.
-pub fn stop_of_grant(grant_id: &str, now: i64) -> Batch {
+pub fn stop_of_grant(grant_id: GrantId, now: i64) -> Batch {
     Batch::new().and(STOP_OF_GRANT.with([grant_id.into(), now.into()])).and(RAISE_OF_GRANT.with([grant_id.into()]))
 }
 
-/// Belongs into the commit that ends all grants of a user, in a workspace or (where
-/// that is empty) everywhere.
-pub fn stop_of_user(user_id: &str, within: &str, now: i64) -> Batch {
+/// Belongs into the commit that ends all grants of a user, in a workspace or
+/// everywhere.
+pub fn stop_of_user(user_id: UserId, within: Option<WorkspaceId>, now: i64) -> Batch {
     Batch::new()
         .and(STOP_OF_USER.with([user_id.into(), now.into(), within.into()]))
         .and(RAISE_OF_USER.with([user_id.into(), within.into()]))

@@ -7,6 +7,7 @@ pub use automations::{AppAutomation, of_grant as automations_of, stop_of_client}
 
 use crate::credentials::raise_access;
 use crate::db::{Batch, Sql, statements};
+use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
 
 pub const STATEMENTS: &[&[Sql]] = &[automations::ALL, ALL];
 
@@ -21,15 +22,15 @@ statements! {
     DELETE_KEYS_OF = Sql::both("DELETE FROM api_keys WHERE grant_id = $1").raising();
     REVOKE_OF = Sql::both(
         "UPDATE oauth_grants SET revoked_at = $2, revoked_reason = $3
-         WHERE user_id = $1 AND revoked_at IS NULL AND ($4 = '' OR workspace_id = $4)")
+         WHERE user_id = $1 AND revoked_at IS NULL AND workspace_id = COALESCE($4, workspace_id)")
         .raising();
     DELETE_KEYS_OF_USER = Sql::both(
         "DELETE FROM api_keys WHERE grant_id IN
-             (SELECT id FROM oauth_grants WHERE user_id = $1 AND ($2 = '' OR workspace_id = $2))")
+             (SELECT id FROM oauth_grants WHERE user_id = $1 AND workspace_id = COALESCE($2, workspace_id))")
         .raising();
     BURN_CODES_OF = Sql::both(
         "UPDATE authorization_codes SET used_at = $2
-         WHERE user_id = $1 AND used_at IS NULL AND ($3 = '' OR workspace_id = $3)");
+         WHERE user_id = $1 AND used_at IS NULL AND workspace_id = COALESCE($3, workspace_id)");
 }
 
 /// Why a grant ended.
@@ -71,7 +72,7 @@ impl Reason {
 /// Ends a grant everywhere at once, the keys that were made through it, and what its
 /// app published that calls the outside. An ended one stays as it is: the batch then
 /// finds nothing to change.
-pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
+pub fn revoke(grant_id: GrantId, reason: Reason, now: i64) -> Batch {
     let mut batch = Batch::new()
         .and(REVOKE.with([grant_id.into(), now.into(), reason.as_str().into()]).expect(1))
         .and(DELETE_KEYS_OF.with([grant_id.into()]))
@@ -82,20 +83,25 @@ pub fn revoke(grant_id: &str, reason: Reason, now: i64) -> Batch {
 
 /// As [`revoke`], if the grant belongs to the workspace. The automations to keep
 /// become the workspace's own.
-pub fn revoke_in(workspace_id: &str, grant_id: &str, reason: Reason, keep: &[String], now: i64) -> Batch {
+pub fn revoke_in(
+    workspace_id: WorkspaceId,
+    grant_id: GrantId,
+    reason: Reason,
+    keep: &[AutomationId],
+    now: i64,
+) -> Batch {
     let mut batch = Batch::new()
         .and(REVOKE_IN.with([grant_id.into(), workspace_id.into(), now.into(), reason.as_str().into()]).expect(1))
         .and(DELETE_KEYS_OF.with([grant_id.into()]))
         .and(raise_access());
-    keep.iter().for_each(|automation_id| batch.push(automations::keep(grant_id, automation_id)));
+    keep.iter().for_each(|automation_id| batch.push(automations::keep(grant_id, *automation_id)));
     batch.append(automations::stop_of_grant(grant_id, now));
     batch
 }
 
 /// Ends every grant that a user has given, in one workspace or in all, and burns
 /// the codes that would become more.
-pub fn revoke_of(user_id: &str, workspace_id: Option<&str>, reason: Reason, now: i64) -> Batch {
-    let within = workspace_id.unwrap_or_default();
+pub fn revoke_of(user_id: UserId, within: Option<WorkspaceId>, reason: Reason, now: i64) -> Batch {
     let mut batch = Batch::new()
         .and(BURN_CODES_OF.with([user_id.into(), now.into(), within.into()]))
         .and(REVOKE_OF.with([user_id.into(), now.into(), reason.as_str().into(), within.into()]))

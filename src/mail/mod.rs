@@ -19,6 +19,7 @@ pub use store::tally;
 use crate::accounts;
 use crate::app::App;
 use crate::db::{DbError, Sql, Stmt};
+use crate::id::WorkspaceId;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -28,12 +29,17 @@ pub fn pages() -> Router<App> {
 
 /// Statements that tell the owners of a workspace something, to be committed
 /// with what they are told about.
-pub async fn tell_owners(app: &App, workspace_id: &str, subject: &str, body: &str) -> Result<Vec<Stmt>, DbError> {
+pub async fn tell_owners(
+    app: &App,
+    workspace_id: WorkspaceId,
+    subject: &str,
+    body: &str,
+) -> Result<Vec<Stmt>, DbError> {
     let owners = accounts::owners(&app.db, workspace_id).await?;
     let captured = app.config.smtp_url.is_none();
     let message = |recipient: &String| {
         let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
-        store::insert(&store::New { id: &id, workspace_id, recipient, subject, body, captured, now, due_at })
+        store::insert(&store::New { id, workspace_id, recipient, subject, body, captured, now, due_at })
     };
     Ok(owners.iter().map(message).collect())
 }

@@ -12,7 +12,8 @@ use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::{self, Id, Layout, Leaf, Shell, Stamp};
+use crate::id::MessageId;
+use crate::web::{self, Layout, Leaf, PathId, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/messages", get(list)).route("/messages/{id}", get(read))
@@ -79,7 +80,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let page = member.page()?;
     let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/messages"), |message| &message.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/messages"), |message| message.id);
     let now = member.app.clock.now();
     let row = |message: Stored| MessageRow {
         href: member.address(&format!("/messages/{}", message.id)),
@@ -99,14 +100,14 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn read(member: Member<Look>, id: Result<Id, Error>) -> Response {
+async fn read(member: Member<Look>, id: Result<PathId<MessageId>, Error>) -> Response {
     member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(member: &Member<Look>, id: Result<Id, Error>) -> Result<Response, Error> {
+async fn try_read(member: &Member<Look>, id: Result<PathId<MessageId>, Error>) -> Result<Response, Error> {
     let gone = || Error::not_found("There is no such message here.");
-    let Id(id) = id.map_err(|_| gone())?;
-    let rows = member.read(store::by_id(member.workspace_id(), &id)).await?;
+    let PathId(id) = id.map_err(|_| gone())?;
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
     let message = Stored::read(rows.first().ok_or_else(gone)?)?;
     let content = MessagePage {
         layout: member.layout(),

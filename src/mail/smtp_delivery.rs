@@ -118,7 +118,7 @@ mod tests {
 
     fn message() -> Claimed {
         Claimed {
-            id: "0190-x".into(),
+            id: "01900000-0000-7000-8000-000000000000".parse().expect("an id"),
             recipient: "owner@example.com".into(),
             subject: "An app was given access".into(),
             body: "Grüße\n\n.\nEnd\n".into(),
@@ -131,7 +131,7 @@ mod tests {
     fn architecture_3_a_letter_is_the_same_however_often_it_is_written() {
         let text = letter("https://mail.example:8443/p", &message());
         for line in [
-            "Message-ID: <0190-x@mail.example>",
+            "Message-ID: <01900000-0000-7000-8000-000000000000@mail.example>",
             "From: Posthorn <posthorn@mail.example>",
             "To: owner@example.com",
             "Subject: An app was given access",
@@ -148,7 +148,11 @@ mod tests {
     fn a_host_without_a_name_sends_as_localhost() {
         for base in ["http://127.0.0.1:8080", "http://[::1]:8080", "http://[::1]", "http://localhost"] {
             let text = letter(base, &message());
-            assert!(text.contains("<posthorn@localhost>") && text.contains("<0190-x@localhost>"), "{base}: {text}");
+            assert!(
+                text.contains("<posthorn@localhost>")
+                    && text.contains("<01900000-0000-7000-8000-000000000000@localhost>"),
+                "{base}: {text}"
+            );
         }
         assert!(letter("http://mail.example", &message()).contains("<posthorn@mail.example>"));
     }

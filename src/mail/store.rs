@@ -2,6 +2,7 @@
 
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
+use crate::id::{MessageId, WorkspaceId};
 use crate::web::Page;
 use crate::work::{Claimable, claim_rows};
 
@@ -41,8 +42,8 @@ statements! {
 }
 
 pub struct New<'a> {
-    pub id: &'a str,
-    pub workspace_id: &'a str,
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
     pub recipient: &'a str,
     pub subject: &'a str,
     pub body: &'a str,
@@ -69,7 +70,7 @@ pub fn insert(new: &New<'_>) -> Stmt {
 
 /// A message as the dashboard shows it.
 pub struct Stored {
-    pub id: String,
+    pub id: MessageId,
     pub recipient: String,
     pub subject: String,
     pub body: String,
@@ -81,7 +82,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             recipient: row.text(1)?,
             subject: row.text(2)?,
             body: row.text(3)?,
@@ -92,22 +93,22 @@ impl Stored {
     }
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: MessageId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// How many messages there are, counted to a bound, and when the newest came.
-pub fn tally(workspace_id: &str) -> Stmt {
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
     TALLY.with([workspace_id.into()])
 }
 
 /// A message that somebody is delivering.
 pub(super) struct Claimed {
-    pub id: String,
+    pub id: MessageId,
     pub recipient: String,
     pub subject: String,
     pub body: String,
@@ -124,7 +125,7 @@ impl Claimable for Claimed {
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             recipient: row.text(1)?,
             subject: row.text(2)?,
             body: row.text(3)?,
@@ -135,17 +136,17 @@ impl Claimable for Claimed {
 }
 
 pub(super) fn renew(message: &Claimed, lease_until: i64) -> Stmt {
-    RENEW.with([(&message.id).into(), message.attempt.into(), lease_until.into()]).expect(1)
+    RENEW.with([message.id.into(), message.attempt.into(), lease_until.into()]).expect(1)
 }
 
 pub(super) fn sent(message: &Claimed) -> Stmt {
-    SENT.with([(&message.id).into(), message.attempt.into()]).expect(1)
+    SENT.with([message.id.into(), message.attempt.into()]).expect(1)
 }
 
 pub(super) fn later(message: &Claimed, due_at: i64, error: &str) -> Stmt {
-    LATER.with([(&message.id).into(), message.attempt.into(), due_at.into(), error.into()]).expect(1)
+    LATER.with([message.id.into(), message.attempt.into(), due_at.into(), error.into()]).expect(1)
 }
 
 pub(super) fn failed(message: &Claimed, error: &str) -> Stmt {
-    FAILED.with([(&message.id).into(), message.attempt.into(), error.into()]).expect(1)
+    FAILED.with([message.id.into(), message.attempt.into(), error.into()]).expect(1)
 }

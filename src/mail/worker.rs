@@ -52,30 +52,30 @@ pub(super) async fn claim(app: &App, most: usize) -> Result<Vec<Claimed>, DbErro
 }
 
 pub(super) async fn deliver(app: &App, smtp_delivery: &SmtpDelivery, message: &Claimed) {
-    let (id, attempt) = (message.id.as_str(), message.attempt);
+    let (id, attempt) = (message.id, message.attempt);
     let renew = |lease_until| store::renew(message, lease_until);
     let outcome = work::under_lease::<Claimed, _>((&app.db, &app.clock), renew, smtp_delivery.deliver(message)).await;
     let Some(outcome) = outcome else {
-        tracing::warn!(id, attempt, "a message took longer than its lease, and is another worker's");
+        tracing::warn!(%id, attempt, "a message took longer than its lease, and is another worker's");
         return;
     };
     let label = match &outcome {
         Outcome::Sent => {
-            tracing::info!(id, attempt, "a message was handed to the relay");
+            tracing::info!(%id, attempt, "a message was handed to the relay");
             "sent"
         }
         Outcome::Later(error) => {
-            tracing::warn!(id, attempt, error, "a message could not be delivered yet");
+            tracing::warn!(%id, attempt, error, "a message could not be delivered yet");
             "later"
         }
         Outcome::Never(error) => {
-            tracing::warn!(id, attempt, error, "a message cannot be delivered");
+            tracing::warn!(%id, attempt, error, "a message cannot be delivered");
             "never"
         }
     };
     metrics::counter!("posthorn_mail_attempts_total", "outcome" => label).increment(1);
     if let Err(error) = settle(app, message, &outcome).await {
-        tracing::error!(id, attempt, %error, "what became of a message could not be written down");
+        tracing::error!(%id, attempt, %error, "what became of a message could not be written down");
     }
 }
 

@@ -14,6 +14,7 @@ use super::worker::{AT_ONCE, claim, deliver, settle};
 use crate::clock::{Clock, HOUR, SECOND};
 use crate::db::{DbError, Row, Sql};
 use crate::hold;
+use crate::id::MessageId;
 use crate::product::Product;
 use crate::testing::{NOW, Store};
 use crate::work::{Claimable, next_due, under_lease};
@@ -92,16 +93,16 @@ async fn round(app: &Product, smtp_delivery: &SmtpDelivery) -> Result<usize, DbE
     Ok(claimed.len())
 }
 
-async fn queue(app: &Product, recipient: &str) -> String {
+async fn queue(app: &Product, recipient: &str) -> MessageId {
     let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
-    let (subject, body, workspace_id) = ("Hello", "A line\n", "w");
-    let new = store::New { id: &id, workspace_id, recipient, subject, body, captured: false, now, due_at };
+    let (subject, body, workspace_id) = ("Hello", "A line\n", uuid::Uuid::nil().into());
+    let new = store::New { id, workspace_id, recipient, subject, body, captured: false, now, due_at };
     app.db.commit(store::insert(&new)).await.expect("a message");
     id
 }
 
 /// Status, attempt, whether it is due some time, and the error.
-async fn state(app: &Product, id: &str) -> (String, i64, Option<i64>, Option<String>) {
+async fn state(app: &Product, id: MessageId) -> (String, i64, Option<i64>, Option<String>) {
     const STATE: Sql = Sql(&Sql::both("SELECT status, attempt, due_at, error FROM messages WHERE id = $1"));
     let rows = app.db.read(STATE.with([id.into()])).await.expect("a message");
     let row = rows.first().expect("a message");
@@ -122,7 +123,7 @@ async fn a_queued_message_reaches_the_relay_once() {
         assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0);
         clock.advance(HOUR);
         assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 0);
-        assert_eq!(state(&app, &id).await, ("sent".into(), 1, None, None));
+        assert_eq!(state(&app, id).await, ("sent".into(), 1, None, None));
         let kept = sink.kept();
         assert!(kept.len() == 1 && kept[0].contains(&format!("Message-ID: <{id}@mail.example>")), "{kept:?}");
         drop(app);
@@ -141,7 +142,7 @@ async fn a_relay_that_says_later_gets_the_same_message_later() {
         let (app, smtp_delivery) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
         round(&app, &smtp_delivery).await.expect("a round");
-        let (status, attempt, due, error) = state(&app, &id).await;
+        let (status, attempt, due, error) = state(&app, id).await;
         assert_eq!((status.as_str(), attempt), ("queued", 1));
         assert!((NOW + 20 * SECOND..NOW + 40 * SECOND).contains(&due.expect("a time")), "{due:?}");
         assert!(error.expect("an error").contains("not now"));
@@ -150,7 +151,7 @@ async fn a_relay_that_says_later_gets_the_same_message_later() {
         *busy.lock().expect("told") = None;
         clock.advance(40 * SECOND);
         assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
-        assert_eq!(state(&app, &id).await, ("sent".into(), 2, None, None));
+        assert_eq!(state(&app, id).await, ("sent".into(), 2, None, None));
         assert!(sink.kept()[0].contains(&format!("Message-ID: <{id}@mail.example>")));
         drop(app);
         store.discard().await;
@@ -173,7 +174,7 @@ async fn what_the_relay_refuses_for_good_fails_at_once_and_a_refused_login_does_
         let (app, smtp_delivery) = open(&store, &sink, &Clock::fixed(NOW)).await;
         let id = queue(&app, "owner@example.com").await;
         round(&app, &smtp_delivery).await.expect("a round");
-        let (status, attempt, due, error) = state(&app, &id).await;
+        let (status, attempt, due, error) = state(&app, id).await;
         assert_eq!(
             (status.as_str(), attempt, due.is_some()),
             (expected, 1, expected == "queued"),
@@ -191,11 +192,11 @@ async fn nobody_listens_and_after_eight_attempts_a_message_has_failed() {
         let (app, smtp_delivery) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
         for attempt in 1..=8 {
-            assert_eq!(state(&app, &id).await.0, "queued", "attempt {attempt}");
+            assert_eq!(state(&app, id).await.0, "queued", "attempt {attempt}");
             assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
             clock.advance(8 * HOUR);
         }
-        let (status, attempt, due, error) = state(&app, &id).await;
+        let (status, attempt, due, error) = state(&app, id).await;
         assert_eq!((status.as_str(), attempt, due), ("failed", 8, None));
         assert!(error.is_some_and(|error| !error.is_empty()));
         drop(app);
@@ -210,7 +211,7 @@ async fn an_address_that_cannot_be_written_to_fails_without_a_connection() {
     let (app, smtp_delivery) = open(&store, &sink, &Clock::fixed(NOW)).await;
     let id = queue(&app, "not an address").await;
     round(&app, &smtp_delivery).await.expect("a round");
-    assert_eq!(state(&app, &id).await.0, "failed");
+    assert_eq!(state(&app, id).await.0, "failed");
     assert!(sink.kept().is_empty());
 }
 
@@ -226,7 +227,7 @@ async fn decisions_7_on_hold_no_message_is_sent() {
             assert!(matches!(round(&app, &smtp_delivery).await, Err(DbError::Stale)));
             clock.advance(HOUR);
         }
-        assert_eq!((sink.kept().len(), state(&app, &id).await.1), (0, 0), "not even tried");
+        assert_eq!((sink.kept().len(), state(&app, id).await.1), (0, 0), "not even tried");
         app.db.commit(hold::release()).await.expect("no hold");
         assert_eq!(round(&app, &smtp_delivery).await.expect("a round"), 1);
         assert_eq!(sink.kept().len(), 1);
@@ -249,11 +250,11 @@ async fn architecture_3_who_overslept_his_lease_writes_nothing() {
         assert_eq!((second.len(), second[0].attempt), (1, 2));
         let late = settle(&app, &first[0], &Outcome::Never("late".into())).await;
         assert!(matches!(late, Err(DbError::Unexpected { .. })), "{late:?}");
-        assert_eq!(state(&app, &id).await.0, "queued");
+        assert_eq!(state(&app, id).await.0, "queued");
         settle(&app, &second[0], &Outcome::Sent).await.expect("settled");
         let again = settle(&app, &first[0], &Outcome::Later("late".into())).await;
         assert!(matches!(again, Err(DbError::Unexpected { .. })), "{again:?}");
-        assert_eq!(state(&app, &id).await, ("sent".into(), 2, None, None));
+        assert_eq!(state(&app, id).await, ("sent".into(), 2, None, None));
         drop(app);
         store.discard().await;
     }
@@ -281,10 +282,10 @@ async fn a_lease_is_renewed_for_as_long_as_a_delivery_lasts() {
         let (app, _) = open(&store, &sink, &clock).await;
         let id = queue(&app, "owner@example.com").await;
         let message = claim(&app, AT_ONCE).await.expect("a claim").remove(0);
-        assert_eq!(state(&app, &id).await.2, Some(NOW + Claimed::LEASE));
+        assert_eq!(state(&app, id).await.2, Some(NOW + Claimed::LEASE));
         clock.advance(HOUR);
         let long = async {
-            while state(&app, &id).await.2 != Some(NOW + HOUR + Brief::LEASE) {
+            while state(&app, id).await.2 != Some(NOW + HOUR + Brief::LEASE) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };

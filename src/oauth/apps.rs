@@ -11,8 +11,9 @@ use crate::accounts::{Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, AppAutomation, Reason};
+use crate::id::GrantId;
 use crate::oauth::OAuth;
-use crate::web::{self, Form, Id, Leaf, Stamp};
+use crate::web::{self, Form, Leaf, PathId, Stamp};
 
 pub fn router() -> Router<OAuth> {
     Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
@@ -26,7 +27,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let page = member.page()?;
     let rows = member.read(grant::page(member.workspace_id(), &page)).await?;
     let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/apps"), |grant| &grant.id);
+    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/apps"), |grant| grant.id);
     let content = AppsPage {
         layout: member.layout(),
         shell: member.shell("/apps"),
@@ -84,20 +85,20 @@ fn gone() -> Error {
     Error::not_found("This app has no access here. It may have been revoked already.")
 }
 
-fn purpose(id: &str) -> String {
+fn purpose(id: GrantId) -> String {
     format!("revoke grant {id}")
 }
 
-async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
+async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let rows = member.read(grant::by_id(member.workspace_id(), &id)).await?;
+            let PathId(id) = id.map_err(|_| gone())?;
+            let rows = member.read(grant::by_id(member.workspace_id(), id)).await?;
             let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
             if grant.revoked_at.is_some() {
                 return Err(gone());
             }
-            let automations = member.read(grants::automations_of(member.workspace_id(), &id)).await?;
+            let automations = member.read(grants::automations_of(member.workspace_id(), id)).await?;
             let automations: Result<Vec<AppAutomation>, DbError> =
                 automations.iter().map(AppAutomation::read).collect();
             let content = RevokePage {
@@ -109,7 +110,7 @@ async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
                 approved_by: approver(grant.approved_by),
                 automations: automations?,
                 action: member.address(&format!("/apps/{id}/revoke")),
-                hidden: member.hidden(&purpose(&id)),
+                hidden: member.hidden(&purpose(id)),
                 cancel: member.address("/apps"),
             };
             Ok(web::page(StatusCode::OK, &content))
@@ -117,13 +118,14 @@ async fn ask(member: Member<Manage>, id: Result<Id, Error>) -> Response {
         .await
 }
 
-async fn revoke(member: Member<Manage>, id: Result<Id, Error>, form: Form) -> Response {
+async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> Response {
     member
         .answer(async {
-            let Id(id) = id.map_err(|_| gone())?;
-            let accepted = member.accept(&purpose(&id), &form)?;
-            let (keep, now) = (form.all("keep"), member.app.clock.now());
-            let batch = grants::revoke_in(member.workspace_id(), &id, Reason::Dashboard, &keep, now);
+            let PathId(id) = id.map_err(|_| gone())?;
+            let accepted = member.accept(&purpose(id), &form)?;
+            let now = member.app.clock.now();
+            let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
+            let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
             match accepted.commit(batch).await? {
                 Ok(_) => Ok(member.see_other("/apps?revoked")),
                 Err(DbError::Unexpected { .. }) => Err(gone()),

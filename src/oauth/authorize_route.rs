@@ -20,6 +20,7 @@ use super::refusal::{ErrorCode, Refusal};
 use super::store;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::AuthorizationRequestId;
 use crate::oauth::OAuth;
 use crate::web::{Params, Sender};
 
@@ -164,9 +165,13 @@ async fn up_to_date(app: &OAuth, known: &Known, refused: Response) -> Option<Res
 
 /// Stores a request and tells its id; `None` when the client was changed since it
 /// was read.
-async fn store_request(app: &OAuth, request: &PendingRequest, known: &Known) -> Result<Option<String>, Refusal> {
+async fn store_request(
+    app: &OAuth,
+    request: &PendingRequest,
+    known: &Known,
+) -> Result<Option<AuthorizationRequestId>, Refusal> {
     let id = app.clock.unguessable_id();
-    let batch = Batch::from(store::insert_request(&id, request, app.clock.steady())).when(known.guard());
+    let batch = Batch::from(store::insert_request(id, request, app.clock.steady())).when(known.guard());
     match app.db.commit(batch).await {
         Ok(_) => Ok(Some(id)),
         Err(DbError::Stale) => Ok(None),

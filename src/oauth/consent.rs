@@ -22,6 +22,7 @@ use crate::clock::SECOND;
 use crate::credentials::{Scope, ScopeSet};
 use crate::db::DbError;
 use crate::error::Error;
+use crate::id::AuthorizationRequestId;
 use crate::oauth::OAuth;
 use crate::secret;
 use crate::web::{self, Form, Layout, Link, Sender, Stamp};
@@ -32,7 +33,7 @@ pub fn router() -> Router<OAuth> {
 
 /// A request that can be decided, with the client as it is now.
 struct Open {
-    id: String,
+    id: AuthorizationRequestId,
     request: PendingRequest,
     client: Client,
     expires_at: i64,
@@ -46,7 +47,7 @@ enum Closed {
     /// Another browser of the same person has it.
     Elsewhere,
     /// Nobody is logged in, or no longer; the request's id.
-    SignedOut(String),
+    SignedOut(AuthorizationRequestId),
     Failed(Error),
 }
 
@@ -88,16 +89,16 @@ async fn show(
 /// Finds a request and, for somebody logged in, binds it to the session.
 async fn find(app: &OAuth, id: &str, visitor: Option<&Session>) -> Result<Open, Closed> {
     // An id that is not one of ours cannot be in the store.
-    let id = uuid::Uuid::try_parse(id).map_err(|_| Closed::Unknown)?.as_hyphenated().to_string();
-    let mut stored = store::find_request(&app.db, &id).await?.ok_or(Closed::Unknown)?;
+    let id: AuthorizationRequestId = id.parse().map_err(|_| Closed::Unknown)?;
+    let mut stored = store::find_request(&app.db, id).await?.ok_or(Closed::Unknown)?;
     if let Some(session) = visitor
         && stored.bound_to.is_none()
     {
-        app.db.commit(store::bind_request(&id, &session.hash, &session.user_id, None)).await?;
-        stored = store::find_request(&app.db, &id).await?.ok_or(Closed::Unknown)?;
+        app.db.commit(store::bind_request(id, &session.hash, session.user_id, None)).await?;
+        stored = store::find_request(&app.db, id).await?.ok_or(Closed::Unknown)?;
     }
     if let (Some(session), Some(bound)) = (visitor, &stored.bound_to) {
-        claim(app, &id, session, bound).await?;
+        claim(app, id, session, bound).await?;
     }
     if stored.decided {
         return Err(Closed::Decided);
@@ -114,7 +115,7 @@ async fn find(app: &OAuth, id: &str, visitor: Option<&Session>) -> Result<Open, 
 
 /// Refuses a request that belongs to another session, unless that was the same
 /// person's and has ended.
-async fn claim(app: &OAuth, id: &str, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
+async fn claim(app: &OAuth, id: AuthorizationRequestId, session: &Session, bound: &store::Bound) -> Result<(), Closed> {
     if secret::equal(&bound.session_hash, &session.hash) && bound.user_id == session.user_id {
         return Ok(());
     }
@@ -125,7 +126,7 @@ async fn claim(app: &OAuth, id: &str, session: &Session, bound: &store::Bound) -
     if auth::session_is_alive(app, &before).await? {
         return Err(Closed::Elsewhere);
     }
-    let rebind = store::bind_request(id, &session.hash, &session.user_id, Some(&before));
+    let rebind = store::bind_request(id, &session.hash, session.user_id, Some(&before));
     app.db.commit(rebind).await.map(drop).map_err(Closed::from)
 }
 
@@ -141,7 +142,7 @@ async fn signed_in(app: &OAuth, open: &Open, session: &Session) -> Result<Visito
     Ok(Visitor::SignedIn {
         email: session.email.clone(),
         sign_out_url: format!("{dashboard}/logout"),
-        sign_out_hidden: vec![("token".into(), session.form_token("logout")), ("request".into(), open.id.clone())],
+        sign_out_hidden: vec![("token".into(), session.form_token("logout")), ("request".into(), open.id.to_string())],
         workspaces: workspaces.collect(),
         decision_url: format!("{dashboard}/oauth/authorize/{}", open.id),
         hidden: vec![("token".into(), session.form_token(&purpose(open, session)))],
@@ -154,7 +155,7 @@ fn purpose(open: &Open, session: &Session) -> String {
 }
 
 async fn grantable(app: &OAuth, session: &Session) -> Result<Vec<Membership>, DbError> {
-    let all = memberships(&app.db, &session.user_id).await?;
+    let all = memberships(&app.db, session.user_id).await?;
     Ok(all.into_iter().filter(|one| one.role.may_grant()).collect())
 }
 
@@ -182,8 +183,8 @@ fn page(app: &OAuth, open: &Open, visitor: Visitor) -> Response {
 async fn decide(State(app): State<OAuth>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
     let decided = async {
         let Some(session) = auth::find_session(&app, &headers).await? else {
-            let request = uuid::Uuid::try_parse(&id).map_err(|_| Closed::Unknown)?;
-            return Err(Closed::SignedOut(request.to_string()));
+            let request = id.parse().map_err(|_| Closed::Unknown)?;
+            return Err(Closed::SignedOut(request));
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
@@ -231,7 +232,7 @@ fn lead_back(app: &OAuth, open: &Open, outcome: Outcome) -> Response {
 async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
-    let decision = grant::decide(&open.id, &session.hash, app.clock.steady());
+    let decision = grant::decide(open.id, &session.hash, app.clock.steady());
 
     let approved = match form.text("decision").as_str() {
         "approve" => chosen(app, open, session, form).await?,
@@ -251,16 +252,14 @@ async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
             // No fence: the right is asked for once more when the code is redeemed.
             let batch = decision
                 .and(grant::insert_code(&secret::hash(&secret), &code))
-                .when(may_grant(&code.workspace_id, &code.user_id));
+                .when(may_grant(code.workspace_id, code.user_id));
             (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
         }
     };
     match app.db.commit(batch).await {
         Ok(_) => Ok(outcome),
         Err(DbError::Unexpected { .. }) => Err(Closed::Decided),
-        Err(DbError::Stale) if !auth::session_is_alive(app, &session.hash).await? => {
-            Err(Closed::SignedOut(open.id.clone()))
-        }
+        Err(DbError::Stale) if !auth::session_is_alive(app, &session.hash).await? => Err(Closed::SignedOut(open.id)),
         Err(DbError::Stale) => Err(not_allowed().into()),
         Err(error) => {
             tracing::error!(%error, "a decision could not be stored");
@@ -281,7 +280,7 @@ async fn chosen(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
     let Some(scopes) = open.request.narrowed(ticked) else { return Ok(None) };
     let mut choices = grantable(app, session).await?;
     let wanted = form.text("workspace");
-    let workspace = match choices.iter().position(|one| one.workspace.id == wanted) {
+    let workspace = match choices.iter().position(|one| Some(one.workspace.id) == wanted.parse().ok()) {
         Some(index) => choices.swap_remove(index).workspace,
         None if wanted.is_empty() && choices.len() == 1 => choices.swap_remove(0).workspace,
         None => return Err(not_allowed().into()),
@@ -291,7 +290,7 @@ async fn chosen(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
         redirect_uri: open.request.redirect_uri.clone(),
         code_challenge: open.request.code_challenge.clone(),
         scopes,
-        user_id: session.user_id.clone(),
+        user_id: session.user_id,
         workspace_id: workspace.id,
         expires_at: app.clock.steady() + CODE_LIFETIME,
     }))

@@ -7,6 +7,7 @@ use crate::auth::session_stands;
 use crate::clock::{HOUR, SECOND};
 use crate::credentials::{ScopeSet, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AuthorizationRequestId, GrantId, TokenId, UserId, WorkspaceId};
 use crate::secret;
 use crate::web::Page;
 
@@ -94,8 +95,8 @@ pub struct Code {
     pub redirect_uri: String,
     pub code_challenge: String,
     pub scopes: ScopeSet,
-    pub user_id: String,
-    pub workspace_id: String,
+    pub user_id: UserId,
+    pub workspace_id: WorkspaceId,
     pub expires_at: i64,
 }
 
@@ -103,12 +104,12 @@ pub struct Code {
 pub struct StoredCode {
     pub code: Code,
     pub used_at: Option<i64>,
-    pub grant_id: Option<String>,
+    pub grant_id: Option<GrantId>,
 }
 
 /// Decides a request. A session that ends in this moment decides nothing: whoever
 /// ended it waits for this commit and then sees what came of it, or is seen by it.
-pub fn decide(request_id: &str, session: &[u8; 32], now: i64) -> Batch {
+pub fn decide(request_id: AuthorizationRequestId, session: &[u8; 32], now: i64) -> Batch {
     let decided = DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1);
     Batch::new().fence(session_stands(session)).and(decided)
 }
@@ -120,8 +121,8 @@ pub fn insert_code(hash: &[u8; 32], code: &Code) -> Stmt {
         (&code.redirect_uri).into(),
         (&code.code_challenge).into(),
         code.scopes.to_string().into(),
-        (&code.user_id).into(),
-        (&code.workspace_id).into(),
+        code.user_id.into(),
+        code.workspace_id.into(),
         code.expires_at.into(),
     ])
 }
@@ -134,11 +135,11 @@ pub async fn find_code(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredCode>, D
         redirect_uri: row.text(1)?,
         code_challenge: row.text(2)?,
         scopes: scopes(row, 3)?,
-        user_id: row.text(4)?,
-        workspace_id: row.text(5)?,
+        user_id: row.id(4)?,
+        workspace_id: row.id(5)?,
         expires_at: row.int(6)?,
     };
-    Ok(Some(StoredCode { code, used_at: row.maybe(7, Row::int)?, grant_id: row.maybe(8, Row::text)? }))
+    Ok(Some(StoredCode { code, used_at: row.maybe(7, Row::int)?, grant_id: row.maybe(8, Row::id)? }))
 }
 
 /// Uses a code up, with nothing to show for it.
@@ -148,7 +149,7 @@ pub fn burn_code(hash: &[u8; 32], now: i64) -> Stmt {
 
 /// A grant that is about to begin.
 pub struct NewGrant<'a> {
-    pub id: &'a str,
+    pub id: GrantId,
     pub code: &'a Code,
     /// The first refresh token and its expiry, for a client that may have one.
     pub refresh: Option<(&'a Token, i64)>,
@@ -163,9 +164,9 @@ pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
     Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(INSERT_GRANT.with(
         [
             new.id.into(),
-            (&code.workspace_id).into(),
+            code.workspace_id.into(),
             (&code.client_id).into(),
-            (&code.user_id).into(),
+            code.user_id.into(),
             code.scopes.to_string().into(),
             new.now.into(),
             refresh.map(|(token, _)| token.family_hash().to_vec()).into(),
@@ -178,10 +179,10 @@ pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
 /// The refresh family of a grant, and what is known of the grant.
 #[derive(Debug, Clone)]
 pub struct Family {
-    pub grant_id: String,
-    pub workspace_id: String,
+    pub grant_id: GrantId,
+    pub workspace_id: WorkspaceId,
     pub client_id: String,
-    pub user_id: String,
+    pub user_id: UserId,
     pub scopes: ScopeSet,
     pub granted_at: i64,
     pub revoked: bool,
@@ -211,10 +212,10 @@ impl Family {
             None => None,
         };
         Ok(Family {
-            grant_id: row.text(0)?,
-            workspace_id: row.text(1)?,
+            grant_id: row.id(0)?,
+            workspace_id: row.id(1)?,
             client_id: row.text(2)?,
-            user_id: row.text(3)?,
+            user_id: row.id(3)?,
             scopes: scopes(row, 4)?,
             granted_at: row.int(5)?,
             revoked: row.maybe(6, Row::int)?.is_some(),
@@ -234,7 +235,7 @@ pub async fn find_family(db: &Db, shown: &str) -> Result<Option<Family>, DbError
     let grant_id = match &token {
         Some(token) => token.grant_id(),
         None => match db.read(GRANT_OF.with([(&secret::hash(shown)).into()])).await?.first() {
-            Some(row) => row.text(0)?,
+            Some(row) => row.id(0)?,
             None => return Ok(None),
         },
     };
@@ -249,7 +250,7 @@ pub async fn find_family(db: &Db, shown: &str) -> Result<Option<Family>, DbError
 
 /// A token on its way into its successor's place.
 pub struct Rotation<'a> {
-    pub grant_id: &'a str,
+    pub grant_id: GrantId,
     pub client_id: &'a str,
     pub old: &'a [u8; 32],
     pub successor: &'a Token,
@@ -279,23 +280,23 @@ pub fn rotate(rotation: Rotation<'_>) -> Stmt {
 
 /// Whose token was rotated.
 pub struct Rotated {
-    pub user_id: String,
+    pub user_id: UserId,
     pub scopes: ScopeSet,
 }
 
 impl Rotated {
     pub fn read(row: &Row) -> Result<Rotated, DbError> {
-        Ok(Rotated { user_id: row.text(0)?, scopes: scopes(row, 1)? })
+        Ok(Rotated { user_id: row.id(0)?, scopes: scopes(row, 1)? })
     }
 }
 
 /// Ends one access token. One that has ended stays as it is: the batch then finds
 /// nothing to change.
-pub fn revoke_token(id: &str, expires_at: i64) -> Batch {
+pub fn revoke_token(id: TokenId, expires_at: i64) -> Batch {
     Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()]).expect(1)).and(raise_access())
 }
 
-pub async fn token_is_revoked(db: &Db, id: &str) -> Result<bool, DbError> {
+pub async fn token_is_revoked(db: &Db, id: TokenId) -> Result<bool, DbError> {
     Ok(!db.read(TOKEN_IS_REVOKED.with([id.into()])).await?.is_empty())
 }
 
@@ -304,7 +305,7 @@ pub const DELETED_CLIENT: &str = "A client that was deleted";
 
 /// A grant as lists show it.
 pub struct Listed {
-    pub id: String,
+    pub id: GrantId,
     pub client_id: String,
     pub scopes: ScopeSet,
     pub created_at: i64,
@@ -321,7 +322,7 @@ pub struct Listed {
 impl Listed {
     pub fn read(row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             client_id: row.text(1)?,
             scopes: scopes(row, 2)?,
             created_at: row.int(3)?,
@@ -346,16 +347,16 @@ fn leads_only_to(host: &str, redirect_uris: &str) -> bool {
     !uris.is_empty() && uris.iter().all(|uri| Destination::of(uri).shown == host)
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: GrantId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// How many grants stand, counted to a bound, and when one was last used.
-pub fn tally(workspace_id: &str) -> Stmt {
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
     TALLY.with([workspace_id.into()])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 

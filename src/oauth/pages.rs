@@ -5,6 +5,7 @@ use askama::Template;
 use super::destination::DestinationKind;
 use crate::credentials::Scope;
 use crate::grants::AppAutomation;
+use crate::id::WorkspaceId;
 use crate::web::{Layout, Link, Shell, Stamp};
 
 #[derive(Template)]
@@ -102,7 +103,7 @@ pub enum Visitor {
 }
 
 pub struct WorkspaceChoice {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
     pub role: String,
     pub selected: bool,

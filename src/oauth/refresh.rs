@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::grant::Family;
 use crate::clock::HOUR;
+use crate::id::{GrantId, Id};
 use crate::secret;
 
 /// A refresh token that is not used for so long is dead.
@@ -17,21 +18,20 @@ pub const LIFETIME: i64 = 60 * 24 * HOUR;
 /// seen the grant's id cannot pass for the holder of an old token.
 #[derive(Clone)]
 pub struct Token {
-    grant: Uuid,
+    grant: GrantId,
     mark: [u8; 16],
     own: [u8; 32],
 }
 
 impl Token {
     /// The first of a new family.
-    pub fn first(grant_id: &str) -> Option<Token> {
-        let grant = Uuid::try_parse(grant_id).ok()?;
-        Some(Token { grant, mark: secret::random(), own: secret::random() })
+    pub fn first(grant: GrantId) -> Token {
+        Token { grant, mark: secret::random(), own: secret::random() }
     }
 
     pub fn parse(text: &str) -> Option<Token> {
         let bytes: [u8; 64] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
-        let grant = Uuid::from_bytes(std::array::from_fn(|at| bytes[at]));
+        let grant = Uuid::from_bytes(std::array::from_fn(|at| bytes[at])).into();
         Some(Token {
             grant,
             mark: std::array::from_fn(|at| bytes[16 + at]),
@@ -45,11 +45,11 @@ impl Token {
     }
 
     pub fn text(&self) -> String {
-        URL_SAFE_NO_PAD.encode([self.grant.as_bytes(), &self.mark[..], &self.own[..]].concat())
+        URL_SAFE_NO_PAD.encode([self.grant.uuid().as_bytes(), &self.mark[..], &self.own[..]].concat())
     }
 
-    pub fn grant_id(&self) -> String {
-        self.grant.as_hyphenated().to_string()
+    pub fn grant_id(&self) -> GrantId {
+        self.grant
     }
 
     /// What the store knows the family by.
@@ -103,17 +103,14 @@ pub fn seal(predecessor: &str, token: &Token) -> Vec<u8> {
 }
 
 /// Undoes [`seal`].
-pub fn unseal(predecessor: &str, grant_id: &str, sealed: &[u8]) -> Option<String> {
+pub fn unseal(predecessor: &str, grant: GrantId, sealed: &[u8]) -> Option<String> {
     let bytes = masked(predecessor, sealed);
     let own = |bytes: &[u8]| bytes.try_into().ok();
     match (Token::parse(predecessor), bytes.len()) {
         (Some(before), 32) => Some(Token { own: own(&bytes)?, ..before }.text()),
         // Two from a time when tokens were 256 bits and no more.
         (None, 32) => Some(URL_SAFE_NO_PAD.encode(bytes)),
-        (None, 48) => {
-            let grant = Uuid::try_parse(grant_id).ok()?;
-            Some(Token { grant, mark: bytes[..16].try_into().ok()?, own: own(&bytes[16..])? }.text())
-        }
+        (None, 48) => Some(Token { grant, mark: bytes[..16].try_into().ok()?, own: own(&bytes[16..])? }.text()),
         _ => None,
     }
 }
@@ -129,6 +126,8 @@ fn masked(predecessor: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::super::grant::Previous;
     use super::{Engine, Family, LIFETIME, Token, URL_SAFE_NO_PAD, Verdict, masked, seal, secret, unseal};
     use crate::clock::SECOND;
@@ -144,10 +143,10 @@ mod tests {
 
     fn family() -> Family {
         Family {
-            grant_id: "g".into(),
-            workspace_id: "w".into(),
+            grant_id: Uuid::nil().into(),
+            workspace_id: Uuid::nil().into(),
             client_id: "c".into(),
-            user_id: "u".into(),
+            user_id: Uuid::nil().into(),
             scopes: ScopeSet::EMPTY,
             granted_at: 0,
             revoked: false,
@@ -187,10 +186,10 @@ mod tests {
 
     #[test]
     fn a_token_says_what_it_belongs_to() {
-        let id = "0190f5fe-7c00-7a00-8000-000000000001";
-        let first = Token::first(id).expect("a token");
+        let id = "0190f5fe-7c00-7a00-8000-000000000001".parse().expect("an id");
+        let first = Token::first(id);
         let read = Token::parse(&first.text()).expect("the same token");
-        assert_eq!((read.grant_id().as_str(), read.text()), (id, first.text()));
+        assert_eq!((read.grant_id(), read.text()), (id, first.text()));
         assert_eq!((first.text().len(), first.next().family_hash()), (86, first.family_hash()));
         assert_ne!(first.next().text(), first.text());
         for odd in ["", "x", &secret::token(), &format!("{}A", first.text()), &first.text()[1..]] {
@@ -200,8 +199,8 @@ mod tests {
 
     #[test]
     fn a_successor_is_read_with_its_predecessor_only() {
-        let id = "0190f5fe-7c00-7a00-8000-000000000001";
-        let first = Token::first(id).expect("a token");
+        let id = "0190f5fe-7c00-7a00-8000-000000000001".parse().expect("an id");
+        let first = Token::first(id);
         let next = first.next();
         // A token before, and one from before tokens named their grant.
         for before in [first.text(), secret::token()] {

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::answer::{self, OAuthError};
 use super::refusal::{ErrorCode, Refusal};
@@ -91,7 +92,7 @@ async fn metadata(request: Request) -> Result<Value, Response> {
 }
 
 async fn store_client(app: &OAuth, registration: Registration) -> Result<Response, Error> {
-    let client = registration.into_client(app.clock.ordered_id(), app.clock.now());
+    let client = registration.into_client(app.clock.ordered_id::<Uuid>().to_string(), app.clock.now());
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
     app.db.commit(store::insert_client(&client, "open", hash.as_ref())).await?;

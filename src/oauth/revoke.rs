@@ -17,8 +17,9 @@ use crate::clock::{SECOND, rfc3339};
 use crate::db::{Batch, DbError};
 use crate::error::{Envelope, Error};
 use crate::grants::{self, Reason};
+use crate::id::GrantId;
 use crate::oauth::OAuth;
-use crate::web::{Id, List, OfCaller, OfQuery, Page, Sender};
+use crate::web::{List, OfCaller, OfQuery, Page, PathId, Sender};
 
 /// What to give back.
 #[derive(ToSchema)]
@@ -95,7 +96,7 @@ async fn ending(app: &OAuth, client: &Known, token: &str) -> Result<Option<Batch
     let now = app.clock.now();
     if let Some(family) = grant::find_family(&app.db, token).await? {
         let alive = family.client_id == client.client.id && !family.revoked;
-        return Ok(alive.then(|| grants::revoke(&family.grant_id, Reason::Client, now)));
+        return Ok(alive.then(|| grants::revoke(family.grant_id, Reason::Client, now)));
     }
     let claims = match app.credentials.signing.verify(&app.db, &app.clock, token).await {
         Ok(claims) => claims,
@@ -105,16 +106,16 @@ async fn ending(app: &OAuth, client: &Known, token: &str) -> Result<Option<Batch
     let expires_at = claims.exp.saturating_mul(SECOND);
     let ended = claims.client_id != client.client.id
         || expires_at <= now
-        || grant::token_is_revoked(&app.db, &claims.jti).await?;
-    Ok((!ended).then(|| grant::revoke_token(&claims.jti, expires_at)))
+        || grant::token_is_revoked(&app.db, claims.jti).await?;
+    Ok((!ended).then(|| grant::revoke_token(claims.jti, expires_at)))
 }
 
 /// What an app may do in the workspace.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OAuthGrant)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: GrantId,
     client_id: String,
     scopes: Vec<&'static str>,
     resource: Option<String>,
@@ -160,8 +161,8 @@ impl From<Listed> for Item {
 pub struct Revoked {
     #[schema(pattern = "^oauth_grant$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: GrantId,
     #[schema(format = DateTime)]
     revoked_at: String,
     revoked_reason: &'static str,
@@ -200,9 +201,13 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-pub async fn delete(caller: Caller<FullAccess>, State(app): State<OAuth>, Id(id): Id) -> Result<Json<Revoked>, Error> {
+pub async fn delete(
+    caller: Caller<FullAccess>,
+    State(app): State<OAuth>,
+    PathId(id): PathId<GrantId>,
+) -> Result<Json<Revoked>, Error> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    match caller.try_commit(|| grants::revoke_in(caller.workspace_id(), &id, reason, &[], now)).await? {
+    match caller.try_commit(|| grants::revoke_in(caller.workspace_id(), id, reason, &[], now)).await? {
         Ok(_) => {}
         Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),
         Err(error) => return Err(error.into()),

@@ -8,6 +8,7 @@ use crate::clock::{HOUR, first_id_at};
 use crate::credentials::{ScopeSet, access, raise_access};
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::grants::stop_of_client;
+use crate::id::{AuthorizationRequestId, UserId};
 
 /// How many expired requests one commit deletes.
 pub const SWEEP: i64 = 1000;
@@ -184,7 +185,7 @@ pub fn delete_client(id: &str, now: i64) -> Batch {
     batch
 }
 
-pub(super) fn insert_request(id: &str, request: &PendingRequest, now: i64) -> Stmt {
+pub(super) fn insert_request(id: AuthorizationRequestId, request: &PendingRequest, now: i64) -> Stmt {
     INSERT_REQUEST.with([
         id.into(),
         (&request.client_id).into(),
@@ -208,10 +209,10 @@ pub(super) struct StoredRequest {
 /// The session that opened a request first.
 pub(super) struct Bound {
     pub session_hash: Vec<u8>,
-    pub user_id: String,
+    pub user_id: UserId,
 }
 
-pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<StoredRequest>, DbError> {
+pub(super) async fn find_request(db: &Db, id: AuthorizationRequestId) -> Result<Option<StoredRequest>, DbError> {
     let rows = db.read(FIND_REQUEST.with([id.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let scopes = ScopeSet::parse(&row.text(2)?);
@@ -223,7 +224,7 @@ pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<StoredReque
         code_challenge: row.text(4)?,
     };
     let session_hash = row.maybe(7, Row::bytes)?;
-    let bound_to = session_hash.zip(row.maybe(8, Row::text)?);
+    let bound_to = session_hash.zip(row.maybe(8, Row::id)?);
     Ok(Some(StoredRequest {
         request,
         expires_at: row.int(5)?,
@@ -234,7 +235,12 @@ pub(super) async fn find_request(db: &Db, id: &str) -> Result<Option<StoredReque
 
 /// Binds a request to a session: one that nobody has opened, or one that the
 /// same user's session `before` had.
-pub(super) fn bind_request(id: &str, session: &[u8; 32], user_id: &str, before: Option<&[u8; 32]>) -> Stmt {
+pub(super) fn bind_request(
+    id: AuthorizationRequestId,
+    session: &[u8; 32],
+    user_id: UserId,
+    before: Option<&[u8; 32]>,
+) -> Stmt {
     match before {
         None => BIND_REQUEST.with([id.into(), session.into(), user_id.into()]),
         Some(before) => REBIND_REQUEST.with([id.into(), session.into(), user_id.into(), before.into()]),

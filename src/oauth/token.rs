@@ -21,6 +21,7 @@ use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::grants::{self, Reason};
+use crate::id::{GrantId, UserId, WorkspaceId};
 use crate::oauth::OAuth;
 use crate::secret;
 use crate::web::Sender;
@@ -187,7 +188,7 @@ async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, ver
         // Who has seen a used code, in a log perhaps, must not be able to end what
         // came of it; whoever holds the verifier has used it twice.
         Some(_) if !is_holder => return Err(invalid_grant()),
-        Some(_) => return Err(used_twice(app, stored.grant_id.as_deref(), &stored.code.workspace_id).await?),
+        Some(_) => return Err(used_twice(app, stored.grant_id, stored.code.workspace_id).await?),
         None if stored.code.expires_at <= app.clock.steady() => return Err(invalid_grant()),
         None => {}
     }
@@ -205,7 +206,7 @@ async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, ver
 /// Begins the grant that a code stands for.
 async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -> Result<Tokens, Denied> {
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let first = client.client.grants.contains(Grant::RefreshToken).then(|| Token::first(&id)).flatten();
+    let first = client.client.grants.contains(Grant::RefreshToken).then(|| Token::first(id));
     let refresh = first.as_ref().map(|token| (token, now + refresh::LIFETIME));
     let text = format!(
         "{} was given access to your workspace ({}).\n\nIf nobody meant to, end it under Connected apps:\n{}/apps\n",
@@ -213,30 +214,30 @@ async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -
         code.scopes,
         app.addresses.dashboard.as_str()
     );
-    let notice = mail::tell_owners(app, &code.workspace_id, "An app was given access", &text).await?;
-    let mut batch = grant::redeem(code_hash, &NewGrant { id: &id, code, refresh, now });
+    let notice = mail::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
+    let mut batch = grant::redeem(code_hash, &NewGrant { id, code, refresh, now });
     notice.into_iter().for_each(|stmt| batch.push(stmt));
     // Whoever approved must still be allowed to. No fence: who is shut out in this
     // moment has all codes used up, and then the grants that came of them ended;
     // and without the right, no token of a grant is honoured.
-    let batch = batch.when(accounts::may_grant(&code.workspace_id, &code.user_id));
+    let batch = batch.when(accounts::may_grant(code.workspace_id, code.user_id));
     match app.db.commit(batch.when(client.guard())).await {
         Ok(_) => {}
         Err(DbError::Stale) => return Err(invalid_grant()),
         Err(DbError::Unexpected { .. }) => {
             // Another request was faster with the same code: that makes two uses.
             let winner = grant::find_code(&app.db, code_hash).await?.and_then(|stored| stored.grant_id);
-            return Err(used_twice(app, winner.as_deref(), &code.workspace_id).await?);
+            return Err(used_twice(app, winner, code.workspace_id).await?);
         }
         Err(error) => return Err(error.into()),
     }
-    let subject = Subject { grant_id: &id, user_id: &code.user_id, client_id: &code.client_id };
+    let subject = Subject { grant_id: id, user_id: code.user_id, client_id: &code.client_id };
     tokens(app, &subject, code.scopes, first.map(|token| token.text())).await
 }
 
 /// A code was used a second time by its own client: what came of the first use
 /// is taken back.
-async fn used_twice(app: &OAuth, grant_id: Option<&str>, workspace_id: &str) -> Result<Denied, Denied> {
+async fn used_twice(app: &OAuth, grant_id: Option<GrantId>, workspace_id: WorkspaceId) -> Result<Denied, Denied> {
     if let Some(grant_id) = grant_id {
         end(app, grant_id, workspace_id, Reason::CodeReuse).await?;
     }
@@ -245,7 +246,7 @@ async fn used_twice(app: &OAuth, grant_id: Option<&str>, workspace_id: &str) -> 
 
 /// Ends a grant because what should be used once was used twice, and tells the
 /// owners.
-async fn end(app: &OAuth, grant_id: &str, workspace_id: &str, reason: Reason) -> Result<(), Denied> {
+async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: Reason) -> Result<(), Denied> {
     let text = format!(
         "Something that an app may use once was used twice ({}), so a copy may be in wrong hands. Its access was \
          ended.\n\nIf you still want the app, connect it again. All apps are listed at:\n{}/apps\n",
@@ -266,7 +267,7 @@ async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) 
     // Most tokens are the newest of their family, and of most nothing special is
     // asked: those are rotated without a look before.
     if let (Some(token), None) = (Token::parse(shown), scope)
-        && let Some(tokens) = rotate(app, client, shown, &token.grant_id(), &token.next(), None).await?
+        && let Some(tokens) = rotate(app, client, shown, token.grant_id(), &token.next(), None).await?
     {
         return Ok(tokens);
     }
@@ -282,7 +283,7 @@ async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) 
             return Err(invalid_grant());
         }
         if verdict == Verdict::Reuse {
-            end(app, &family.grant_id, &family.workspace_id, Reason::RefreshReuse).await?;
+            end(app, family.grant_id, family.workspace_id, Reason::RefreshReuse).await?;
             return Err(invalid_grant());
         }
         let scopes = narrowed(family.scopes, client, scope)?;
@@ -292,10 +293,10 @@ async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) 
         let next = match Token::parse(shown) {
             Some(token) => token.next(),
             // It is from the time before tokens named their grant: its successor does.
-            None => Token::first(&family.grant_id).ok_or(Error::Internal)?,
+            None => Token::first(family.grant_id),
         };
         // Nothing rotated: another request was faster. Look again.
-        let rotated = rotate(app, client, shown, &family.grant_id, &next, Some(scopes)).await?;
+        let rotated = rotate(app, client, shown, family.grant_id, &next, Some(scopes)).await?;
         if let Some(tokens) = rotated {
             return Ok(tokens);
         }
@@ -331,8 +332,8 @@ fn narrowed(granted: ScopeSet, client: &Known, asked: Option<&str>) -> Result<Sc
 async fn repeat(app: &OAuth, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
     client_auth::insist(app, client).await?;
     let sealed = family.previous.as_ref().map(|previous| previous.sealed.as_slice()).unwrap_or_default();
-    let next = refresh::unseal(shown, &family.grant_id, sealed).ok_or(Error::Internal)?;
-    let subject = Subject { grant_id: &family.grant_id, user_id: &family.user_id, client_id: &family.client_id };
+    let next = refresh::unseal(shown, family.grant_id, sealed).ok_or(Error::Internal)?;
+    let subject = Subject { grant_id: family.grant_id, user_id: family.user_id, client_id: &family.client_id };
     tokens(app, &subject, scopes, Some(next)).await
 }
 
@@ -343,7 +344,7 @@ async fn rotate(
     app: &OAuth,
     client: &Known,
     shown: &str,
-    grant_id: &str,
+    grant_id: GrantId,
     next: &Token,
     scopes: Option<ScopeSet>,
 ) -> Result<Option<Tokens>, Denied> {
@@ -370,14 +371,14 @@ async fn rotate(
         Some(scopes) => scopes,
         None => narrowed(rotated.scopes, client, None)?,
     };
-    let subject = Subject { grant_id, user_id: &rotated.user_id, client_id: &client.client.id };
+    let subject = Subject { grant_id, user_id: rotated.user_id, client_id: &client.client.id };
     Ok(Some(tokens(app, &subject, scopes, Some(next.text())).await?))
 }
 
 /// Whom a token speaks for.
 struct Subject<'a> {
-    grant_id: &'a str,
-    user_id: &'a str,
+    grant_id: GrantId,
+    user_id: UserId,
     client_id: &'a str,
 }
 
@@ -392,13 +393,13 @@ async fn tokens(
     let claims = Claims {
         iss: base.into(),
         aud: base.into(),
-        sub: subject.user_id.into(),
+        sub: subject.user_id,
         client_id: subject.client_id.into(),
         scope: scopes.to_string(),
         jti: app.clock.ordered_id(),
         iat: issued,
         exp: issued + TOKEN_LIFETIME,
-        grant: subject.grant_id.into(),
+        grant: subject.grant_id,
     };
     Ok(Tokens {
         access_token: app.credentials.signing.sign(&app.db, &app.clock, &claims).await?,

@@ -13,8 +13,10 @@ use futures_util::future::BoxFuture;
 use quick_cache::sync::Cache;
 use smallvec::SmallVec;
 
+use super::Whom;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql, Stmt, statements};
+use crate::id::{OccurrenceId, WorkspaceId};
 
 statements! {
     REVISION_IS = Sql::both("SELECT 1 FROM workspaces WHERE id = $1 AND automations_revision = $2");
@@ -23,7 +25,7 @@ statements! {
 /// The automations of all workspaces, as far as occurrences need them.
 pub trait Automations: Send + Sync {
     /// Reads those of a workspace that listen, after the revision they are read under.
-    fn load<'a>(&'a self, db: &'a Db, workspace_id: &'a str) -> BoxFuture<'a, Result<Loaded, DbError>>;
+    fn load<'a>(&'a self, db: &'a Db, workspace_id: WorkspaceId) -> BoxFuture<'a, Result<Loaded, DbError>>;
 }
 
 /// The automations of a workspace that listen, as they are read from the store.
@@ -45,10 +47,9 @@ pub trait Starts: Send + Sync {
 
 /// The occurrence that starts a run, recorded before it in the same commit.
 pub struct Cause<'a> {
-    pub workspace_id: &'a str,
-    pub occurrence_id: &'a str,
-    /// The contact's id or address.
-    pub whom: &'a str,
+    pub workspace_id: WorkspaceId,
+    pub occurrence_id: OccurrenceId,
+    pub whom: Whom<'a>,
     pub now: i64,
     pub steady: i64,
 }
@@ -64,7 +65,7 @@ pub struct Entry {
 
 /// The automations of a workspace that listen.
 pub struct Listeners {
-    workspace_id: String,
+    workspace_id: WorkspaceId,
     /// None where they are those of a moment that has passed.
     revision: Option<i64>,
     waking: HashSet<String>,
@@ -75,9 +76,9 @@ pub struct Listeners {
 const START: usize = 128;
 
 impl Listeners {
-    fn new(workspace_id: &str, loaded: Loaded) -> Listeners {
+    fn new(workspace_id: WorkspaceId, loaded: Loaded) -> Listeners {
         let Loaded { revision, waking, starts } = loaded;
-        Listeners { workspace_id: workspace_id.to_owned(), revision: Some(revision), waking, starts }
+        Listeners { workspace_id, revision: Some(revision), waking, starts }
     }
 
     pub(super) fn count(&self, event_name: &str) -> usize {
@@ -100,13 +101,13 @@ impl Listeners {
 
     /// Holds as long as no automation was changed since.
     pub fn guard(&self) -> Option<Stmt> {
-        self.revision.map(|revision| REVISION_IS.with([(&self.workspace_id).into(), revision.into()]))
+        self.revision.map(|revision| REVISION_IS.with([self.workspace_id.into(), revision.into()]))
     }
 }
 
 /// Who listens, in every workspace.
 pub(super) struct Listening {
-    known: Cache<String, Arc<Listeners>>,
+    known: Cache<WorkspaceId, Arc<Listeners>>,
     automations: Box<dyn Automations>,
 }
 
@@ -115,23 +116,23 @@ impl Listening {
         Listening { known: Cache::new(1_000), automations }
     }
 
-    pub async fn of(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
-        if let Some(known) = self.known.get(workspace_id) {
+    pub async fn of(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
+        if let Some(known) = self.known.get(&workspace_id) {
             return Ok(known);
         }
         let listeners = Arc::new(Listeners::new(workspace_id, self.automations.load(db, workspace_id).await?));
-        self.known.insert(workspace_id.to_owned(), listeners.clone());
+        self.known.insert(workspace_id, listeners.clone());
         Ok(listeners)
     }
 
     /// As they are at this moment, for one commit without a guard.
-    pub async fn of_this_moment(&self, db: &Db, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+    pub async fn of_this_moment(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
         let listeners = Listeners::new(workspace_id, self.automations.load(db, workspace_id).await?);
         Ok(Arc::new(Listeners { revision: None, ..listeners }))
     }
 
-    pub fn forget(&self, workspace_id: &str) {
-        self.known.remove(workspace_id);
+    pub fn forget(&self, workspace_id: WorkspaceId) {
+        self.known.remove(&workspace_id);
     }
 }
 
@@ -147,9 +148,10 @@ mod tests {
         for store in Store::each().await {
             let product = store.open(&[], Clock::fixed(NOW)).await;
             let occurrences = product.occurrences();
-            let cached = occurrences.listeners("w").await.expect("listeners");
+            let nobody = uuid::Uuid::nil().into();
+            let cached = occurrences.listeners(nobody).await.expect("listeners");
             assert!(cached.guard().is_some() && !cached.may_wake("any"));
-            let passed = occurrences.listeners_for("w", ATTEMPTS).await.expect("listeners");
+            let passed = occurrences.listeners_for(nobody, ATTEMPTS).await.expect("listeners");
             assert!(passed.guard().is_none() && passed.may_wake("any"));
             drop(product);
             store.discard().await;

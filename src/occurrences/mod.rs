@@ -15,8 +15,9 @@ pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::Clock;
-use crate::db::{Batch, DbError, Effect, Sql, Stmt};
+use crate::db::{self, Batch, DbError, Effect, Sql, Stmt};
 use crate::error::Error;
+use crate::id::{ContactId, OccurrenceId, WorkspaceId};
 use listeners::Listening;
 
 pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, store::ALL];
@@ -30,24 +31,25 @@ pub const ATTEMPTS: usize = 8;
 
 /// What happens.
 pub struct Occurrence<'a> {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: &'a str,
     pub payload: String,
     /// The occurrence that this one repeats.
-    pub replay_of: Option<&'a str>,
+    pub replay_of: Option<OccurrenceId>,
 }
 
 /// How a statement finds the contact that something happened to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub enum Whom<'a> {
-    Id(&'a str),
+    Id(ContactId),
     EmailKey(&'a str),
 }
 
-impl<'a> Whom<'a> {
-    pub fn key(self) -> &'a str {
+impl Whom<'_> {
+    fn value(self) -> db::Value {
         match self {
-            Whom::Id(key) | Whom::EmailKey(key) => key,
+            Whom::Id(id) => id.into(),
+            Whom::EmailKey(key) => key.into(),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Moment {
 /// What a commit will hold: occurrences, the runs that they start with their
 /// first timers, and the waking of runs that waited for them.
 pub struct OccurrenceBatch<'a> {
-    workspace_id: &'a str,
+    workspace_id: WorkspaceId,
     /// `None`: nobody is told.
     listeners: Option<&'a Listeners>,
     clock: &'a Clock,
@@ -96,7 +98,7 @@ pub struct OccurrenceBatch<'a> {
 }
 
 impl<'a> OccurrenceBatch<'a> {
-    pub fn new(workspace_id: &'a str, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
+    pub fn new(workspace_id: WorkspaceId, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
         let mut occurrences =
             OccurrenceBatch { listeners: Some(listeners), ..OccurrenceBatch::untold(workspace_id, clock, now) };
         listeners.guard().into_iter().for_each(|guard| occurrences.batch.guard(guard));
@@ -104,7 +106,7 @@ impl<'a> OccurrenceBatch<'a> {
     }
 
     /// The same, of which nobody is told.
-    pub fn untold(workspace_id: &'a str, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
+    pub fn untold(workspace_id: WorkspaceId, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
         OccurrenceBatch {
             workspace_id,
             listeners: None,
@@ -121,7 +123,7 @@ impl<'a> OccurrenceBatch<'a> {
         }
     }
 
-    pub fn workspace_id(&self) -> &'a str {
+    pub fn workspace_id(&self) -> WorkspaceId {
         self.workspace_id
     }
 
@@ -160,14 +162,17 @@ impl<'a> OccurrenceBatch<'a> {
 
     /// The product tells what it did to a contact, in the commit that does it.
     pub fn tell(&mut self, name: &str, whom: Whom<'_>, payload: &Value, moment: Moment) {
-        self.batch.lock(whom.key());
+        match whom {
+            Whom::Id(id) => self.batch.lock(id),
+            Whom::EmailKey(key) => self.batch.lock(key),
+        }
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
         self.record(&occurrence, whom, moment);
     }
 
     /// The contact goes: a run that only an event could wake waits in vain.
-    pub fn part_with(&mut self, contact_id: &str) {
+    pub fn part_with(&mut self, contact_id: ContactId) {
         self.wakes.push(self.batch.len());
         self.batch.push(store::release(self.workspace_id, contact_id, self.steady));
     }
@@ -177,8 +182,8 @@ impl<'a> OccurrenceBatch<'a> {
         // Nobody can have waited for a contact that was not there.
         let heard = moment.newest == Moment::NOW.newest && listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
-        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id.as_str());
-        let cause = Cause { workspace_id, occurrence_id, whom: whom.key(), now: self.now, steady: self.steady };
+        let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id);
+        let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady };
         self.weight += 1 + listeners.count(occurrence.name);
         let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
         self.starts_now |= entry.at_once;
@@ -223,12 +228,12 @@ impl Occurrences {
     }
 
     /// Who listens in a workspace, as it is cached.
-    pub async fn listeners(&self, workspace_id: &str) -> Result<Arc<Listeners>, DbError> {
+    pub async fn listeners(&self, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
         self.listening.of(&self.app.db, workspace_id).await
     }
 
     /// Who listens, for an attempt to commit.
-    pub async fn listeners_for(&self, workspace_id: &str, attempt: usize) -> Result<Arc<Listeners>, DbError> {
+    pub async fn listeners_for(&self, workspace_id: WorkspaceId, attempt: usize) -> Result<Arc<Listeners>, DbError> {
         match attempt < GUARDED {
             true => self.listening.of(&self.app.db, workspace_id).await,
             false => self.listening.of_this_moment(&self.app.db, workspace_id).await,
@@ -236,7 +241,7 @@ impl Occurrences {
     }
 
     /// What is known of who listens turned out to be old.
-    pub fn forget_listeners(&self, workspace_id: &str) {
+    pub fn forget_listeners(&self, workspace_id: WorkspaceId) {
         self.listening.forget(workspace_id);
     }
 

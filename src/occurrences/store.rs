@@ -2,6 +2,7 @@
 
 use super::{Cause, Moment, Occurrence, Whom};
 use crate::db::{Sql, Stmt, statements};
+use crate::id::{ContactId, WorkspaceId};
 
 /// An occurrence for the contact that the condition finds, as it is at this
 /// moment; for SQLite as runs are inserted.
@@ -34,7 +35,7 @@ statements! {
 
 /// Records an occurrence; `heard` says whether runs may be woken by it.
 pub fn insert(
-    workspace_id: &str,
+    workspace_id: WorkspaceId,
     occurrence: &Occurrence<'_>,
     (whom, moment): (Whom<'_>, Moment),
     heard: bool,
@@ -46,8 +47,8 @@ pub fn insert(
     };
     sql.with([
         workspace_id.into(),
-        whom.key().into(),
-        (&occurrence.id).into(),
+        whom.value(),
+        occurrence.id.into(),
         occurrence.name.into(),
         moment.behind.into(),
         (&occurrence.payload).into(),
@@ -65,6 +66,6 @@ pub fn wake(cause: &Cause<'_>, event_name: &str) -> Stmt {
 
 /// Wakes the runs of a contact that is gone which only an event could wake: none
 /// will come.
-pub fn release(workspace_id: &str, contact_id: &str, due_at: i64) -> Stmt {
+pub fn release(workspace_id: WorkspaceId, contact_id: ContactId, due_at: i64) -> Stmt {
     RELEASE.with([workspace_id.into(), contact_id.into(), due_at.into()])
 }

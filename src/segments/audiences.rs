@@ -12,7 +12,8 @@ use super::routes::{self as segments, Item, SegmentBody};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::web::{Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
+use crate::id::SegmentId;
+use crate::web::{Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))
@@ -24,8 +25,8 @@ pub fn router() -> OpenApiRouter<App> {
 pub struct Created {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
 }
@@ -35,8 +36,8 @@ pub struct Created {
 pub struct Audience {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
     #[schema(format = DateTime)]
@@ -49,8 +50,8 @@ pub struct Audience {
 pub struct Deleted {
     #[schema(pattern = "^audience$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -102,15 +103,15 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// The same as `GET /segments/{id}`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The audience.", body = Audience),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, Error> {
-    let Item { id, name, created_at, .. } = segments::find(&caller, &id).await?;
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
+    let Item { id, name, created_at, .. } = segments::find(&caller, id).await?;
     Ok(Json(Audience { object: "audience", id, name, created_at }))
 }
 
@@ -119,14 +120,14 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Audience>, 
 /// The same as `DELETE /segments/{id}`, under its older name.
 #[utoipa::path(
     delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The audience is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    segments::remove(&caller, &id).await?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+    segments::remove(&caller, id).await?;
     Ok(Json(Deleted { object: "audience", id, deleted: true }))
 }

@@ -17,7 +17,8 @@ use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::web::{Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
+use crate::id::SegmentId;
+use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, rename, delete))
@@ -52,8 +53,8 @@ impl<'de> Deserialize<'de> for NoFilter {
 pub struct Created {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = "Newsletter")]
     name: String,
 }
@@ -64,8 +65,8 @@ pub struct Created {
 pub struct Reference {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
 }
 
 /// The answer to a deletion.
@@ -74,8 +75,8 @@ pub struct Reference {
 pub struct Deleted {
     #[schema(pattern = "^segment$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: SegmentId,
     #[schema(example = true)]
     deleted: bool,
 }
@@ -87,8 +88,8 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^segment$", nullable = false)]
     pub(super) object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    pub(super) id: String,
+    #[schema(value_type = Uuid)]
+    pub(super) id: SegmentId,
     #[schema(example = "Newsletter")]
     pub(super) name: String,
     #[schema(format = DateTime)]
@@ -135,13 +136,13 @@ pub(super) async fn make<T: Serialize>(
     app: &App,
     key: Idempotency,
     body: Body<SegmentBody>,
-    shown: impl FnOnce(String, String) -> T,
+    shown: impl FnOnce(SegmentId, String) -> T,
 ) -> Result<Response, Error> {
     let request = key.request(caller, app, &body);
     let name = body.read()?.name;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&shown(id.clone(), name.as_str().to_owned()))?;
-    let insert = || store::insert(caller.workspace_id(), &id, &name, now).into();
+    let answer = Answer::created(&shown(id, name.as_str().to_owned()))?;
+    let insert = || store::insert(caller.workspace_id(), id, &name, now).into();
     Ok(request.commit(answer, insert).await??)
 }
 
@@ -168,18 +169,18 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 /// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The segment.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(Item { object: Some("segment"), ..find(&caller, &id).await? }))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Item>, Error> {
+    Ok(Json(Item { object: Some("segment"), ..find(&caller, id).await? }))
 }
 
-pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, Error> {
+pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Item, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Item::read(rows.first().ok_or_else(not_found)?)
 }
@@ -189,7 +190,7 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
 /// Changes its name; who is in it stays.
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(Id),
+    params(PathId),
     request_body = SegmentBody,
     responses(
         (status = 200, description = "The segment has its new name.", body = Reference),
@@ -197,9 +198,13 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Item, 
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<SegmentBody>) -> Result<Json<Reference>, Error> {
+async fn rename(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<SegmentId>,
+    body: Body<SegmentBody>,
+) -> Result<Json<Reference>, Error> {
     let name = body.read()?.name;
-    found(caller.try_commit(|| store::rename(caller.workspace_id(), &id, &name).into()).await?)?;
+    found(caller.try_commit(|| store::rename(caller.workspace_id(), id, &name).into()).await?)?;
     Ok(Json(Reference { object: "segment", id }))
 }
 
@@ -208,25 +213,25 @@ async fn rename(caller: Caller<FullAccess>, Id(id): Id, body: Body<SegmentBody>)
 /// The contacts in it stay, and stay in their other segments.
 #[utoipa::path(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The segment is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    remove(&caller, &id).await?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+    remove(&caller, id).await?;
     Ok(Json(Deleted { object: "segment", id, deleted: true }))
 }
 
-pub(super) async fn remove(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
     found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(())
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub async fn must_exist(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
     let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }

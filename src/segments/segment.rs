@@ -9,7 +9,8 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::web::{IdText, is_longer, uuid};
+use crate::id::SegmentId;
+use crate::web::{id_schema, is_longer};
 
 /// How many segments one request may name.
 const MOST_NAMED: usize = 100;
@@ -48,7 +49,7 @@ impl SegmentName {
 /// Segments by id, each as `{"id": …}` or as the id alone. One that is named
 /// twice counts once.
 #[derive(Debug, Default)]
-pub struct SegmentList(pub Vec<String>);
+pub struct SegmentList(pub Vec<SegmentId>);
 
 impl<'de> Deserialize<'de> for SegmentList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SegmentList, D::Error> {
@@ -56,9 +57,9 @@ impl<'de> Deserialize<'de> for SegmentList {
         if named.len() > MOST_NAMED {
             return Err(D::Error::custom(format!("must name at most {MOST_NAMED} segments")));
         }
-        let mut ids = Vec::new();
+        let mut ids: Vec<SegmentId> = Vec::new();
         for item in named {
-            let id = item.get("id").unwrap_or(&item).as_str().and_then(uuid);
+            let id = item.get("id").unwrap_or(&item).as_str().and_then(|text| text.parse().ok());
             let id = id.ok_or_else(|| D::Error::custom("must hold ids of segments, which are UUIDs"))?;
             if !ids.contains(&id) {
                 ids.push(id);
@@ -70,10 +71,10 @@ impl<'de> Deserialize<'de> for SegmentList {
 
 impl PartialSchema for SegmentList {
     fn schema() -> RefOr<openapi::Schema> {
-        let object = ObjectBuilder::new().property("id", IdText::schema()).required("id");
+        let object = ObjectBuilder::new().property("id", id_schema()).required("id");
         ArrayBuilder::new()
             .description(Some("Segments by id, each alone or in an object."))
-            .items(OneOfBuilder::new().item(object).item(IdText::schema()))
+            .items(OneOfBuilder::new().item(object).item(id_schema()))
             .max_items(Some(MOST_NAMED))
             .into()
     }
@@ -114,7 +115,8 @@ mod tests {
             let fields = serde_json::Map::from_iter([("segments".to_owned(), value)]);
             web::read_fields(fields).map(|named: Named| named.segments.0)
         };
-        assert_eq!(ids(named).expect("valid"), [one, two]);
+        let read = ids(named).expect("valid");
+        assert_eq!(read.iter().map(ToString::to_string).collect::<Vec<_>>(), [one, two]);
         assert!(ids(json!([])).expect("valid").is_empty());
         for wrong in
             [json!("x"), json!({}), json!(["x"]), json!([{}]), json!([{"id": 1}]), json!([null]), json!([[one]])]

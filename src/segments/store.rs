@@ -2,6 +2,7 @@
 
 use super::segment::SegmentName;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
@@ -52,67 +53,67 @@ statements! {
 
 /// A segment as the store keeps it.
 pub struct Stored {
-    pub id: String,
+    pub id: SegmentId,
     pub name: String,
     pub created_at: i64,
 }
 
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored { id: row.text(0)?, name: row.text(1)?, created_at: row.int(2)? })
+        Ok(Stored { id: row.id(0)?, name: row.text(1)?, created_at: row.int(2)? })
     }
 }
 
-pub fn insert(workspace_id: &str, id: &str, name: &SegmentName, now: i64) -> Stmt {
+pub fn insert(workspace_id: WorkspaceId, id: SegmentId, name: &SegmentName, now: i64) -> Stmt {
     INSERT.with([workspace_id.into(), id.into(), name.as_str().into(), now.into()])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 /// The segments that a contact is in.
-pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
+pub fn page_of_contact(workspace_id: WorkspaceId, contact_id: ContactId, page: &Page) -> Stmt {
     page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into()])
 }
 
 /// The names of the segments of all contacts from one id to another, each
 /// behind the contact's id.
-pub fn names_between(workspace_id: &str, first: &str, last: &str) -> Stmt {
+pub fn names_between(workspace_id: WorkspaceId, first: ContactId, last: ContactId) -> Stmt {
     NAMES_BETWEEN.with([workspace_id.into(), first.into(), last.into()])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: SegmentId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// Finds a row if there is such a segment.
-pub fn exists(workspace_id: &str, segment_id: &str) -> Stmt {
+pub fn exists(workspace_id: WorkspaceId, segment_id: SegmentId) -> Stmt {
     EXISTS.with([workspace_id.into(), segment_id.into()])
 }
 
 /// Finds a row if the contact is in the segment.
-pub fn is_member(workspace_id: &str, segment_id: &str, contact_id: &str) -> Stmt {
+pub fn is_member(workspace_id: WorkspaceId, segment_id: SegmentId, contact_id: ContactId) -> Stmt {
     IS_MEMBER.with([workspace_id.into(), segment_id.into(), contact_id.into()])
 }
 
-pub fn rename(workspace_id: &str, id: &str, name: &SegmentName) -> Stmt {
+pub fn rename(workspace_id: WorkspaceId, id: SegmentId, name: &SegmentName) -> Stmt {
     RENAME.with([workspace_id.into(), id.into(), name.as_str().into()]).expect(1)
 }
 
 /// Deletes a segment; its contacts stay. The segment goes first: whoever is
 /// adding a contact to it has either finished by then, or finds it gone.
-pub fn delete(workspace_id: &str, id: &str) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: SegmentId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
     Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_MEMBERS.with(of()))
 }
 
 /// Puts a contact into a segment, where both are of this workspace. One that is
 /// in it already stays in it.
-pub fn add(workspace_id: &str, segment_id: &str, contact_id: &str, now: i64) -> Stmt {
+pub fn add(workspace_id: WorkspaceId, segment_id: SegmentId, contact_id: ContactId, now: i64) -> Stmt {
     ADD.with([workspace_id.into(), segment_id.into(), contact_id.into(), now.into()])
 }
 
-pub fn remove(workspace_id: &str, segment_id: &str, contact_id: &str) -> Stmt {
+pub fn remove(workspace_id: WorkspaceId, segment_id: SegmentId, contact_id: ContactId) -> Stmt {
     REMOVE.with([workspace_id.into(), segment_id.into(), contact_id.into()]).expect(1)
 }

@@ -13,7 +13,8 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::{Answer, Body, Id, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page};
+use crate::id::TopicId;
+use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -46,8 +47,8 @@ async fn create(
     let request = key.request(&caller, &app, &body);
     let new = body.read()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&Reference::to(id.clone()))?;
-    let insert = || store::insert(caller.workspace_id(), &id, &new, now).into();
+    let answer = Answer::created(&Reference::to(id))?;
+    let insert = || store::insert(caller.workspace_id(), id, &new, now).into();
     Ok(request.commit(answer, insert).await??)
 }
 
@@ -74,15 +75,15 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// What it is called, what it is about, and what holds for contacts that have not chosen.
 #[utoipa::path(
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The topic.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    Ok(Json(Item::from(find(&caller, &id).await?).alone()))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
+    Ok(Json(Item::from(find(&caller, id).await?).alone()))
 }
 
 /// Change a topic
@@ -91,7 +92,7 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
 /// it would sign people up for mail, or off, that they never decided on.
 #[utoipa::path(
     patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
-    params(Id),
+    params(PathId),
     request_body = Option<TopicChange>,
     responses(
         (status = 200, description = "The topic is changed.", body = Reference),
@@ -99,14 +100,18 @@ async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Erro
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn update(caller: Caller<FullAccess>, Id(id): Id, body: Body<TopicChange>) -> Result<Json<Reference>, Error> {
+async fn update(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<TopicId>,
+    body: Body<TopicChange>,
+) -> Result<Json<Reference>, Error> {
     let changes = body.read()?;
     if let Some(default) = changes.default_subscription
-        && find(&caller, &id).await?.default_subscription != default.word()
+        && find(&caller, id).await?.default_subscription != default.word()
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }
-    found(caller.try_commit(|| store::change(caller.workspace_id(), &id, &changes).into()).await?)?;
+    found(caller.try_commit(|| store::change(caller.workspace_id(), id, &changes).into()).await?)?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -115,20 +120,20 @@ async fn update(caller: Caller<FullAccess>, Id(id): Id, body: Body<TopicChange>)
 /// What contacts chose of it is forgotten.
 #[utoipa::path(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The topic is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn delete(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), &id)).await?)?;
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
     Ok(Json(Deleted::of(id)))
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: &str) -> Result<(), Error> {
+pub async fn must_exist(caller: &Caller<FullAccess>, id: TopicId) -> Result<(), Error> {
     find(caller, id).await.map(drop)
 }
 
@@ -136,7 +141,7 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: &str) -> Result<Stored, Error> {
+async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -7,6 +7,7 @@ use super::store::Stored;
 use super::topic::{Subscription, Visibility};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
+use crate::id::TopicId;
 
 /// The answer to a change: which topic it was.
 #[derive(Serialize, ToSchema)]
@@ -14,12 +15,12 @@ use crate::db::{DbError, Row};
 pub struct Reference {
     #[schema(pattern = "^topic$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
 }
 
 impl Reference {
-    pub fn to(id: String) -> Reference {
+    pub fn to(id: TopicId) -> Reference {
         Reference { object: "topic", id }
     }
 }
@@ -30,14 +31,14 @@ impl Reference {
 pub struct Deleted {
     #[schema(pattern = "^topic$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = true)]
     deleted: bool,
 }
 
 impl Deleted {
-    pub fn of(id: String) -> Deleted {
+    pub fn of(id: TopicId) -> Deleted {
         Deleted { object: "topic", id, deleted: true }
     }
 }
@@ -49,8 +50,8 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^topic$", nullable = false)]
     object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = "Product news")]
     name: String,
     /// Left out where there is none.
@@ -90,8 +91,8 @@ impl Item {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactTopic)]
 pub struct Chosen {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     #[schema(example = "Product news")]
     name: String,
     /// Left out where there is none.
@@ -108,7 +109,7 @@ pub struct Chosen {
 impl Chosen {
     pub fn read(row: &Row) -> Result<Chosen, DbError> {
         Ok(Chosen {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             description: row.maybe(2, Row::text)?,
             subscription: row.text(3)?,

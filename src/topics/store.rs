@@ -2,6 +2,7 @@
 
 use super::topic::{Choice, NewTopic, TopicChange, Visibility};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, TopicId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
@@ -50,7 +51,7 @@ statements! {
 
 /// A topic as the store keeps it.
 pub struct Stored {
-    pub id: String,
+    pub id: TopicId,
     pub name: String,
     pub description: Option<String>,
     pub default_subscription: String,
@@ -61,7 +62,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
             description: row.maybe(2, Row::text)?,
             default_subscription: row.text(3)?,
@@ -71,7 +72,7 @@ impl Stored {
     }
 }
 
-pub fn insert(workspace_id: &str, id: &str, new: &NewTopic, now: i64) -> Stmt {
+pub fn insert(workspace_id: WorkspaceId, id: TopicId, new: &NewTopic, now: i64) -> Stmt {
     INSERT.with([
         workspace_id.into(),
         id.into(),
@@ -83,16 +84,16 @@ pub fn insert(workspace_id: &str, id: &str, new: &NewTopic, now: i64) -> Stmt {
     ])
 }
 
-pub fn page(workspace_id: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: TopicId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// Changes what is named and leaves the rest, whatever others change meanwhile.
-pub fn change(workspace_id: &str, id: &str, changes: &TopicChange) -> Stmt {
+pub fn change(workspace_id: WorkspaceId, id: TopicId, changes: &TopicChange) -> Stmt {
     let description = changes.description.0.as_ref().and_then(Option::as_ref);
     let change = CHANGE.with([
         workspace_id.into(),
@@ -107,23 +108,23 @@ pub fn change(workspace_id: &str, id: &str, changes: &TopicChange) -> Stmt {
 
 /// Deletes a topic and what contacts chose of it. The topic goes first: whoever
 /// is choosing has either finished by then, or finds it gone.
-pub fn delete(workspace_id: &str, id: &str) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: TopicId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
     Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of()))
 }
 
 /// Writes down what a contact chose, where both are there and of this workspace.
-pub fn choose(workspace_id: &str, contact_id: &str, choice: &Choice) -> Stmt {
-    let (topic_id, subscription) = (choice.topic_id.as_str(), choice.subscription.word());
+pub fn choose(workspace_id: WorkspaceId, contact_id: ContactId, choice: &Choice) -> Stmt {
+    let (topic_id, subscription) = (choice.topic_id, choice.subscription.word());
     CHOOSE.with([workspace_id.into(), contact_id.into(), topic_id.into(), subscription.into()])
 }
 
 /// Forgets all that a contact chose.
-pub fn forget(workspace_id: &str, contact_id: &str) -> Stmt {
+pub fn forget(workspace_id: WorkspaceId, contact_id: ContactId) -> Stmt {
     FORGET.with([workspace_id.into(), contact_id.into()])
 }
 
 /// Every topic, with what holds for a contact.
-pub fn page_of_contact(workspace_id: &str, contact_id: &str, page: &Page) -> Stmt {
+pub fn page_of_contact(workspace_id: WorkspaceId, contact_id: ContactId, page: &Page) -> Stmt {
     page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into()])
 }

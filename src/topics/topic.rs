@@ -8,7 +8,8 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::web::{Change, IdText, is_longer};
+use crate::id::TopicId;
+use crate::web::{Change, is_longer};
 
 /// How many topics one request may name.
 const MOST_NAMED: usize = 100;
@@ -138,7 +139,7 @@ pub struct TopicChange {
 /// What a contact chose of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    pub topic_id: String,
+    pub topic_id: TopicId,
     pub subscription: Subscription,
 }
 
@@ -146,8 +147,8 @@ pub struct Choice {
 #[derive(Deserialize, ToSchema)]
 pub struct TopicChoice {
     /// The id of the topic.
-    #[schema(value_type = String, format = Uuid)]
-    id: IdText,
+    #[schema(value_type = Uuid)]
+    id: TopicId,
     subscription: Subscription,
 }
 
@@ -162,7 +163,7 @@ impl<'de> Deserialize<'de> for ChoiceList {
             return Err(D::Error::custom(format!("must name at most {MOST_NAMED} topics")));
         }
         let mut choices: Vec<Choice> = Vec::new();
-        for TopicChoice { id: IdText(topic_id), subscription } in given {
+        for TopicChoice { id: topic_id, subscription } in given {
             match choices.iter().find(|known| known.topic_id == topic_id) {
                 None => choices.push(Choice { topic_id, subscription }),
                 Some(known) if known.subscription == subscription => {}
@@ -270,7 +271,7 @@ mod tests {
         let both = json!([{"id": ONE, "subscription": "opt_in"}, {"id": TWO.to_uppercase(), "subscription": "opt_out"},
             {"id": ONE, "subscription": "opt_in"}]);
         let chosen = choices(&both).expect("valid");
-        assert_eq!(chosen.iter().map(|choice| choice.topic_id.as_str()).collect::<Vec<_>>(), [ONE, TWO]);
+        assert_eq!(chosen.iter().map(|choice| choice.topic_id.to_string()).collect::<Vec<_>>(), [ONE, TWO]);
         let torn = json!([{"id": ONE, "subscription": "opt_in"}, {"id": ONE, "subscription": "opt_out"}]);
         assert!(choices(&torn).expect_err("refused").message().contains("twice"));
         let many = vec![json!({"id": ONE, "subscription": "opt_in"}); 101];

@@ -7,10 +7,9 @@ use std::marker::PhantomData;
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use http::request::Parts;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::input::{self, LIMIT, kind, kind_of};
 use super::reader::{self, CHANGE, OR_NULL};
@@ -130,20 +129,5 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NullIsValue<T> {
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         T::deserialize(deserializer).map(|value| Some(Some(value)))
-    }
-}
-
-/// An id, which is a UUID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Id, format = Uuid)]
-pub struct IdText(
-    /// In the one spelling that the store knows.
-    pub String,
-);
-
-impl<'de> Deserialize<'de> for IdText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IdText, D::Error> {
-        let given = String::deserialize(deserializer)?;
-        input::uuid(&given).map(IdText).ok_or_else(|| D::Error::custom("must be an id, which is a UUID"))
     }
 }

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
+use uuid::Uuid;
 
 use super::many::Many;
 use super::parameter;
@@ -21,6 +22,7 @@ use super::shape::Shape;
 use super::spool::{self, Spool};
 use crate::app::App;
 use crate::error::Error;
+use crate::id::Id;
 
 /// Bodies that are not mail are small.
 pub const LIMIT: usize = 1 << 20;
@@ -105,27 +107,22 @@ async fn labelled_json(app: &App, request: Request, limit: usize) -> Result<Opti
 }
 
 /// The id in a path.
-pub struct Id(pub String);
+pub struct PathId<T = Uuid>(pub T);
 
-impl IntoParams for Id {
+impl<T> IntoParams for PathId<T> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         vec![parameter::id_in_path("id", "Its id.")]
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
+impl<S: Send + Sync, T: Id> FromRequestParts<S> for PathId<T> {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id, Error> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathId<T>, Error> {
         let wrong = || Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
         let Path(given) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| wrong())?;
-        uuid(&given).map(Id).ok_or_else(wrong)
+        given.parse().map(PathId).map_err(|_| wrong())
     }
-}
-
-/// An id in the one spelling that the store knows.
-pub fn uuid(text: &str) -> Option<String> {
-    uuid::Uuid::try_parse(text).ok().map(|id| id.as_hyphenated().to_string())
 }
 
 /// Reads a whole body of at most `limit` bytes into memory: for small ones.

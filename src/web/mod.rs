@@ -27,22 +27,22 @@ mod system;
 mod visitor;
 
 pub use assets::router as assets;
-pub use body::{Body, Change, IdText, OrNull, Query};
+pub use body::{Body, Change, OrNull, Query};
 pub use connections::Bounds;
 pub use form::Form;
 pub use fuzzing::{form_body, json_body};
 pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
-    Id, LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, is_json, is_longer, json as read_json, kind,
-    read as read_body, shown, uuid,
+    LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, is_longer, json as read_json, kind,
+    read as read_body, shown,
 };
 pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
 pub use listener::{bind, run as answer_connections};
 pub use many::Many;
 pub use multipart::Form as MultipartForm;
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
-pub use parameter::{id_in_path, name_in_path};
+pub use parameter::{id as id_schema, id_in_path, name_in_path};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{read as read_fields, read_value};
 pub use refusals::{

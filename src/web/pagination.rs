@@ -1,16 +1,20 @@
 //! Lists in pages: `limit`, and `after` or `before` an id, newest first.
 
+use std::fmt::Display;
+
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 use super::parameter;
 use super::query::{Flaw, Params, Sent};
 use crate::db::{ReadLimit, Sql, Stmt, Value};
 use crate::error::Error;
+use crate::id::Id;
 
 /// How many items a list returns where no `limit` is given, of what people make:
 /// clients promise their users all of it.
@@ -25,9 +29,8 @@ const MOST: usize = 100;
 /// A page ends early behind so many bytes of rows: a hundred items may be large ones.
 const LARGEST: usize = 1 << 20;
 
-/// Greater than every id, in whatever order a database sorts text: to a
-/// linguistic collation `~` comes before every letter.
-const END: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+/// Greater than every id.
+const END: Uuid = Uuid::max();
 
 /// What a caller wants to see of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +41,11 @@ pub struct Page {
     size: ReadLimit,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cursor {
     Start,
-    After(String),
-    Before(String),
+    After(Uuid),
+    Before(Uuid),
 }
 
 /// What a list can be asked for; `default` items come without a `limit`.
@@ -131,7 +134,7 @@ impl Page {
     /// The statement that reads the page, of one that reads towards older items
     /// and one towards newer ones. Their parameters are whose list it is, where to
     /// read from, how many rows, and then `more`.
-    pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: &str, more: [Value; N]) -> Stmt {
+    pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: impl Id, more: [Value; N]) -> Stmt {
         let (upwards, from, rows) = self.bounds();
         let sql = if upwards { newer } else { older };
         sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()).within(&self.size)
@@ -139,9 +142,9 @@ impl Page {
 
     /// Whether to read towards newer items; where from; and how many rows: one
     /// more than asked for, to know whether there are more.
-    fn bounds(&self) -> (bool, &str, i64) {
+    fn bounds(&self) -> (bool, Uuid, i64) {
         let rows = self.limit as i64 + 1;
-        match &self.cursor {
+        match self.cursor {
             Cursor::Start => (false, END, rows),
             Cursor::After(id) => (false, id, rows),
             Cursor::Before(id) => (true, id, rows),
@@ -161,7 +164,7 @@ impl Page {
 
     /// As [`Page::list`], with links to the pages around it at `address`, which
     /// shows [`RECENT`] items unless asked otherwise.
-    pub fn leaf<T>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> &str) -> Leaf<T> {
+    pub fn leaf<T, I: Display>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> I) -> Leaf<T> {
         let List { has_more, data: items, .. } = self.list(rows);
         let limit = if self.limit == RECENT { String::new() } else { format!("&limit={}", self.limit) };
         let link = |way: &str, item: Option<&T>| match item {
@@ -191,13 +194,10 @@ fn text(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error
     text.map(|text| Some(text.into_owned())).map_err(|flaw| invalid(format!("The `{name}` parameter {flaw}.")))
 }
 
-fn id(params: &Params<'_>, name: &'static str) -> Result<Option<String>, Error> {
+fn id(params: &Params<'_>, name: &'static str) -> Result<Option<Uuid>, Error> {
     let given = text(params, name)?;
-    let parsed = given.map(|given| uuid::Uuid::try_parse(&given));
-    match parsed.transpose() {
-        Ok(id) => Ok(id.map(|id| id.as_hyphenated().to_string())),
-        Err(_) => Err(invalid(format!("The `{name}` parameter must be an id from this list, a UUID."))),
-    }
+    let parsed = given.map(|given| Uuid::try_parse(&given)).transpose();
+    parsed.map_err(|_| invalid(format!("The `{name}` parameter must be an id from this list, a UUID.")))
 }
 
 fn invalid(message: String) -> Error {
@@ -208,19 +208,18 @@ fn invalid(message: String) -> Error {
 mod tests {
     use super::*;
 
-    const ID: &str = "01890000-0000-7000-8000-000000000000";
+    const ID: Uuid = Uuid::from_u128(0x01890000_0000_7000_8000_000000000000);
 
     #[test]
     fn a_page_starts_with_the_newest_unless_asked_otherwise() {
         let bounds = |query: &str| {
             let page = Page::parse(query, RECENT).expect("valid");
-            let (upwards, from, rows) = page.bounds();
-            (upwards, from.to_owned(), rows)
+            page.bounds()
         };
-        assert_eq!(bounds(""), (false, END.to_owned(), 21));
-        assert_eq!(bounds("limit=5"), (false, END.to_owned(), 6));
-        assert_eq!(bounds(&format!("after={ID}")), (false, ID.to_owned(), 21));
-        assert_eq!(bounds(&format!("limit=100&before={ID}")), (true, ID.to_owned(), 101));
+        assert_eq!(bounds(""), (false, END, 21));
+        assert_eq!(bounds("limit=5"), (false, END, 6));
+        assert_eq!(bounds(&format!("after={ID}")), (false, ID, 21));
+        assert_eq!(bounds(&format!("limit=100&before={ID}")), (true, ID, 101));
     }
 
     #[test]
@@ -251,7 +250,7 @@ mod tests {
     #[test]
     fn a_leaf_links_to_its_neighbours_only_where_there_are_some() {
         let leaf = |query: &str, rows: &[&'static str]| {
-            let leaf = Page::parse(query, RECENT).expect("valid").leaf(rows.to_vec(), "/x", |id| id);
+            let leaf = Page::parse(query, RECENT).expect("valid").leaf(rows.to_vec(), "/x", |id| *id);
             (leaf.items, leaf.newer, leaf.older)
         };
         let at = |link: &str| Some(link.to_owned());

@@ -4,6 +4,7 @@
 use askama::Template;
 
 use super::layout::Layout;
+use crate::id::WorkspaceId;
 
 /// The rail beside a signed-in page.
 #[derive(Clone)]
@@ -25,7 +26,7 @@ pub struct Shell {
 
 #[derive(Clone)]
 pub struct Choice {
-    pub id: String,
+    pub id: WorkspaceId,
     pub name: String,
     pub current: bool,
 }

@@ -46,7 +46,7 @@ on_both! {
                 app.client(json!({"client_name": "A", "redirect_uris": [CALLBACK], "scope": registered})).await;
             let answer = ask(&app, query(&client, &[])).await;
             let id = answer.consent();
-            let scopes = format!("SELECT scopes FROM authorization_requests WHERE id = '{id}'");
+            let scopes = format!("SELECT scopes FROM authorization_requests WHERE id = {}", app.store.id(id));
             assert_eq!(app.store.value(&scopes).await.as_deref(), Some(stored));
         }
     }
@@ -158,7 +158,7 @@ on_both! {
                 let uri = format!("http://{host}{port}/cb?a=b");
                 let answer = ask(&app, query(&client, &[("redirect_uri", Some(&encoded(&uri)))])).await;
                 let stored =
-                    format!("SELECT redirect_uri FROM authorization_requests WHERE id = '{}'", answer.consent());
+                    format!("SELECT redirect_uri FROM authorization_requests WHERE id = {}", app.store.id(answer.consent()));
                 assert_eq!(app.store.value(&stored).await, Some(uri.clone()), "kept as requested");
                 let refused = query(&client, &[("redirect_uri", Some(&encoded(&uri))), ("scope", Some("x"))]);
                 ask(&app, refused).await.returned(&format!("{uri}&"), "invalid_scope", "");
@@ -207,7 +207,7 @@ on_both! {
         let client = "7136aa0b-625c-4c9c-8820-e9784c8eb141";
         let answer = ask(&app, query(client, &[("redirect_uri", Some(&uri))])).await;
         let id = answer.consent();
-        let stored = app.store.value(&format!("SELECT scopes FROM authorization_requests WHERE id = '{id}'")).await;
+        let stored = app.store.value(&format!("SELECT scopes FROM authorization_requests WHERE id = {}", app.store.id(id))).await;
         assert_eq!(stored.as_deref(), Some("full_access emails:send"));
     }
 

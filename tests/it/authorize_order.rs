@@ -115,7 +115,7 @@ on_both! {
             refused.returned(BACK, "invalid_scope", &format!("&state={raw}"));
             let pending = ask(&app, query(&client, &[("state", Some(raw))])).await;
             let id = pending.consent();
-            let stored = app.store.value(&format!("SELECT state FROM authorization_requests WHERE id = '{id}'")).await;
+            let stored = app.store.value(&format!("SELECT state FROM authorization_requests WHERE id = {}", app.store.id(id))).await;
             assert_eq!(stored.as_deref(), Some(raw));
         }
         // What cannot stand in a header as it is comes back encoded, which no decoder can tell apart.
@@ -133,7 +133,7 @@ on_both! {
         assert!(!answer.location().contains("iss="), "no parameter beyond those in the spec");
         let pending = ask(&app, query(&client, &[])).await;
         let id = pending.consent();
-        let stored = app.store.value(&format!("SELECT state FROM authorization_requests WHERE id = '{id}'")).await;
+        let stored = app.store.value(&format!("SELECT state FROM authorization_requests WHERE id = {}", app.store.id(id))).await;
         assert_eq!(stored, None);
     }
 

@@ -27,7 +27,7 @@ async fn number(app: &TestApp, sql: &str) -> i64 {
 /// How often what triggers would do has changed.
 async fn revision(app: &TestApp) -> i64 {
     let workspace = app.workspace().await;
-    number(app, &format!("SELECT automations_revision FROM workspaces WHERE id = '{workspace}'")).await
+    number(app, &format!("SELECT automations_revision FROM workspaces WHERE id = {}", app.store.id(workspace))).await
 }
 
 on_both! {
@@ -114,7 +114,7 @@ on_both! {
         assert_eq!(app.count("automations").await, 0);
         let other = app.key(posthorn::credentials::Permission::FullAccess).await;
         app.post("/automations/validate").key(&other.secret).send().await;
-        app.delete_key(&other.id).await;
+        app.delete_key(other.id).await;
         app.post("/automations/validate").key(&other.secret).send().await.refused(403, "invalid_api_key");
     }
 

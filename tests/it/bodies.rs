@@ -4,6 +4,7 @@
 
 use posthorn::contacts;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::harness::{Answer, TestApp, on_both};
 use crate::sending::Stage;
@@ -145,7 +146,7 @@ on_both! {
         let file = format!("email\n{blank}a@b\n{}\n{blank}b@b\n{blank}", ",".repeat(900_000));
         let answer = import(&app, &key, &[("file", file)]).await;
         let path = format!("/contacts/imports/{}", answer.json()["id"].as_str().expect("an id"));
-        while contacts::import_round(app.app.occurrences(), &mut String::new()).await.expect("a round") {}
+        while contacts::import_round(app.app.occurrences(), &mut Uuid::nil().into()).await.expect("a round") {}
         let done = app.get(path).key(&key).send().await.json();
         assert_eq!((&done["status"], &done["counts"]["created"], &done["counts"]["failed"]), (&json!("completed"), &json!(2), &json!(1)));
         assert_eq!(done["errors"][0]["line"], json!(1_500_003));

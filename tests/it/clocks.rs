@@ -5,6 +5,7 @@ use posthorn::automations::Engine;
 use posthorn::clock::{Clock, HOUR, MINUTE, SECOND, time_of};
 use posthorn::db::{self, Db, Reading};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::flow::app_named;
 use crate::harness::{TestApp, on_both};
@@ -100,7 +101,7 @@ on_both! {
         let db = open(&store).await;
         let (first, mut keeper) = db::open_clock(&db).await.expect("a clock");
         keeper.look().await.expect("a look");
-        let last = first.ordered_id();
+        let last: Uuid = first.ordered_id();
         assert!((first.steady() - first.now()).abs() < MINUTE, "a new store begins with the time of day");
 
         // Time had come an hour further than the clock shows.
@@ -109,8 +110,8 @@ on_both! {
         assert!((0..5).contains(&(ahead(&second, &first) - 3600)), "{}", ahead(&second, &first));
         keeper.look().await.expect("a look");
         let seen = store.value("SELECT seen FROM clock").await.and_then(|text| text.parse().ok()).expect("a time");
-        let id = second.ordered_id();
-        assert!(id > last && time_of(&id) > Some(seen), "ids ascend, also over those of which nothing was noted");
+        let id: Uuid = second.ordered_id();
+        assert!(id > last && time_of(id) > seen, "ids ascend, also over those of which nothing was noted");
         let told = Reading::take(&db, &second).await.expect("a reading");
         assert_eq!((told.shift + SECOND / 2).div_euclid(HOUR), 1, "{told:?}");
         assert_eq!(told.stepped.map(|(_, by)| (by - SECOND / 2).div_euclid(HOUR)), Some(-2), "{told:?}");

@@ -113,7 +113,7 @@ on_both! {
     }
 
     async fn issue_2_the_sweep_copes_with_more_than_one_commit_may_delete(app: TestApp) {
-        let row = |n: i64| format!("('01890000-0000-7000-8000-{n:012}', 'c', 'r', 's', 'x', 0, 1)");
+        let row = |n: i64| format!("({}, 'c', 'r', 's', 'x', 0, 1)", app.store.id(format!("01890000-0000-7000-8000-{n:012}")));
         let rows: Vec<String> = (0..2500).map(row).collect();
         app.store.run(&format!(
             "INSERT INTO authorization_requests (id, client_id, redirect_uri, scopes, code_challenge, created_at, expires_at)

@@ -2,6 +2,7 @@
 
 use posthorn::clock::SECOND;
 use posthorn::credentials::{self, Claims, Permission};
+use posthorn::id::TokenId;
 use serde_json::json;
 
 use crate::flow::{app_named, text};
@@ -151,7 +152,7 @@ on_both! {
         let key = app.key(Permission::FullAccess).await;
         let id = app.event(&key.secret, json!({"name": "kept", "schema": {"a": "date"}})).await;
         assert_eq!(app.get("/events").key(&key.secret).send().await.status, 200);
-        app.delete_key(&key.id).await;
+        app.delete_key(key.id).await;
         for answer in everywhere(&app, &key.secret, &id).await {
             answer.refused(403, "invalid_api_key");
         }
@@ -165,7 +166,7 @@ on_both! {
         for method in 0..5 {
             let key = app.key(Permission::FullAccess).await;
             assert_eq!(app.get("/events").key(&key.secret).send().await.status, 200, "it is cached now");
-            other.delete_key(&key.id).await;
+            other.delete_key(key.id).await;
             let one = format!("/events/{id}");
             let call = match method {
                 0 => app.post("/events").json(json!({"name": "late"})),
@@ -197,28 +198,28 @@ on_both! {
             ] {
                 let key = app.key(permission).await;
                 warm(&app, &key.secret, permission == Permission::FullAccess).await;
-                other.delete_key(&key.id).await;
+                other.delete_key(key.id).await;
                 let answer = call(&app, &method, &path, &key.secret, body).await;
                 assert_eq!(answer.json()["name"], "invalid_api_key", "{method} {path} {body:?}: {}", answer.text());
                 answer.refused(403, "invalid_api_key");
             }
             for (scope, body) in [("full_access", Some("{")), ("emails:send", None)] {
-                let (jti, now) = (app.clock.ordered_id(), NOW / SECOND);
+                let (jti, now): (TokenId, i64) = (app.clock.ordered_id(), NOW / SECOND);
                 let claims = Claims {
                     iss: BASE.into(),
                     aud: BASE.into(),
-                    sub: owner.id.clone(),
+                    sub: owner.id,
                     client_id: client.clone(),
                     scope: scope.into(),
-                    jti: jti.clone(),
+                    jti,
                     iat: now,
                     exp: now + 900,
-                    grant: grant.clone(),
+                    grant: grant.parse().expect("an id"),
                 };
                 let signed = app.app.credentials.signing.sign(&app.app.db, &app.clock, &claims).await;
                 let token = signed.expect("a token");
                 warm(&app, &token, scope == "full_access").await;
-                let end = posthorn::oauth::revoke_token(&jti, (now + 900) * SECOND);
+                let end = posthorn::oauth::revoke_token(jti, (now + 900) * SECOND);
                 other.app.db.commit(end).await.expect("ended");
                 let answer = call(&app, &method, &path, &token, body).await;
                 assert_eq!(answer.json()["name"], "invalid_token", "{method} {path} {body:?}: {}", answer.text());
@@ -238,7 +239,7 @@ on_both! {
             app.post("/events").key(&full).body("application/json", "{").send().await.refused(400, "validation_error");
             app.post("/events").key(&full).json(json!({})).send().await.refused(422, "missing_required_field");
             app.get("/events").key(&sending.secret).send().await.refused(401, "restricted_api_key");
-            other.app.db.commit(credentials::delete_key(&gone.id)).await.ok();
+            other.app.db.commit(credentials::delete_key(gone.id)).await.ok();
         }
     }
 
@@ -251,7 +252,7 @@ on_both! {
     async fn deleting_one_key_does_not_disturb_the_others(app: TestApp) {
         let (kept, gone) = (app.full_key().await, app.key(Permission::FullAccess).await);
         app.event(&kept, json!({"name": "a"})).await;
-        app.delete_key(&gone.id).await;
+        app.delete_key(gone.id).await;
         app.event(&kept, json!({"name": "b"})).await;
         assert_eq!(app.get("/events").key(&kept).send().await.status, 200);
     }
@@ -260,7 +261,7 @@ on_both! {
         let key = app.key(Permission::FullAccess).await;
         app.event(&key.secret, json!({"name": "a"})).await;
         app.app.credentials.flush(&app.app.db).await.expect("noted");
-        let noted = app.store.value(&format!("SELECT last_used_at FROM api_keys WHERE id = '{}'", key.id)).await;
+        let noted = app.store.value(&format!("SELECT last_used_at FROM api_keys WHERE id = {}", app.store.id(key.id))).await;
         assert_eq!(noted, Some(crate::harness::NOW.to_string()));
     }
 

@@ -10,6 +10,7 @@ use posthorn::credentials::{Permission, access, raise_access};
 use posthorn::db::{Batch, Db, DbError, Guard, Location, Options, Stmt};
 use posthorn::events::{self, EventName};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::harness::{TestApp, on_both};
 use crate::store::Store;
@@ -17,17 +18,17 @@ use crate::store::Store;
 /// An event with this number in its id.
 fn insert(n: usize) -> Stmt {
     let name = EventName::try_from(format!("event {n}")).expect("a name");
-    events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
+    events::insert(Uuid::nil().into(), Uuid::from_u128(n as u128).into(), &name, None, 0)
 }
 
 /// Holds as long as nothing was taken away since; it has nothing else to rest on.
 fn access_is(revision: i64) -> Guard {
-    access(events::by_id("w", "nobody"), revision).guard()
+    access(events::by_id(Uuid::nil().into(), Uuid::max().into()), revision).guard()
 }
 
 /// Changes an event that is not there, so that what it expects does not come true.
 fn vain() -> Stmt {
-    events::set_schema("w", "nobody", None, 0)
+    events::set_schema(Uuid::nil().into(), Uuid::max().into(), None, 0)
 }
 
 /// Writes at once, of which two fifths succeed, and checks what becomes of each.
@@ -84,19 +85,19 @@ on_both! {
         assert_eq!(app.count("events").await, 0);
         let done = db.commit(Batch::from(insert(1)).and(insert(2))).await.expect("both");
         assert_eq!(done.iter().map(|effect| effect.changed).sum::<u64>(), 2);
-        let gone = db.commit(events::delete("w", "01890000-0000-7000-8000-000000000001")).await;
+        let gone = db.commit(events::delete(Uuid::nil().into(), Uuid::from_u128(1).into())).await;
         assert!(gone.is_ok());
-        let again = db.commit(events::delete("w", "01890000-0000-7000-8000-000000000001")).await;
+        let again = db.commit(events::delete(Uuid::nil().into(), Uuid::from_u128(1).into())).await;
         assert!(matches!(again, Err(DbError::Unexpected { statement: 0 })), "compare and set: {again:?}");
     }
 
     async fn a_read_whose_guard_no_longer_holds_is_stale(app: TestApp) {
         let db = &app.app.db;
         db.commit(insert(1)).await.expect("stored");
-        let id = "01890000-0000-7000-8000-000000000001";
-        let held = db.read_when(Some(&access_is(1)), events::by_id("w", id)).await;
+        let id = Uuid::from_u128(1).into();
+        let held = db.read_when(Some(&access_is(1)), events::by_id(Uuid::nil().into(), id)).await;
         assert_eq!(held.expect("held").len(), 1);
-        let stale = db.read_when(Some(&access_is(2)), events::by_id("w", id)).await;
+        let stale = db.read_when(Some(&access_is(2)), events::by_id(Uuid::nil().into(), id)).await;
         assert!(matches!(stale, Err(DbError::Stale)));
     }
 
@@ -124,7 +125,7 @@ on_both! {
         }
         let post = |key: &str| app.post("/events").key(key).json(json!({"name": "late"})).send();
         let (_, kept, refused, again) = tokio::join!(
-            db.commit(posthorn::credentials::delete_key(&gone.id)),
+            db.commit(posthorn::credentials::delete_key(gone.id)),
             post(&key.secret),
             post(&gone.secret),
             post(&key.secret),

@@ -64,7 +64,7 @@ on_both! {
         let page = app.ask(&client, "").await;
         assert_eq!(app.see(&page, &owner).await.status, 200);
         assert_eq!(app.see(&page, &admin).await.status, 404, "somebody else");
-        let second = app.browser(&owner.id, &owner.email).await;
+        let second = app.browser(owner.id, &owner.email).await;
         assert_eq!(app.see(&page, &second).await.status, 409, "another browser of the same person");
         let leave = app.see(&page, &owner).await.text();
         let token = form_token(&leave, "/dashboard/logout").expect("a way out");

@@ -177,7 +177,7 @@ on_both! {
             (&json!("failed"), vec!["completed", "completed", "failed", "skipped"]));
         assert_eq!(run["steps"][2]["error"]["message"], "the segment does not exist");
         let workspace = stage.app.workspace().await;
-        let insert = format!("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ('{workspace}', '{SEGMENT}', 'S', 0)");
+        let insert = format!("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ({}, {}, 'S', 0)", stage.app.store.id(workspace), stage.app.store.id(SEGMENT));
         stage.app.store.run(&insert).await;
         let path = format!("/automations/{automation}/runs/{}", run["id"].as_str().expect("an id"));
         assert_eq!(stage.post(&format!("{path}/retry"), json!({})).await.status, 200);

@@ -83,7 +83,7 @@ on_both! {
         // It wakes up: once before it has looked, once with its commit in its hands.
         stage.engine.take_turn(&claimed[0]).await;
         assert_eq!(all(&stage).await, before);
-        let late = Run::lost(claimed[0].id.clone());
+        let late = Run::lost(claimed[0].id);
         let (now, steady) = (other.clock.now(), other.clock.steady());
         let settle = automations::settle_run(&claimed[0], &late, automations::Ahead::default(), now, steady);
         let refused = stage.app.app.db.commit(settle).await;
@@ -99,7 +99,7 @@ on_both! {
         // Somebody reads the run, the worker settles it, and only then he cancels.
         let seen = automations::Fence { attempt: claimed[0].attempt, settled: claimed[0].settled };
         stage.engine.take_turn(&claimed[0]).await;
-        let cancel = automations::cancel_run(&automation, &claimed[0].id, seen, &claimed[0].state, 0);
+        let cancel = automations::cancel_run(automation.parse().expect("an id"), claimed[0].id, seen, &claimed[0].state, 0);
         let refused = stage.app.app.db.commit(cancel).await;
         assert!(matches!(refused, Err(DbError::Unexpected { .. })), "{refused:?}");
         assert_eq!(stage.run(&automation).await["status"], "completed");

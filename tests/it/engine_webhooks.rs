@@ -200,7 +200,7 @@ on_both! {
         stage.work().await;
         assert_eq!(store.value(called).await.as_deref(), Some("17"), "one call tells whether the host is back");
 
-        let waiting = store.value("SELECT MAX(id) FROM runs WHERE state NOT LIKE '%attempt\":1}%' AND destination IS NOT NULL").await;
+        let waiting = store.value("SELECT id FROM runs WHERE state NOT LIKE '%attempt\":1}%' AND destination IS NOT NULL ORDER BY id DESC").await;
         let told = stage.get(&format!("/automations/{lost}/runs/{}", waiting.expect("a run"))).await;
         let told = &told["steps"][1]["output"]["waiting"];
         assert!(told["reason"].as_str().is_some_and(|reason| reason.contains("6 calls in a row")), "{told}");

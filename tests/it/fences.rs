@@ -49,7 +49,7 @@ on_both! {
     async fn issue_10_a_decision_under_way_ends_with_its_session(app: TestApp) {
         let (client, owner) = (app.client(app_named("App")).await, app.owner().await);
         for decision in ["decision=approve&scope=full_access", "decision=deny"] {
-            let person = app.browser(&owner.id, &owner.email).await;
+            let person = app.browser(owner.id, &owner.email).await;
             let page = app.ask(&client, "").await;
             let token = form_token(&app.see(&page, &person).await.text(), &page).expect("a token");
             let held = app.store.hold("DELETE FROM sessions").await;
@@ -66,10 +66,10 @@ on_both! {
         let page = app.ask(&client, "").await;
         app.see(&page, &owner).await;
         let (_, cookie) = owner.cookie.split_once('=').expect("a pair");
-        let request = page.rsplit('/').next().expect("an id");
+        let request = page.rsplit('/').next().and_then(|id| id.parse().ok()).expect("an id");
         let db = &app.app.db;
         let (ended, decided) = tokio::join!(
-            db.commit(posthorn::auth::delete_sessions_of(&owner.id)),
+            db.commit(posthorn::auth::delete_sessions_of(owner.id)),
             db.commit(posthorn::oauth::decide(request, &secret::hash(cookie), app.clock.now())),
         );
         ended.expect("ended");

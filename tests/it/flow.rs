@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use posthorn::accounts::{self, Role, Workspace};
 use posthorn::auth;
+use posthorn::id::UserId;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -14,7 +15,7 @@ pub const VERIFIER: &str = "a-verifier-of-more-than-forty-three-characters-1234"
 
 /// Somebody with an account, in a browser of his own.
 pub struct Person {
-    pub id: String,
+    pub id: UserId,
     pub email: String,
     pub cookie: String,
 }
@@ -25,7 +26,7 @@ impl TestApp {
         let address = email.parse().expect("an address");
         let (user, batch) = accounts::new_user(&self.clock, &address, "no password", &workspace, role);
         accounts::create_user(&self.app.db, batch).await.expect("a user");
-        self.browser(&user.id, email).await
+        self.browser(user.id, email).await
     }
 
     pub async fn owner(&self) -> Person {
@@ -33,11 +34,11 @@ impl TestApp {
     }
 
     /// A new session of a user.
-    pub async fn browser(&self, id: &str, email: &str) -> Person {
+    pub async fn browser(&self, id: UserId, email: &str) -> Person {
         let (stmt, cookie) = auth::start_session(&self.app, id);
         self.app.db.commit(stmt).await.expect("a session");
         let cookie = cookie.to_str().expect("ascii").split(';').next().expect("a pair").to_owned();
-        Person { id: id.into(), email: email.into(), cookie }
+        Person { id, email: email.into(), cookie }
     }
 
     /// Starts a request for `client`, and tells the path of its consent page.

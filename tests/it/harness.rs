@@ -13,6 +13,7 @@ use posthorn::clock::Clock;
 use posthorn::config::Config;
 use posthorn::credentials::{NewKey, Permission};
 use posthorn::db::Db;
+use posthorn::id::{ApiKeyId, WorkspaceId};
 use posthorn::oauth::{Origin, Registration};
 use posthorn::product::Product;
 use posthorn::seal::Seal;
@@ -121,7 +122,7 @@ impl TestApp {
     }
 
     /// The id of the first workspace, which is made if need be.
-    pub async fn workspace(&self) -> String {
+    pub async fn workspace(&self) -> WorkspaceId {
         let all = accounts::workspaces(&self.app.db).await.expect("workspaces");
         match all.into_iter().find(|workspace| workspace.name == "Default") {
             Some(workspace) => workspace.id,
@@ -134,10 +135,10 @@ impl TestApp {
 
     pub async fn key(&self, permission: Permission) -> NewKey {
         let workspace = self.workspace().await;
-        self.key_of(&workspace, permission).await
+        self.key_of(workspace, permission).await
     }
 
-    async fn key_of(&self, workspace: &str, permission: Permission) -> NewKey {
+    async fn key_of(&self, workspace: WorkspaceId, permission: Permission) -> NewKey {
         let key = NewKey::make(&self.clock, workspace, "a key", permission);
         self.app.db.commit(credentials::insert_key(&key)).await.expect("a stored key");
         key
@@ -151,19 +152,20 @@ impl TestApp {
     /// A key of somebody else.
     pub async fn second_workspace_key(&self) -> String {
         self.workspace().await;
-        let id = self.clock.ordered_id();
-        self.store.run(&format!("INSERT INTO workspaces (id, name, created_at) VALUES ('{id}', 'Other', 0)")).await;
-        self.key_of(&id, Permission::FullAccess).await.secret
+        let id: WorkspaceId = self.clock.ordered_id();
+        let row = self.store.id(id);
+        self.store.run(&format!("INSERT INTO workspaces (id, name, created_at) VALUES ({row}, 'Other', 0)")).await;
+        self.key_of(id, Permission::FullAccess).await.secret
     }
 
-    pub async fn delete_key(&self, id: &str) {
+    pub async fn delete_key(&self, id: ApiKeyId) {
         self.app.db.commit(credentials::delete_key(id)).await.expect("a deleted key");
     }
 
     /// Registers a client as an administrator does, and tells its id.
     pub async fn client(&self, metadata: Value) -> String {
         let registration = Registration::parse(&metadata, Origin::Administrator).expect("metadata that is allowed");
-        let client = registration.into_client(self.clock.ordered_id(), self.clock.now());
+        let client = registration.into_client(self.clock.ordered_id::<uuid::Uuid>().to_string(), self.clock.now());
         self.app.db.commit(oauth::insert_client(&client, "operator", None)).await.expect("a stored client");
         client.id
     }

@@ -5,6 +5,7 @@ use posthorn::contacts;
 use posthorn::db::DbError;
 use posthorn::hold;
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::automation_pages::{owner, page};
 use crate::cli::run;
@@ -55,10 +56,10 @@ on_both! {
         let made = app.post("/contacts/imports").key(&key).body("multipart/form-data; boundary=e", form).send().await;
         assert!((200..300).contains(&made.status), "{}", made.text());
         app.app.db.commit(hold::set(&app.clock, "a test")).await.expect("a hold");
-        assert!(matches!(contacts::import_round(app.app.occurrences(), &mut String::new()).await, Err(DbError::Stale)));
+        assert!(matches!(contacts::import_round(app.app.occurrences(), &mut Uuid::nil().into()).await, Err(DbError::Stale)));
         assert_eq!(app.count("contacts").await, 0);
         app.app.db.commit(hold::release()).await.expect("no hold");
-        assert!(contacts::import_round(app.app.occurrences(), &mut String::new()).await.expect("a round"));
+        assert!(contacts::import_round(app.app.occurrences(), &mut Uuid::nil().into()).await.expect("a round"));
         assert_eq!(app.count("contacts").await, 1);
     }
 

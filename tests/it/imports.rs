@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use posthorn::contacts;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::contacts::{add, ids, read};
 use crate::harness::{Answer, TestApp, on_both};
@@ -36,7 +37,7 @@ async fn hand_in(app: &TestApp, key: &str, fields: &[(&str, &str)]) -> String {
 
 /// Works until nothing is due.
 async fn work(app: &TestApp) {
-    let mut last = String::new();
+    let mut last = Uuid::nil().into();
     while contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round") {}
 }
 
@@ -220,7 +221,7 @@ on_both! {
             hand_in(&app, &key, &[("file", &format!("email\nmany{n}@b\n"))]).await;
         }
         let only = hand_in(&app, &other, &[("file", "email\nonly@b\n")]).await;
-        let mut last = String::new();
+        let mut last = Uuid::nil().into();
         for _ in 0..2 {
             assert!(contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round"));
         }
@@ -232,15 +233,15 @@ on_both! {
     async fn an_import_goes_on_where_it_was_and_nothing_is_created_twice(app: TestApp) {
         let key = app.full_key().await;
         let id = hand_in(&app, &key, &[("file", &many(1_234))]).await;
-        let mut first = contacts::claim_import(app.app.occurrences(), "").await.expect("a claim").expect("an import");
+        let mut first = contacts::claim_import(app.app.occurrences(), Uuid::nil().into()).await.expect("a claim").expect("an import");
         assert!(contacts::import_step(app.app.occurrences(), &mut first).await.expect("a step"), "there is more");
         let half = show(&app, &key, &id).await;
         assert_eq!((&half["status"], &half["counts"]), (&json!("in_progress"), &counts(500, 500, 0, 0, 0)));
         let second = TestApp::open(&app.store, &[]).await;
-        assert!(contacts::claim_import(second.app.occurrences(), "").await.expect("a look").is_none(), "it is taken");
+        assert!(contacts::claim_import(second.app.occurrences(), Uuid::nil().into()).await.expect("a look").is_none(), "it is taken");
         // The first process falls silent; when its lease is over another goes on.
         second.clock.advance(LEASE + 1);
-        let mut other = contacts::claim_import(second.app.occurrences(), "").await.expect("a claim").expect("an import");
+        let mut other = contacts::claim_import(second.app.occurrences(), Uuid::nil().into()).await.expect("a claim").expect("an import");
         assert!(contacts::import_step(second.app.occurrences(), &mut other).await.expect("a step"));
         // The first wakes up again, and cannot do what is done.
         assert!(!contacts::import_step(app.app.occurrences(), &mut first).await.expect("a step"), "it is not ours any more");

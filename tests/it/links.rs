@@ -11,6 +11,7 @@ use posthorn::events::{self, EventName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use uuid::Uuid;
 
 use crate::harness::on_both;
 use crate::store::Store;
@@ -18,11 +19,11 @@ use crate::store::Store;
 /// An event with this number in its id.
 fn insert(n: usize) -> Stmt {
     let name = EventName::try_from(format!("event {n}")).expect("a name");
-    events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
+    events::insert(Uuid::nil().into(), Uuid::from_u128(n as u128).into(), &name, None, 0)
 }
 
 fn by_number(n: usize) -> Stmt {
-    events::by_id("w", &format!("01890000-0000-7000-8000-{n:012}"))
+    events::by_id(Uuid::nil().into(), Uuid::from_u128(n as u128).into())
 }
 
 /// Between a store and its callers: connections can fall silent, which neither end

@@ -35,8 +35,8 @@ async fn list(app: &TestApp, key: &str, target: &str) -> Listed {
 
 on_both! {
     async fn decisions_8_what_people_make_is_listed_whole_up_to_a_thousand(app: TestApp) {
-        let (key, workspace) = (app.full_key().await, app.workspace().await);
-        let row = |number: usize, rest: &str| format!("'{workspace}', '{}', {rest}", id(number));
+        let (key, workspace) = (app.full_key().await, app.store.id(app.workspace().await));
+        let row = |number: usize, rest: &str| format!("{workspace}, {}, {rest}", app.store.id(id(number)));
         let named = "(workspace_id, id, name, created_at)";
         fill(&app, &format!("segments {named}"), MANY, |n| row(n, "'s', 0")).await;
         fill(&app, &format!("events {named}"), MANY, |n| row(n, "'e', 0")).await;
@@ -45,7 +45,7 @@ on_both! {
         let contacts = "contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)";
         fill(&app, contacts, MANY, |n| row(n, &format!("'c{n}@b.co', 'c{n}@b.co', FALSE, '{{}}', 1, 0"))).await;
         let members = "segment_members (workspace_id, segment_id, contact_id, added_at)";
-        fill(&app, members, MANY, |n| format!("'{workspace}', '{}', '{}', 0", id(0), id(n))).await;
+        fill(&app, members, MANY, |n| format!("{workspace}, {}, {}, 0", app.store.id(id(0)), app.store.id(id(n)))).await;
         let one = id(0);
         for target in [
             "/segments", "/audiences", "/events", "/topics", "/contacts", &format!("/segments/{one}/contacts"),

@@ -113,7 +113,7 @@ on_both! {
         for _ in 0..60 {
             app.clock.advance(1_000_000);
             let id = app.store.rows("SELECT id FROM users").await[0][0].clone().expect("an id");
-            let (batch, _) = accounts::Device::default().remember(&app.app, &id);
+            let (batch, _) = accounts::Device::default().remember(&app.app, id.parse().expect("an id"));
             app.app.db.commit(batch).await.expect("stored");
         }
         assert_eq!(app.count("known_devices").await, 50);

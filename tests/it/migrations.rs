@@ -1,10 +1,14 @@
 //! Bringing a store's schema up to date: at the first start, at several at
 //! once, and not at all where the store is another's.
 
+use std::path::Path;
+
 use futures_util::future::join_all;
 use posthorn::db::Db;
+use serde_json::{Value, json};
 
-use crate::harness::on_both;
+use crate::flow::{REDIRECT, text};
+use crate::harness::{TestApp, on_both};
 use crate::store::Store;
 
 async fn history(store: &Store) -> Vec<Vec<Option<String>>> {
@@ -101,4 +105,71 @@ async fn a_file_that_is_no_store_is_refused_and_kept() {
     let message = open(&store).await.err().expect("refused");
     assert!(message.contains("posthorn.db"), "{message}");
     assert_eq!(std::fs::read(store.path()).expect("still there"), b"this is a letter, not a database");
+}
+
+/// Makes the store that version 0017 of the schema made, which kept ids as text, with
+/// all that was in it.
+async fn make_old(store: &Store) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut steps: Vec<_> = folder.read_dir().expect("migrations").map(|file| file.expect("a file").path()).collect();
+    steps.sort();
+    let history =
+        "CREATE TABLE posthorn_migrations (position BIGINT PRIMARY KEY, name TEXT NOT NULL, fingerprint TEXT NOT NULL)";
+    store.run(history).await;
+    for step in &steps[..17] {
+        let text = std::fs::read_to_string(step).expect("a step");
+        store.run_either(&text.replace("/*", "").replace("*/", ""), &text).await;
+    }
+    let rows = include_str!("fixtures/store_0017.sql");
+    store.run_either(rows, &rows.replace(" x'", " '\\x").replace("(x'", "('\\x")).await;
+}
+
+/// What the version before answered, of the same store.
+fn recorded() -> Value {
+    serde_json::from_str(include_str!("fixtures/store_0017.json")).expect("JSON")
+}
+
+async fn answers_as_before(store: Store) {
+    make_old(&store).await;
+    let (app, before) = (TestApp::open(&store, &[]).await, recorded());
+    let key = text(&before, "key");
+    for (path, answer) in before["answers"].as_object().expect("answers") {
+        assert_eq!(app.get(path.as_str()).key(key).send().await.json(), *answer, "{path}");
+    }
+    let again = app.post("/events/send").key(key).header("idempotency-key", "once");
+    let sent = json!({"event": "order.placed", "email": "new@example.com", "payload": {"total": 42}});
+    assert_eq!(again.json(sent).send().await.json(), before["replayed"], "the answer that was kept");
+    assert_eq!(app.get("/events").key(text(&before, "through")).send().await.status, 200, "a key made by an app");
+    let client = text(&before, "client_id");
+    let rotated = app.refresh(client, text(&before, "refresh_token")).await.json();
+    assert_eq!(app.works(&rotated).await, 200, "a grant goes on");
+    let code = format!(
+        "grant_type=authorization_code&client_id={client}&code={}&code_verifier={}&redirect_uri={REDIRECT}",
+        text(&before, "code"),
+        text(&before, "verifier"),
+    );
+    assert_eq!(app.works(&app.token(&code).await.json()).await, 200, "a code that nobody had redeemed");
+    drop(app);
+    store.discard().await;
+}
+
+#[tokio::test]
+async fn issue_11_a_store_with_ids_as_text_answers_as_before_on_sqlite() {
+    answers_as_before(Store::sqlite()).await;
+}
+
+#[tokio::test]
+async fn issue_11_a_store_with_ids_as_text_answers_as_before_on_postgres() {
+    answers_as_before(Store::empty_postgres().await).await;
+}
+
+/// A store that was changed by hand is left as it is, rather than lose a row.
+#[tokio::test]
+async fn issue_11_a_migrated_store_refuses_what_is_no_id() {
+    let store = Store::sqlite();
+    make_old(&store).await;
+    store.run("UPDATE segments SET id = 'not an id'").await;
+    let message = open(&store).await.err().expect("refused");
+    assert!(message.contains("0019_binary_ids"), "{message}");
+    assert_eq!(store.value("SELECT id FROM segments").await.as_deref(), Some("not an id"), "nothing half-done");
 }

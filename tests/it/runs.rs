@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use posthorn::automations::{Budget, ContactRules, Graph, LogPart, Run, World};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::graphs::{automation, body, delay, link, trigger};
 use crate::harness::{NOW, TestApp, on_both};
@@ -80,23 +81,28 @@ impl Scene {
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));
         self.insert(&run, status.as_str().expect("a word"), &payload).await;
-        run.id
+        run.id.to_string()
     }
 
     async fn insert(&self, run: &Run, status: &str, payload: &Value) {
         let text = |value: Option<&str>| value.map_or("NULL".into(), |text| format!("'{}'", text.replace('\'', "''")));
         let number = |value: Option<i64>| value.map_or("NULL".into(), |number| number.to_string());
-        let (workspace, occurrence) = (self.app.workspace().await, self.app.clock.ordered_id());
+        let [workspace, occurrence, contact, automation, id] = [
+            self.app.workspace().await.to_string(),
+            self.app.clock.ordered_id::<Uuid>().to_string(),
+            CONTACT.to_owned(),
+            self.automation.clone(),
+            run.id.to_string(),
+        ]
+        .map(|id| self.app.store.id(id));
         let state = serde_json::to_string(run).expect("JSON");
         let sql = format!(
             "INSERT INTO occurrences (workspace_id, id, name, contact_id, seq, heard, payload, created_at)
-             VALUES ('{workspace}', '{occurrence}', 'user.created', '{CONTACT}', 1, FALSE, {payload}, {NOW});
+             VALUES ({workspace}, {occurrence}, 'user.created', {contact}, 1, FALSE, {payload}, {NOW});
              INSERT INTO runs (automation_id, id, workspace_id, version, contact_id, occurrence_id, since, status, state,
                  waiting_for, due_at, attempt, settled, created_at, completed_at)
-             VALUES ('{automation}', '{id}', '{workspace}', 1, '{CONTACT}', '{occurrence}', 1, '{status}', {state},
+             VALUES ({automation}, {id}, {workspace}, 1, {contact}, {occurrence}, 1, '{status}', {state},
                  {waiting_for}, {due_at}, 1, 1, {NOW}, {completed_at})",
-            automation = self.automation,
-            id = run.id,
             payload = text(Some(&payload.to_string())),
             state = text(Some(&state)),
             waiting_for = text(run.waiting_for(&self.graph)),
@@ -126,8 +132,9 @@ impl Scene {
 
     /// Status, waiting for, due at, completed at, attempt, settled.
     async fn row(&self, run: &str) -> Vec<Option<String>> {
+        let run = self.app.store.id(run);
         let sql =
-            format!("SELECT status, waiting_for, due_at, completed_at, attempt, settled FROM runs WHERE id = '{run}'");
+            format!("SELECT status, waiting_for, due_at, completed_at, attempt, settled FROM runs WHERE id = {run}");
         self.app.store.rows(&sql).await.remove(0)
     }
 }
@@ -181,7 +188,7 @@ on_both! {
         for at in 0..6 {
             let id = scene.run(json!({})).await;
             let status = ["running", "completed", "failed", "cancelled", "failed", "running"][at];
-            scene.app.store.run(&format!("UPDATE runs SET status = '{status}' WHERE id = '{id}'")).await;
+            scene.app.store.run(&format!("UPDATE runs SET status = '{status}' WHERE id = {}", scene.app.store.id(&id))).await;
             ids.push(id);
         }
         ids.reverse();

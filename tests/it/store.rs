@@ -1,6 +1,7 @@
 //! The stores that the tests run on, and a side door to each: what a test
 //! asserts about the store it reads here, not through the product.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -119,6 +120,11 @@ impl Store {
         if self.is_sqlite() { format!("x'{hex}'") } else { format!("'\\x{hex}'::bytea") }
     }
 
+    /// An id as the engine writes it.
+    pub fn id(&self, id: impl Display) -> String {
+        if self.is_sqlite() { self.bytes(&id.to_string().replace('-', "")) } else { format!("'{id}'") }
+    }
+
     /// Runs statements in which both engines agree.
     pub async fn run(&self, sql: &str) {
         self.run_either(sql, sql).await;
@@ -206,7 +212,10 @@ fn as_text(value: rusqlite::types::Value) -> Option<String> {
         Value::Integer(number) => Some(number.to_string()),
         Value::Real(number) => Some(number.to_string()),
         Value::Text(text) => Some(text),
-        Value::Blob(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Blob(bytes) => Some(match uuid::Uuid::from_slice(&bytes) {
+            Ok(id) => id.to_string(),
+            Err(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        }),
     }
 }
 

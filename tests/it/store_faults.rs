@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use posthorn::db::{Db, DbError, Options, Stmt};
 use posthorn::events::{self, EventName};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::harness::{TestApp, on_both};
 use crate::store::Store;
@@ -14,7 +15,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn insert(n: usize) -> Stmt {
     let name = EventName::try_from(format!("event {n}")).expect("a name");
-    events::insert("w", &format!("01890000-0000-7000-8000-{n:012}"), &name, None, 0)
+    events::insert(Uuid::nil().into(), Uuid::from_u128(n as u128).into(), &name, None, 0)
 }
 
 async fn has_failed(db: &Db) {

@@ -81,7 +81,7 @@ on_both! {
                 _ => async move {
                     // Whoever logs in and out, and operators who shut an app out.
                     for _ in 0..ROUNDS {
-                        app.browser(&owner.id, &owner.email).await;
+                        app.browser(owner.id, &owner.email).await;
                         let vouch = posthorn::oauth::verify_client(client, None);
                         app.app.db.commit(vouch).await.expect("vouched");
                     }
@@ -153,7 +153,7 @@ on_both! {
         })
         .await;
         assert!(calls > 5, "{calls}");
-        let runs = stage.app.count(&format!("runs WHERE automation_id = '{listening}'")).await;
+        let runs = stage.app.count(&format!("runs WHERE automation_id = {}", stage.app.store.id(&listening))).await;
         assert_eq!(runs, calls as i64, "each started its run");
     }
 
@@ -162,10 +162,10 @@ on_both! {
         let (key, workspace) = (app.full_key().await, app.workspace().await);
         let storm = (0..4).map(|_| make_and_delete_keys(&app, &key).boxed_local()).collect();
         beside(storm, async |_| {
-            let short = NewKey::make(&app.clock, &workspace, "short-lived", Permission::FullAccess);
+            let short = NewKey::make(&app.clock, workspace, "short-lived", Permission::FullAccess);
             app.app.db.commit(credentials::insert_key(&short)).await.expect("a key");
             well(&app.get("/events").key(&short.secret).send().await);
-            other.delete_key(&short.id).await;
+            other.delete_key(short.id).await;
             app.get("/events").key(&short.secret).send().await.refused(403, "invalid_api_key");
             let late = app.post("/events").key(&short.secret).json(json!({"name": "late"})).send().await;
             late.refused(403, "invalid_api_key");

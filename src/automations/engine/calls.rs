@@ -109,7 +109,7 @@ impl Engine {
             Purpose::Call { .. } => self.take_turn(&caller.claimed).await,
             Purpose::GiveUp(reason) => {
                 if let Err(error) = self.give_up(&caller.claimed, reason).await {
-                    tracing::warn!(run = caller.claimed.id, %error, "a run could not be given up");
+                    tracing::warn!(run = %caller.claimed.id, %error, "a run could not be given up");
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Engine {
 
     async fn give_up(&self, claimed: &Claimed, reason: &str) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let run = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
+        let run = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
         let Some(mut run) = run else { return self.abandon(claimed).await };
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         run.give_up(now, reason);

@@ -7,6 +7,7 @@ use http::Uri;
 
 use crate::clock::{MINUTE, SECOND};
 use crate::http_client::port;
+use crate::id::WorkspaceId;
 
 /// How many calls are made at once by this process: in all, by one workspace, and by
 /// one workspace to one host.
@@ -25,7 +26,7 @@ const MOST_REMEMBERED: usize = 10_000;
 
 /// A workspace and a host with its port: neither another workspace's calls to the
 /// same host nor its other hosts have to wait for it.
-pub fn destination(workspace_id: &str, url: &str) -> Option<String> {
+pub fn destination(workspace_id: WorkspaceId, url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     Some(format!("{workspace_id} {}:{}", uri.host()?.to_ascii_lowercase(), port(&uri)))
 }
@@ -140,10 +141,11 @@ mod tests {
 
     #[test]
     fn a_destination_is_a_workspace_and_a_host_with_its_port() {
-        assert_eq!(destination("w", "https://Hooks.Example/a?b").as_deref(), Some("w hooks.example:443"));
-        assert_eq!(destination("w", "http://[::1]:8080/").as_deref(), Some("w [::1]:8080"));
+        let w = uuid::Uuid::nil().into();
+        assert_eq!(destination(w, "https://Hooks.Example/a?b"), Some(format!("{w} hooks.example:443")));
+        assert_eq!(destination(w, "http://[::1]:8080/"), Some(format!("{w} [::1]:8080")));
         assert_eq!(host("w hooks.example:443"), "hooks.example:443");
-        assert_eq!(destination("w", "/no/host"), None);
+        assert_eq!(destination(w, "/no/host"), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::http_client::{HttpClient, Reach};
+use crate::id::{AutomationId, ContactId};
 use crate::occurrences::Occurrences;
 use crate::work::{self, Next, Tasks, Worker};
 use calls::{Calling, Calls};
@@ -48,7 +49,7 @@ pub(super) struct Plan {
 /// What a worker works with.
 pub struct Engine {
     app: Occurrences,
-    plans: Cache<(String, i64), Arc<Plan>>,
+    plans: Cache<(AutomationId, i64), Arc<Plan>>,
     client: HttpClient,
     calls: Arc<Calls>,
 }
@@ -106,9 +107,9 @@ impl Engine {
     /// Runs of one contact take turns one after the other, or each would find
     /// that the contact has moved; those of different contacts side by side.
     async fn take_turns(&self, claimed: Vec<Claimed>) {
-        let mut by_contact: HashMap<String, Vec<Claimed>> = HashMap::new();
+        let mut by_contact: HashMap<ContactId, Vec<Claimed>> = HashMap::new();
         for claimed in claimed {
-            by_contact.entry(claimed.contact_id.clone()).or_default().push(claimed);
+            by_contact.entry(claimed.contact_id).or_default().push(claimed);
         }
         let take = async |runs: Vec<Claimed>| {
             for claimed in &runs {
@@ -126,11 +127,11 @@ impl Engine {
     }
 
     async fn plan(&self, claimed: &Claimed) -> Result<Option<Arc<Plan>>, DbError> {
-        let key = (claimed.automation_id.clone(), claimed.version);
+        let key = (claimed.automation_id, claimed.version);
         if let Some(known) = self.plans.get(&key) {
             return Ok(Some(known));
         }
-        let find = super::store::version(&claimed.workspace_id, &claimed.automation_id, claimed.version);
+        let find = super::store::version(claimed.workspace_id, claimed.automation_id, claimed.version);
         let rows = self.app.db.read(find).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let Some(graph) = Graph::stored(&row.text(0)?, &row.text(1)?) else { return Ok(None) };
@@ -148,11 +149,11 @@ const PAUSES_KEPT: i64 = 48 * HOUR;
 pub async fn sweep(app: &App) -> Result<(), DbError> {
     app.db.commit(pauses::sweep(app.clock.steady() - PAUSES_KEPT)).await?;
     for row in app.db.read(store::deleted(app.clock.now() - MINUTE)).await? {
-        let (workspace_id, id) = (row.text(0)?, row.text(1)?);
+        let (workspace_id, id) = (row.id(0)?, row.id(1)?);
         for _ in 0..SWEEPS {
-            let effects = app.db.commit(store::delete_runs(&id)).await?;
+            let effects = app.db.commit(store::delete_runs(id)).await?;
             if effects.first().is_none_or(|effect| effect.changed == 0) {
-                app.db.commit(store::purge(&workspace_id, &id).into_iter().collect::<Batch>()).await?;
+                app.db.commit(store::purge(workspace_id, id).into_iter().collect::<Batch>()).await?;
                 break;
             }
         }

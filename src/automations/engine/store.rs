@@ -7,6 +7,7 @@ use crate::automations::{app_grants::grant_stands, run::Ending, run::Heard, run:
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::work::{Claimable, claim_rows};
 
 /// How many occurrences one look into a contact's log returns. Each may be large.
@@ -19,7 +20,7 @@ const SWEEP: i64 = 500;
 macro_rules! log {
     ($names:literal) => {
         concat!(
-            "SELECT id, seq, name, payload, created_at FROM occurrences
+            "SELECT id, seq, name, payload FROM occurrences
              WHERE contact_id = $1 AND seq > $2 AND seq <= $5 AND heard AND name IN (",
             $names,
             ") ORDER BY seq LIMIT $4"
@@ -85,12 +86,12 @@ statements! {
 /// A run that a worker has claimed.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    pub automation_id: String,
-    pub id: String,
-    pub workspace_id: String,
+    pub automation_id: AutomationId,
+    pub id: RunId,
+    pub workspace_id: WorkspaceId,
     pub version: i64,
-    pub contact_id: String,
-    pub occurrence_id: String,
+    pub contact_id: ContactId,
+    pub occurrence_id: OccurrenceId,
     pub since: i64,
     pub exit_on: Option<String>,
     pub state: String,
@@ -110,12 +111,12 @@ impl Claimable for Claimed {
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
-            automation_id: row.text(0)?,
-            id: row.text(1)?,
-            workspace_id: row.text(2)?,
+            automation_id: row.id(0)?,
+            id: row.id(1)?,
+            workspace_id: row.id(2)?,
             version: row.int(3)?,
-            contact_id: row.text(4)?,
-            occurrence_id: row.text(5)?,
+            contact_id: row.id(4)?,
+            occurrence_id: row.id(5)?,
             since: row.int(6)?,
             exit_on: row.maybe(7, Row::text)?,
             state: row.text(8)?,
@@ -142,10 +143,10 @@ pub struct Sight {
 
 pub fn sight(claimed: &Claimed) -> Stmt {
     SIGHT.with([
-        (&claimed.workspace_id).into(),
-        (&claimed.contact_id).into(),
-        (&claimed.occurrence_id).into(),
-        (&claimed.automation_id).into(),
+        claimed.workspace_id.into(),
+        claimed.contact_id.into(),
+        claimed.occurrence_id.into(),
+        claimed.automation_id.into(),
         claimed.version.into(),
     ])
 }
@@ -155,7 +156,7 @@ impl Sight {
     pub const NOTHING: Sight = Sight { contact: None, payload: Value::Null, automation_stands: false, may_call: false };
 
     pub fn read(row: &Row) -> Result<Sight, DbError> {
-        let contact = match row.maybe(0, Row::text)? {
+        let contact = match row.maybe(0, Row::id::<ContactId>)? {
             Some(_) => Some(Contact::read(row)?),
             None => None,
         };
@@ -171,20 +172,20 @@ impl Sight {
 
 /// What happened to the contact after one moment, up to another, under these names,
 /// a JSON array.
-pub fn log(contact_id: &str, (after, until): (i64, i64), names: &str) -> Stmt {
+pub fn log(contact_id: ContactId, (after, until): (i64, i64), names: &str) -> Stmt {
     let most = LOG_PAGE as i64;
     LOG.with([contact_id.into(), after.into(), names.into(), most.into(), until.into()])
 }
 
-pub fn happened(contact_id: &str, (after, until): (i64, i64), name: &str) -> Stmt {
+pub fn happened(contact_id: ContactId, (after, until): (i64, i64), name: &str) -> Stmt {
     HAPPENED.with([contact_id.into(), after.into(), name.into(), until.into()])
 }
 
 pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
-    let id = row.text(0)?;
+    let id = row.id(0)?;
     Ok(Heard {
         // The time that is shown may have been set since; the id's was not.
-        at: time_of(&id).unwrap_or(row.int(4)?),
+        at: time_of(id),
         id,
         seq: row.int(1)?,
         name: row.text(2)?,
@@ -205,8 +206,8 @@ pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: 
     let ending = run.ending();
     let status = ending.map_or("running", Ending::as_str);
     let stmt = SETTLE.with([
-        (&claimed.automation_id).into(),
-        (&claimed.id).into(),
+        claimed.automation_id.into(),
+        claimed.id.into(),
         claimed.attempt.into(),
         run.to_json().into(),
         status.into(),
@@ -220,13 +221,13 @@ pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: 
 
 /// Lets a run be claimed again at another time.
 pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
-    let params = [(&claimed.automation_id).into(), (&claimed.id).into(), claimed.attempt.into(), due_at.into()];
+    let params = [claimed.automation_id.into(), claimed.id.into(), claimed.attempt.into(), due_at.into()];
     PUT_OFF.with(params).expect(1)
 }
 
 /// A message for the outbox.
 pub struct Mail<'a> {
-    pub id: &'a str,
+    pub id: MessageId,
     pub step: &'a str,
     pub recipient: &'a str,
     pub message: &'a Value,
@@ -235,10 +236,10 @@ pub struct Mail<'a> {
 pub fn insert_mail(claimed: &Claimed, mail: &Mail<'_>, now: i64) -> Stmt {
     INSERT_MAIL.with([
         mail.id.into(),
-        (&claimed.workspace_id).into(),
-        (&claimed.id).into(),
+        claimed.workspace_id.into(),
+        claimed.id.into(),
         mail.step.into(),
-        (&claimed.contact_id).into(),
+        claimed.contact_id.into(),
         mail.recipient.into(),
         mail.message.to_string().into(),
         now.into(),
@@ -251,12 +252,12 @@ pub fn deleted(until: i64) -> Stmt {
     DELETED.with([until.into()])
 }
 
-pub fn delete_runs(automation_id: &str) -> Stmt {
+pub fn delete_runs(automation_id: AutomationId) -> Stmt {
     DELETE_RUNS.with([automation_id.into(), SWEEP.into()])
 }
 
 /// The last of an automation whose runs are gone.
-pub fn purge(workspace_id: &str, id: &str) -> [Stmt; 3] {
+pub fn purge(workspace_id: WorkspaceId, id: AutomationId) -> [Stmt; 3] {
     let (versions, grants) = (DELETE_VERSIONS.with([id.into()]), DELETE_VERSION_GRANTS.with([id.into()]));
     [versions, grants, DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
 }

@@ -40,13 +40,13 @@ impl Engine {
     pub async fn take_turn(&self, claimed: &Claimed) {
         // After a failure the lease runs out, and whoever is alive takes the turn.
         if let Err(error) = self.try_turn(claimed).await {
-            tracing::warn!(run = claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");
+            tracing::warn!(run = %claimed.id, attempt = claimed.attempt, %error, "a run could not be brought on");
         }
     }
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let before = Run::stored(&claimed.state, &claimed.id, &plan.graph, claimed.created_at);
+        let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
         let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
         for _ in 0..ATTEMPTS {
@@ -112,12 +112,12 @@ impl Engine {
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let listeners = match tells(plan, &effects) {
-            true => Some(self.app.listeners(&claimed.workspace_id).await?),
+            true => Some(self.app.listeners(claimed.workspace_id).await?),
             false => None,
         };
         let mut occurrences = match &listeners {
-            Some(listeners) => OccurrenceBatch::new(&claimed.workspace_id, listeners, &self.app.clock, view.now),
-            None => OccurrenceBatch::untold(&claimed.workspace_id, &self.app.clock, view.now),
+            Some(listeners) => OccurrenceBatch::new(claimed.workspace_id, listeners, &self.app.clock, view.now),
+            None => OccurrenceBatch::untold(claimed.workspace_id, &self.app.clock, view.now),
         };
         let own = match fill(&mut occurrences, claimed, view, effects, is_held) {
             Ok(own) => own,
@@ -147,7 +147,7 @@ impl Engine {
             Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
             Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
             Err(DbError::Stale) => {
-                self.app.forget_listeners(&claimed.workspace_id);
+                self.app.forget_listeners(claimed.workspace_id);
                 Ok(Outcome::Moved)
             }
             Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),
@@ -159,7 +159,7 @@ impl Engine {
     /// number of times.
     async fn record_failure(&self, claimed: &Claimed, plan: &Plan, mut run: Run, reason: &str) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        tracing::warn!(run = claimed.id, reason, "a step failed");
+        tracing::warn!(run = %claimed.id, reason, "a step failed");
         run.record_failure(now, steady, reason);
         let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
         unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now, steady)).await)
@@ -168,7 +168,7 @@ impl Engine {
     /// Ends a run of which there is no graph or no state to go on with.
     pub(super) async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        let run = Run::lost(claimed.id.clone());
+        let run = Run::lost(claimed.id);
         unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now, steady)).await)
     }
 }
@@ -176,7 +176,7 @@ impl Engine {
 /// What the run stands before.
 fn ahead<'a>(claimed: &Claimed, plan: &'a Plan, run: &Run) -> Ahead<'a> {
     let called = run.about_to_call(&plan.graph);
-    let destination = called.and_then(|url| destination(&claimed.workspace_id, url));
+    let destination = called.and_then(|url| destination(claimed.workspace_id, url));
     Ahead { waiting_for: run.waiting_for(&plan.graph), destination }
 }
 
@@ -239,7 +239,7 @@ fn fill(
     effects: Vec<Effect>,
     is_held: bool,
 ) -> Result<Option<i64>, String> {
-    let workspace_id = &claimed.workspace_id;
+    let workspace_id = claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
     let mut is_deleted = false;
     let mut rest = Batch::new();
@@ -251,17 +251,17 @@ fn fill(
             }
             Effect::DeleteContact => is_deleted = true,
             Effect::AddToSegment { segment_id } => {
-                rest.push(contacts::add_to_segment(workspace_id, &claimed.contact_id, &segment_id, view.now));
+                rest.push(contacts::add_to_segment(workspace_id, claimed.contact_id, segment_id, view.now));
             }
             Effect::SendEmail { id, step, message } => {
                 let recipient = message["to"].as_str().unwrap_or_default();
-                let mail = store::Mail { id: &id, step: &step, recipient, message: &message };
+                let mail = store::Mail { id, step: &step, recipient, message: &message };
                 rest.push(store::insert_mail(claimed, &mail, view.now));
             }
         }
     }
     let is_changed = contact != view.sight.contact;
-    occurrences.batch.lock(&claimed.contact_id);
+    occurrences.batch.lock(claimed.contact_id);
     match &contact {
         Some(contact) if is_changed && !is_deleted => contacts::update_contact(occurrences, contact),
         Some(contact) if is_held || is_deleted => occurrences.batch.push(contacts::hold_version(workspace_id, contact)),

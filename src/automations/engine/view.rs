@@ -10,6 +10,7 @@ use super::{Engine, Plan};
 use crate::automations::{budget::Budget, run::ContactRules, run::Heard, run::LogPart, run::Run, run::World};
 use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
+use crate::id::SegmentId;
 use crate::segments;
 
 /// Up to how many occurrences one turn hears, and about how many bytes of them. What
@@ -29,7 +30,7 @@ pub(in crate::automations) struct View {
     pub log: LogPart,
     /// The event that ends the run has come.
     pub is_ended: bool,
-    pub segments: HashSet<String>,
+    pub segments: HashSet<SegmentId>,
     pub declared: Vec<Declared>,
     pub now: i64,
     pub steady: i64,
@@ -83,12 +84,12 @@ impl Engine {
         let log = LogPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::exists(&claimed.workspace_id, id)).await?.is_empty() {
-                segments.insert(id.to_owned());
+            if !self.app.db.read(segments::exists(claimed.workspace_id, id)).await?.is_empty() {
+                segments.insert(id);
             }
         }
         let declared = match plan.graph.sets_properties() {
-            true => self.app.db.read(contacts::declared_properties(&claimed.workspace_id)).await?,
+            true => self.app.db.read(contacts::declared_properties(claimed.workspace_id)).await?,
             false => Vec::new(),
         };
         Ok(View {
@@ -108,7 +109,7 @@ impl Engine {
     async fn has_happened(&self, claimed: &Claimed, mut after: i64, newest: i64, name: &str) -> Result<bool, DbError> {
         while after < newest {
             let until = end_of_look(after, newest);
-            if !self.app.db.read(store::happened(&claimed.contact_id, (after, until), name)).await?.is_empty() {
+            if !self.app.db.read(store::happened(claimed.contact_id, (after, until), name)).await?.is_empty() {
                 return Ok(true);
             }
             after = until;
@@ -136,7 +137,7 @@ impl Engine {
                 break;
             }
             let until = end_of_look(after, newest);
-            let rows = self.app.db.read(store::log(&claimed.contact_id, (after, until), &names)).await?;
+            let rows = self.app.db.read(store::log(claimed.contact_id, (after, until), &names)).await?;
             for row in &rows {
                 bytes += row.text(3)?.len();
                 heard.push(store::read_heard(row)?);

@@ -45,20 +45,20 @@ pub async fn call(client: &HttpClient, call: &Call, secret: &str, now: i64) -> R
 
 fn reason(call: &Call, error: &HttpError) -> String {
     if error.is_about_address() {
-        tracing::warn!(call = call.id, %error, "a webhook leads to no server that may be called");
+        tracing::warn!(call = %call.id, %error, "a webhook leads to no server that may be called");
         return UNREACHABLE.into();
     }
     error.to_string()
 }
 
 fn request(call: &Call, secret: &str, now: i64) -> http::Result<Request<Full<Bytes>>> {
-    let body = call.body.to_string();
+    let (id, body) = (call.id.to_string(), call.body.to_string());
     let timestamp = now / SECOND;
     Request::post(&call.url)
         .header(CONTENT_TYPE, "application/json")
-        .header("webhook-id", &call.id)
+        .header("webhook-id", &id)
         .header("webhook-timestamp", timestamp)
-        .header("webhook-signature", signature(secret, &call.id, timestamp, &body))
+        .header("webhook-signature", signature(secret, &id, timestamp, &body))
         .body(Full::from(body))
 }
 
@@ -71,6 +71,8 @@ fn signature(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::http_client::Reach;
 
@@ -88,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_that_are_not_public_are_not_called() {
-        let call = Call { id: "x".into(), url: "http://127.0.0.1:9/".into(), body: Value::Null, attempt: 1 };
+        let call = Call { id: Uuid::nil(), url: "http://127.0.0.1:9/".into(), body: Value::Null, attempt: 1 };
         let refused = super::call(&HttpClient::new(Reach::Public), &call, "whsec_", 0).await.expect_err("refused");
         assert!(refused.reason.contains("not on the public internet") && !refused.is_answer, "{refused:?}");
         let closed =
@@ -99,7 +101,7 @@ mod tests {
     #[tokio::test]
     async fn a_private_name_is_refused_as_one_that_is_not_known() {
         let reason = async |url: &str| {
-            let call = Call { id: "x".into(), url: url.into(), body: Value::Null, attempt: 1 };
+            let call = Call { id: Uuid::nil(), url: url.into(), body: Value::Null, attempt: 1 };
             super::call(&HttpClient::new(Reach::Public), &call, "whsec_", 0).await.expect_err("refused").reason
         };
         let private = reason("http://localhost:9/").await;

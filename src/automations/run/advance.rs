@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
 use crate::automations::{
@@ -10,6 +11,7 @@ use crate::automations::{
     values::resolve,
 };
 use crate::clock::{MINUTE, SECOND};
+use crate::id::{MessageId, OccurrenceId, SegmentId};
 
 /// How often a call to the outside is tried.
 pub(super) const MOST_CALLS: u32 = 6;
@@ -26,7 +28,7 @@ static NOBODY: Value = Value::Null;
 /// An occurrence for the run's contact since the run started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
-    pub id: String,
+    pub id: OccurrenceId,
     /// Its place in what happened to the contact.
     pub seq: i64,
     pub name: String,
@@ -54,7 +56,7 @@ pub struct World<'a> {
     /// Whether its steps may still call the outside.
     pub may_call: bool,
     /// The segments that exist, of those that the graph names.
-    pub segments: &'a HashSet<String>,
+    pub segments: &'a HashSet<SegmentId>,
     pub contact_rules: &'a dyn ContactRules,
     /// What the turn has cost so far.
     pub budget: &'a Budget,
@@ -84,7 +86,7 @@ impl LogPart {
 pub enum Effect {
     /// Hand a message to the outbox under this id.
     SendEmail {
-        id: String,
+        id: MessageId,
         step: String,
         message: Value,
     },
@@ -93,7 +95,7 @@ pub enum Effect {
     },
     DeleteContact,
     AddToSegment {
-        segment_id: String,
+        segment_id: SegmentId,
     },
 }
 
@@ -101,7 +103,7 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// The same for every attempt.
-    pub id: String,
+    pub id: Uuid,
     pub url: String,
     pub body: Value,
     pub attempt: u32,
@@ -237,7 +239,7 @@ impl Run {
             }
             Action::SendEmail => self.send_email(graph, step, world, effects),
             Action::ContactUpdate => self.update_contact(graph, step, world, effects),
-            Action::AddToSegment { segment_id } => self.add_to_segment(graph, (key, segment_id), world, effects),
+            Action::AddToSegment { segment_id } => self.add_to_segment(graph, (key, *segment_id), world, effects),
             Action::ContactDelete if world.contact.is_none() => self.lose_contact(key, now),
             Action::ContactDelete => {
                 effects.push(Effect::DeleteContact);
@@ -268,7 +270,7 @@ impl Run {
             Ok(message) => message,
             Err(reason) => return self.fail(key, now, &reason),
         };
-        let id = self.effect_id(key);
+        let id = MessageId::from(self.effect_id(key));
         let to = contact.get("email").cloned().unwrap_or(Value::Null);
         message["to"] = to.clone();
         let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
@@ -293,17 +295,17 @@ impl Run {
     fn add_to_segment(
         &mut self,
         graph: &Graph,
-        (key, segment_id): (&str, &String),
+        (key, segment_id): (&str, SegmentId),
         world: &World<'_>,
         effects: &mut Vec<Effect>,
     ) -> bool {
         if world.contact.is_none() {
             return self.lose_contact(key, world.now);
         }
-        if !world.segments.contains(segment_id) {
+        if !world.segments.contains(&segment_id) {
             return self.fail(key, world.now, "the segment does not exist");
         }
-        effects.push(Effect::AddToSegment { segment_id: segment_id.clone() });
+        effects.push(Effect::AddToSegment { segment_id });
         self.pass(graph, key, world.now, Some(json!({"segment_id": segment_id})))
     }
 
@@ -357,10 +359,10 @@ impl Run {
     }
 
     /// The id of what a step makes: the same however often it is made.
-    fn effect_id(&self, step: &str) -> String {
+    fn effect_id(&self, step: &str) -> Uuid {
         let hash = crate::secret::hash(&format!("{} {step}", self.id));
         let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
-        uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
+        uuid::Builder::from_custom_bytes(bytes).into_uuid()
     }
 }
 

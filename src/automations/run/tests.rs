@@ -1,11 +1,12 @@
 //! Runs, step by step.
 
 use serde_json::json;
+use uuid::Uuid;
 
 use super::advance::MOST_CALLS;
 use super::*;
 use crate::automations::budget::Budget;
-use crate::clock::HOUR;
+use crate::clock::{Clock, HOUR};
 
 fn graph(steps: Value, connections: Value) -> Graph {
     let mut all = vec![json!({"key": "start", "type": "trigger", "config": {"event_name": "e"}})];
@@ -48,7 +49,7 @@ struct Scene {
 
 impl Scene {
     fn new(graph: Graph) -> Scene {
-        let run = Run::start("r1".into(), &graph);
+        let run = Run::start(Uuid::from_u128(1).into(), &graph);
         let contact = json!({"email": "a@b.co", "unsubscribed": false, "properties": {}});
         Scene {
             graph,
@@ -62,7 +63,7 @@ impl Scene {
     }
 
     fn world<T>(&mut self, act: impl FnOnce(&mut Run, &Graph, &mut World<'_>) -> T) -> T {
-        let segments = self.graph.segment_ids().filter(|id| id.ends_with('1')).map(str::to_owned).collect();
+        let segments = self.graph.segment_ids().filter(|id| id.to_string().ends_with('1')).collect();
         let budget = Budget::default();
         let mut world = World {
             now: self.now,
@@ -87,7 +88,7 @@ impl Scene {
     }
 
     fn hear(&mut self, name: &str, payload: Value) {
-        let id = format!("o{}", self.heard.len());
+        let id = Uuid::from_u128(self.heard.len() as u128).into();
         let seq = self.heard.len() as i64 + 1;
         self.heard.push(Heard { id, seq, name: name.into(), payload, at: self.now });
     }
@@ -225,7 +226,7 @@ fn a_missing_segment_fails_its_run_and_a_retry_starts_there() {
     let id = |end: u32| format!("00000000-0000-7000-8000-00000000000{end}");
     let step = |end| json!({"key": "s", "type": "add_to_segment", "config": {"segment_id": id(end)}});
     let mut scene = Scene::new(chain(json!([step(1)])));
-    assert_eq!(scene.advance(), [Effect::AddToSegment { segment_id: id(1) }]);
+    assert_eq!(scene.advance(), [Effect::AddToSegment { segment_id: id(1).parse().expect("an id") }]);
     let mut failing = Scene::new(chain(json!([step(2)])));
     assert_eq!(failing.advance(), []);
     assert_eq!(failing.run.ending(), Some(Ending::Failed));
@@ -256,7 +257,7 @@ fn a_call_is_tried_again_with_the_same_id_and_given_up_in_the_end() {
         scene.now = scene.run.due_at(scene.now).unwrap_or(scene.now);
         if let Some(again) = scene.world(|run, graph, world| run.call(graph, world)) {
             attempts += 1;
-            assert_eq!((again.id, again.attempt), (first.id.clone(), attempts));
+            assert_eq!((again.id, again.attempt), (first.id, attempts));
         }
     }
     assert_eq!((attempts, scene.run.ending()), (MOST_CALLS, Some(Ending::Failed)));
@@ -333,10 +334,11 @@ fn a_run_reads_back_as_it_was_kept() {
 #[test]
 fn a_run_that_nobody_has_brought_on_follows_from_its_graph_and_its_time() {
     for graph in [wait(None), chain(json!([{"key": "d", "type": "delay", "config": {"duration": "1 hour"}}]))] {
-        let begun = Run::stored("", "r", &graph, 7).expect("a run");
-        assert_eq!(begun, Run::begun("r".into(), &graph, 7, 7));
+        let id = Clock::fixed(7).ordered_id();
+        let begun = Run::stored("", id, &graph, 7).expect("a run");
+        assert_eq!(begun, Run::begun(id, &graph, 7, 7));
         assert_eq!(begun.due_at(7), Some(Run::first_due(&graph, 7, 7)));
-        assert_eq!(Run::stored(&begun.to_json(), "r", &graph, 0), Some(begun));
+        assert_eq!(Run::stored(&begun.to_json(), id, &graph, 0), Some(begun));
     }
 }
 

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::record::{Record, StepRecord};
-use super::routes::RunId;
+use super::routes::RunPath;
 use super::store::{self, Listed, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
@@ -16,6 +16,7 @@ use crate::automations::{pages::Act, picture::Picture};
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
+use crate::id::{AutomationId, ContactId, RunId};
 use crate::web::{self, Form, Layout, Leaf, Shell, Stamp};
 
 pub fn router() -> Router<App> {
@@ -49,14 +50,14 @@ impl Badge {
 /// A run in the list on the page of its automation.
 pub struct RunRow {
     pub href: String,
-    pub id: String,
+    pub id: RunId,
     pub status: Badge,
     pub started: Stamp,
     pub ended: Option<Stamp>,
 }
 
 /// The part of an automation's runs that was asked for.
-pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: &str) -> Result<Leaf<RunRow>, Error> {
+pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) -> Result<Leaf<RunRow>, Error> {
     let page = member.page()?;
     let rows = member.read(store::page(automation_id, &page, &[])).await?;
     let now = member.app.clock.now();
@@ -68,7 +69,7 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: &str) -> Resul
         ended: run.completed_at.map(|at| Stamp::ago(at, now)),
     };
     let runs: Result<Vec<RunRow>, Error> = rows.iter().map(|one| Ok(row(Listed::read(one)?))).collect();
-    Ok(page.leaf(runs?, &member.address(&format!("/automations/{automation_id}")), |run| &run.id))
+    Ok(page.leaf(runs?, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
 }
 
 #[derive(Template)]
@@ -78,11 +79,11 @@ struct RunPage {
     shell: Shell,
     notice: Option<String>,
     back: String,
-    id: String,
+    id: RunId,
     status: Badge,
     started: Stamp,
     ended: Option<Stamp>,
-    contact_id: String,
+    contact_id: ContactId,
     version: i64,
     event_name: String,
     payload: Option<String>,
@@ -130,16 +131,16 @@ fn gone() -> Error {
     Error::not_found("There is no such run here. It may have been deleted with its automation.")
 }
 
-async fn find<D: Duty>(member: &Member<D>, id: &RunId) -> Result<Record, Error> {
-    let rows = member.read(store::by_id(member.workspace_id(), &id.automation, &id.run)).await?;
+async fn find<D: Duty>(member: &Member<D>, id: &RunPath) -> Result<Record, Error> {
+    let rows = member.read(store::by_id(member.workspace_id(), id.automation, id.run)).await?;
     Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &member.app.clock)
 }
 
-async fn read(member: Member<Look>, id: Result<RunId, Error>) -> Response {
+async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> Response {
     member.answer(try_read(&member, id)).await
 }
 
-async fn try_read(member: &Member<Look>, id: Result<RunId, Error>) -> Result<Response, Error> {
+async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<Response, Error> {
     let id = id.map_err(|_| gone())?;
     let record = find(member, &id).await?;
     let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
@@ -171,29 +172,29 @@ async fn try_read(member: &Member<Look>, id: Result<RunId, Error>) -> Result<Res
     Ok(web::page(StatusCode::OK, &content))
 }
 
-fn purpose(act: &str, id: &RunId) -> String {
+fn purpose(act: &str, id: &RunPath) -> String {
     format!("{act} run {} of automation {}", id.run, id.automation)
 }
 
-async fn cancel(member: Member<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
     member.answer(change(&member, id, &form, ("cancel", "cancelled"), Record::cancel)).await
 }
 
-async fn retry(member: Member<Manage>, id: Result<RunId, Error>, form: Form) -> Response {
+async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
     member.answer(change(&member, id, &form, ("retry", "retried"), Record::retry)).await
 }
 
 async fn change(
     member: &Member<Manage>,
-    id: Result<RunId, Error>,
+    id: Result<RunPath, Error>,
     form: &Form,
     (act, done): (&str, &str),
-    decide: impl Fn(&mut Record, &str, &Clock) -> Result<Stmt, Error>,
+    decide: impl Fn(&mut Record, AutomationId, &Clock) -> Result<Stmt, Error>,
 ) -> Result<Response, Error> {
     let id = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
-        let stmt = decide(&mut find(member, &id).await?, &id.automation, &member.app.clock)?;
+        let stmt = decide(&mut find(member, &id).await?, id.automation, &member.app.clock)?;
         match accepted.commit(stmt.into()).await? {
             // A worker has brought it on meanwhile: decide again.
             Err(DbError::Unexpected { .. }) => continue,

@@ -7,12 +7,13 @@ use crate::automations::{graph::Graph, run::Run, run::Status, run::Trace, step::
 use crate::clock::{Clock, rfc3339};
 use crate::db::Stmt;
 use crate::error::Error;
+use crate::id::{AutomationId, ContactId, OccurrenceId};
 
 /// A run with all that is known of it.
 pub struct Record {
     pub listed: Listed,
-    pub contact_id: String,
-    pub occurrence_id: String,
+    pub contact_id: ContactId,
+    pub occurrence_id: OccurrenceId,
     pub version: i64,
     pub event_name: String,
     /// `None` where the occurrence is gone.
@@ -44,7 +45,7 @@ impl Record {
             Error::Internal
         })?;
         let (id, created_at) = (&stored.listed.id, stored.listed.created_at);
-        let run = Run::stored(&stored.state, id, &graph, created_at).ok_or(Error::Internal)?;
+        let run = Run::stored(&stored.state, *id, &graph, created_at).ok_or(Error::Internal)?;
         let mut steps = steps(&run, &graph, stored.listed.created_at);
         if let Some(call) = &stored.call {
             let calling = steps.iter_mut().filter(|step| step.status == "running");
@@ -65,22 +66,22 @@ impl Record {
     }
 
     /// The statement that ends the run, or why it cannot be cancelled.
-    pub fn cancel(&mut self, automation_id: &str, clock: &Clock) -> Result<Stmt, Error> {
+    pub fn cancel(&mut self, automation_id: AutomationId, clock: &Clock) -> Result<Stmt, Error> {
         if self.listed.status != "running" {
             return Err(self.conflict("Only a run in flight can be cancelled."));
         }
         let now = clock.now();
         self.run.cancel(now);
-        Ok(store::cancel(automation_id, &self.listed.id, self.fence, &self.state()?, now))
+        Ok(store::cancel(automation_id, self.listed.id, self.fence, &self.state()?, now))
     }
 
     /// The statement that lets a failed run go on where it failed, or why it
     /// cannot.
-    pub fn retry(&mut self, automation_id: &str, clock: &Clock) -> Result<Stmt, Error> {
+    pub fn retry(&mut self, automation_id: AutomationId, clock: &Clock) -> Result<Stmt, Error> {
         if self.listed.status != "failed" || !self.run.retry() {
             return Err(self.conflict("Only a failed run can be tried again."));
         }
-        Ok(store::retry(automation_id, &self.listed.id, self.fence, &self.state()?, clock.steady()))
+        Ok(store::retry(automation_id, self.listed.id, self.fence, &self.state()?, clock.steady()))
     }
 
     fn conflict(&self, sentence: &str) -> Error {

@@ -17,7 +17,8 @@ use crate::automations::{routes::not_found, store::version_number};
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
-use crate::web::{self, Id, List, Newest, OfCaller, OfPath, OfQuery, OfState, Query};
+use crate::id::{AutomationId, RunId};
+use crate::web::{self, List, Newest, OfCaller, OfPath, OfQuery, OfState, PathId, Query};
 
 /// How often a change is tried that a worker got ahead of.
 pub(super) const ATTEMPTS: usize = 8;
@@ -27,27 +28,27 @@ pub fn router() -> OpenApiRouter<App> {
 }
 
 /// The ids in the path of a run.
-pub struct RunId {
-    pub automation: String,
-    pub run: String,
+pub struct RunPath {
+    pub automation: AutomationId,
+    pub run: RunId,
 }
 
-impl IntoParams for RunId {
+impl IntoParams for RunPath {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let automation = web::id_in_path("id", "The id of the automation.");
         vec![automation, web::id_in_path("run_id", "The id of the run.")]
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for RunId {
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunId, Error> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunPath, Error> {
         let wrong = || Error::InvalidParameter { message: "The ids in the path must be UUIDs.".into() };
         let ids = Path::<(String, String)>::from_request_parts(parts, state).await;
         let Path((automation, run)) = ids.map_err(|_| wrong())?;
-        let id = |given: &str| uuid::Uuid::try_parse(given).map(|id| id.as_hyphenated().to_string());
-        Ok(RunId { automation: id(&automation).map_err(|_| wrong())?, run: id(&run).map_err(|_| wrong())? })
+        let ids = automation.parse().ok().zip(run.parse().ok());
+        ids.map(|(automation, run)| RunPath { automation, run }).ok_or_else(wrong)
     }
 }
 
@@ -56,7 +57,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
 /// Newest first, whatever version of the automation they keep to.
 #[utoipa::path(
     get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
-    params(Id, Newest, StatusParam),
+    params(PathId, Newest, StatusParam),
     responses(
         (status = 200, description = "The runs, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
@@ -65,14 +66,14 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
 )]
 async fn list(
     caller: Caller<FullAccess>,
-    Id(id): Id,
+    PathId(id): PathId<AutomationId>,
     Newest(page): Newest,
     Query(StatusParam { status }): Query<StatusParam>,
 ) -> Result<Json<List<Item>>, Error> {
     let wanted = status.map(|Statuses(wanted)| wanted).unwrap_or_default();
-    let found = caller.read(|| version_number(caller.workspace_id(), &id)).await?;
+    let found = caller.read(|| version_number(caller.workspace_id(), id)).await?;
     found.first().ok_or_else(not_found)?;
-    let rows = caller.read(|| store::page(&id, &page, &wanted)).await?;
+    let rows = caller.read(|| store::page(id, &page, &wanted)).await?;
     let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
     Ok(Json(page.list(items?)))
 }
@@ -83,14 +84,14 @@ async fn list(
 /// skipped.
 #[utoipa::path(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
-    params(RunId),
+    params(RunPath),
     responses(
         (status = 200, description = "The run.", body = RunDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<RunDetail>, Error> {
+async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<RunDetail>, Error> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
 }
 
@@ -100,15 +101,15 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> 
 #[utoipa::path(
     post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations",
     operation_id = "cancel_automation_run",
-    params(RunId),
+    params(RunPath),
     responses(
         (status = 200, description = "The run is cancelled.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &app.clock, &id, |record, clock| record.cancel(&id.automation, clock)).await?;
+async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+    change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
 
@@ -117,15 +118,15 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -
 /// Puts a failed run back before the step that failed, and lets it go on from there at once.
 #[utoipa::path(
     post, path = "/automations/{id}/runs/{run_id}/retry", tag = "Automations", operation_id = "retry_automation_run",
-    params(RunId),
+    params(RunPath),
     responses(
         (status = 200, description = "The run goes on.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) -> Result<Json<Changed>, Error> {
-    change(&caller, &app.clock, &id, |record, clock| record.retry(&id.automation, clock)).await?;
+async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+    change(&caller, &app.clock, &id, |record, clock| record.retry(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "running")))
 }
 
@@ -134,7 +135,7 @@ async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunId) ->
 async fn change(
     caller: &Caller<FullAccess>,
     clock: &Clock,
-    id: &RunId,
+    id: &RunPath,
     decide: impl Fn(&mut Record, &Clock) -> Result<Stmt, Error>,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
@@ -147,8 +148,8 @@ async fn change(
     Err(Error::Unavailable)
 }
 
-async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunId) -> Result<Record, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id.automation, &id.run)).await?;
+async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunPath) -> Result<Record, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id.automation, id.run)).await?;
     let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
     Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)
 }

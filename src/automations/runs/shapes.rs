@@ -8,6 +8,7 @@ use super::STATUSES;
 use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
+use crate::id::{ContactId, OccurrenceId, RunId};
 use crate::web::shown;
 
 /// Which runs.
@@ -45,8 +46,8 @@ impl TryFrom<String> for Statuses {
 #[derive(Serialize, ToSchema)]
 #[schema(as = AutomationRunItem)]
 pub struct Item {
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     status: String,
     #[schema(format = DateTime, required = true)]
@@ -63,8 +64,8 @@ pub struct Item {
 pub struct RunDetail {
     #[schema(pattern = "^automation_run$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     status: String,
     #[schema(format = DateTime, required = true)]
@@ -74,9 +75,11 @@ pub struct RunDetail {
     #[schema(format = DateTime)]
     created_at: String,
     /// Whose way it is.
-    contact_id: String,
+    #[schema(value_type = String)]
+    contact_id: ContactId,
     /// The occurrence of the event that started it.
-    occurrence_id: String,
+    #[schema(value_type = String)]
+    occurrence_id: OccurrenceId,
     /// The version of the automation that it keeps to.
     #[schema(minimum = 1)]
     version: i64,
@@ -125,14 +128,14 @@ pub struct StepShape {
 pub struct Changed {
     #[schema(pattern = "^automation_run$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: RunId,
     #[schema(pattern = "^(running|cancelled)$")]
     status: &'static str,
 }
 
 impl Changed {
-    pub fn new(id: String, status: &'static str) -> Changed {
+    pub fn new(id: RunId, status: &'static str) -> Changed {
         Changed { object: "automation_run", id, status }
     }
 }

@@ -3,6 +3,7 @@
 use super::STATUSES;
 use crate::automations::run::Ending;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
@@ -44,7 +45,7 @@ statements! {
 
 /// A run as lists show it.
 pub struct Listed {
-    pub id: String,
+    pub id: RunId,
     pub status: String,
     pub created_at: i64,
     pub completed_at: Option<i64>,
@@ -53,7 +54,7 @@ pub struct Listed {
 impl Listed {
     pub fn read(row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
-            id: row.text(0)?,
+            id: row.id(0)?,
             status: row.text(1)?,
             created_at: row.int(2)?,
             completed_at: row.maybe(3, Row::int)?,
@@ -72,8 +73,8 @@ pub struct Fence {
 /// A run with the version it is pinned to and the occurrence that started it.
 pub struct Stored {
     pub listed: Listed,
-    pub contact_id: String,
-    pub occurrence_id: String,
+    pub contact_id: ContactId,
+    pub occurrence_id: OccurrenceId,
     pub version: i64,
     pub state: String,
     pub fence: Fence,
@@ -113,8 +114,8 @@ impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
             listed: Listed::read(row)?,
-            contact_id: row.text(4)?,
-            occurrence_id: row.text(5)?,
+            contact_id: row.id(4)?,
+            occurrence_id: row.id(5)?,
             version: row.int(6)?,
             state: row.text(7)?,
             fence: Fence { attempt: row.int(8)?, settled: row.int(9)? },
@@ -128,7 +129,7 @@ impl Stored {
 }
 
 /// The runs of an automation with one of the statuses; all, where none is named.
-pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
+pub fn page(automation_id: AutomationId, page: &Page, wanted: &[&'static str]) -> Stmt {
     if wanted == [Ending::Failed.as_str()] {
         return page.statement(OLDER_FAILED, NEWER_FAILED, automation_id, []);
     }
@@ -137,20 +138,20 @@ pub fn page(automation_id: &str, page: &Page, wanted: &[&'static str]) -> Stmt {
     page.statement(OLDER, NEWER, automation_id, four)
 }
 
-pub fn by_id(workspace_id: &str, automation_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, automation_id: AutomationId, id: RunId) -> Stmt {
     ONE.with([workspace_id.into(), automation_id.into(), id.into()])
 }
 
 /// Ends a run, if nobody has claimed it or brought it on since it was `seen`.
-pub fn cancel(automation_id: &str, id: &str, seen: Fence, state: &str, now: i64) -> Stmt {
+pub fn cancel(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, now: i64) -> Stmt {
     CANCEL.with(change(automation_id, id, seen, state, now)).expect(1)
 }
 
 /// Makes a run due again, if nobody has claimed it or brought it on since it was `seen`.
-pub fn retry(automation_id: &str, id: &str, seen: Fence, state: &str, due_at: i64) -> Stmt {
+pub fn retry(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, due_at: i64) -> Stmt {
     RETRY.with(change(automation_id, id, seen, state, due_at)).expect(1)
 }
 
-fn change(automation_id: &str, id: &str, seen: Fence, state: &str, time: i64) -> [Value; 6] {
+fn change(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, time: i64) -> [Value; 6] {
     [automation_id.into(), id.into(), seen.attempt.into(), state.into(), time.into(), seen.settled.into()]
 }

@@ -13,6 +13,7 @@ use crate::automations::{
     run::Ending, run::Position, run::Run, run::Status, run::Trace, step::Action, step::Exit, values::Values,
 };
 use crate::clock::MINUTE;
+use crate::id::RunId;
 
 /// The longest that a run which has something to do may be left alone: a lease,
 /// or the pause after the fourth failure.
@@ -24,7 +25,7 @@ pub struct Ledger {
     /// Occurrence, automation and version of every run that was promised.
     promised: Vec<(usize, usize, usize)>,
     /// Run and step of everything that was done.
-    done: HashSet<(String, String)>,
+    done: HashSet<(RunId, String)>,
     /// What came to pass at all.
     pub reached: BTreeSet<String>,
 }
@@ -76,7 +77,7 @@ impl Ledger {
             return Err(format!("{id} does not read back as it was kept"));
         }
         for key in fresh.into_iter().map(|entry| entry.key.clone()).collect::<Vec<_>>() {
-            if !store.ledger.done.insert((id.clone(), key.clone())) {
+            if !store.ledger.done.insert((*id, key.clone())) {
                 return Err(format!("{id} does {key} twice"));
             }
         }
@@ -131,7 +132,7 @@ fn due_to<'a>(store: &'a Store, row: &Row, graph: &Graph, run: &Run, entry: &Tra
     let earlier = run.trace.iter().take_while(|other| other.key != entry.key);
     let taken = earlier.filter_map(|other| {
         let id = other.output.as_ref()?.get("occurrence_id")?.as_str()?;
-        store.occurrences.iter().find(|one| one.id == id && one.name == *event_name)
+        store.occurrences.iter().find(|one| one.id.to_string() == id && one.name == *event_name)
     });
     let after = taken.map(|one| one.seq).max().unwrap_or(0).max(row.since);
     let passes = |rule: &Rule, payload: &Value| is_met(rule, payload, &Value::Null);
@@ -151,8 +152,8 @@ fn hears_right(store: &Store, row: &Row, graph: &Graph, run: &Run, entry: &Trace
         return Ok(());
     }
     let taken = entry.output.as_ref().and_then(|output| output.get("occurrence_id")).and_then(Value::as_str);
-    let due = due_to(store, row, graph, run, entry).map(|one| one.id.as_str());
-    if taken == due {
+    let due = due_to(store, row, graph, run, entry).map(|one| one.id.to_string());
+    if taken == due.as_deref() {
         return Ok(());
     }
     Err(format!("{} takes {taken:?} for {}, but should take {due:?}", run.id, entry.key))
@@ -216,7 +217,7 @@ pub fn standing(store: &Store, latest: i64) -> Result<(), String> {
         let plan = store.plan(row.automation, row.version);
         let can_be_woken = row.waiting_for.is_some()
             && row.waiting_for.as_deref() == row.run.waiting_for(&plan.graph)
-            && store.contact(&row.contact_id).is_some();
+            && store.contact(row.contact_id).is_some();
         if row.due_at.is_none() && !can_be_woken {
             return Err(format!("{} is never woken: {:?}", row.id, row.run.position));
         }

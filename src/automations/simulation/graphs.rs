@@ -1,6 +1,7 @@
 //! Graphs and payloads of every kind, by chance.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::chance::Chance;
 use crate::automations::{automation::ReEntry, graph::Graph};
@@ -16,7 +17,8 @@ const EXITS: [&str; 2] = ["x", "w2"];
 pub const SENT: [&str; 7] = ["t1", "t1", "t2", "w1", "w1", "w2", "x"];
 
 /// The segments that steps name. Whether there are such segments changes.
-pub const SEGMENTS: [&str; 2] = ["00000000-0000-7000-8000-0000000000a1", "00000000-0000-7000-8000-0000000000a2"];
+pub const SEGMENTS: [Uuid; 2] =
+    [Uuid::from_u128(0x00000000_0000_7000_8000_0000000000a1), Uuid::from_u128(0x00000000_0000_7000_8000_0000000000a2)];
 
 const SPANS: [&str; 6] = ["0 seconds", "1 second", "30 seconds", "5 minutes", "1 hour", "2 days"];
 

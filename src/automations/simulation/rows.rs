@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::automations::{automation::ReEntry, engine::Plan, engine::store::Claimed, run::Effect, run::Run};
 use crate::contacts::Contact;
+use crate::id::{ContactId, OccurrenceId, RunId};
 
 pub struct Automation {
     pub is_enabled: bool,
@@ -17,9 +18,9 @@ pub struct Automation {
 }
 
 pub struct Occurrence {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: String,
-    pub contact_id: String,
+    pub contact_id: ContactId,
     pub seq: i64,
     pub payload: Value,
     pub at: i64,
@@ -27,10 +28,10 @@ pub struct Occurrence {
 
 /// A row of `runs`.
 pub struct Row {
-    pub id: String,
+    pub id: RunId,
     pub automation: usize,
     pub version: usize,
-    pub contact_id: String,
+    pub contact_id: ContactId,
     pub occurrence: usize,
     pub since: i64,
     pub exit_on: Option<String>,
@@ -79,7 +80,7 @@ pub enum What {
         contact: Contact,
     },
     Deleted {
-        contact_id: String,
+        contact_id: ContactId,
     },
 }
 

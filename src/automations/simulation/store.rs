@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::Flaw;
 use super::checks::Ledger;
@@ -14,6 +15,7 @@ use crate::automations::{
     engine::turn::changed, run::Effect, run::Heard, run::Run,
 };
 use crate::contacts::{Contact, FIRST_VERSION};
+use crate::id::{ContactId, Id, RunId, SegmentId};
 use crate::occurrences::SystemEvent;
 
 pub struct Store {
@@ -23,9 +25,18 @@ pub struct Store {
     pub contacts: Vec<Contact>,
     pub occurrences: Vec<Occurrence>,
     pub rows: Vec<Row>,
-    pub segments: HashSet<String>,
+    pub segments: HashSet<SegmentId>,
     made: usize,
     pub ledger: Ledger,
+}
+
+/// The id of what has a number here.
+fn numbered<T: Id>(number: usize) -> T {
+    T::from(Uuid::from_u128(number as u128))
+}
+
+fn number(id: impl Id) -> usize {
+    id.uuid().as_u128() as usize
 }
 
 impl Store {
@@ -43,24 +54,24 @@ impl Store {
         }
     }
 
-    fn id(&mut self, kind: &str) -> String {
+    fn id<T: Id>(&mut self) -> T {
         self.made += 1;
-        format!("{kind}{}", self.made)
+        numbered(self.made)
     }
 
     pub fn plan(&self, automation: usize, version: usize) -> Arc<Plan> {
         self.automations[automation].versions[version].clone()
     }
 
-    pub fn contact(&self, id: &str) -> Option<&Contact> {
+    pub fn contact(&self, id: ContactId) -> Option<&Contact> {
         self.contacts.iter().find(|contact| contact.id == id)
     }
 
-    fn contact_mut(&mut self, id: &str) -> Option<&mut Contact> {
+    fn contact_mut(&mut self, id: ContactId) -> Option<&mut Contact> {
         self.contacts.iter_mut().find(|contact| contact.id == id)
     }
 
-    pub fn row(&mut self, id: &str) -> Option<&mut Row> {
+    pub fn row(&mut self, id: RunId) -> Option<&mut Row> {
         self.rows.iter_mut().find(|row| row.id == id)
     }
 
@@ -84,32 +95,32 @@ impl Store {
         match &happening.what {
             What::Sent { address, name, payload } => {
                 let id = self.meet(*address, happening);
-                self.record(happening, name, &id, 0, payload);
+                self.record(happening, name, id, 0, payload);
             }
             What::Updated { contact } => {
-                let stored = self.contact_mut(&contact.id).filter(|stored| stored.version == contact.version);
+                let stored = self.contact_mut(contact.id).filter(|stored| stored.version == contact.version);
                 *stored.ok_or(Refused::Moved)? = Contact { version: contact.version + 1, ..contact.clone() };
-                self.record(happening, SystemEvent::CONTACT_UPDATED, &contact.id, 0, &contact.json());
+                self.record(happening, SystemEvent::CONTACT_UPDATED, contact.id, 0, &contact.json());
             }
             What::Deleted { contact_id } => {
-                self.contact_mut(contact_id).ok_or(Refused::Moved)?.version += 1;
-                self.record(happening, SystemEvent::CONTACT_DELETED, contact_id, 0, &Value::Null);
-                self.remove_contact(contact_id, happening.at);
+                self.contact_mut(*contact_id).ok_or(Refused::Moved)?.version += 1;
+                self.record(happening, SystemEvent::CONTACT_DELETED, *contact_id, 0, &Value::Null);
+                self.remove_contact(*contact_id, happening.at);
             }
         }
         Ok(())
     }
 
     /// The contact with the address, one version on; made where there is none.
-    fn meet(&mut self, address: usize, happening: &Happening) -> String {
+    fn meet(&mut self, address: usize, happening: &Happening) -> ContactId {
         let email = format!("u{address}@example.com");
         if let Some(contact) = self.contacts.iter_mut().find(|contact| contact.email == email) {
             contact.version += 1;
-            return contact.id.clone();
+            return contact.id;
         }
-        let id = self.id("c");
+        let id = self.id();
         self.contacts.push(Contact {
-            id: id.clone(),
+            id,
             email,
             first_name: None,
             last_name: None,
@@ -119,15 +130,15 @@ impl Store {
             created_at: happening.at,
             updated_at: None,
         });
-        self.record(happening, SystemEvent::CONTACT_CREATED, &id, 1, &Value::Null);
+        self.record(happening, SystemEvent::CONTACT_CREATED, id, 1, &Value::Null);
         id
     }
 
-    fn record(&mut self, happening: &Happening, name: &str, contact_id: &str, behind: i64, payload: &Value) {
+    fn record(&mut self, happening: &Happening, name: &str, contact_id: ContactId, behind: i64, payload: &Value) {
         let at = happening.at;
         let seq = self.contact(contact_id).map_or(0, |contact| contact.version) - behind;
-        let (id, contact) = (self.id("o"), contact_id.to_owned());
-        let occurrence = Occurrence { id, name: name.into(), contact_id: contact, seq, payload: payload.clone(), at };
+        let id = self.id();
+        let occurrence = Occurrence { id, name: name.into(), contact_id, seq, payload: payload.clone(), at };
         self.occurrences.push(occurrence);
         Ledger::expect(self);
         for listener in &happening.listeners {
@@ -141,7 +152,7 @@ impl Store {
         }
     }
 
-    fn lets_in(&self, listener: &Listener, contact_id: &str) -> bool {
+    fn lets_in(&self, listener: &Listener, contact_id: ContactId) -> bool {
         let mut before =
             self.rows.iter().filter(|row| row.automation == listener.automation && row.contact_id == contact_id);
         match listener.re_entry {
@@ -151,13 +162,13 @@ impl Store {
         }
     }
 
-    fn enter(&mut self, listener: &Listener, plan: &Plan, contact_id: &str, since: i64, (now, shown): (i64, i64)) {
-        let run = Run::begun(self.id("r"), &plan.graph, shown, now);
+    fn enter(&mut self, listener: &Listener, plan: &Plan, contact_id: ContactId, since: i64, (now, shown): (i64, i64)) {
+        let run = Run::begun(self.id(), &plan.graph, shown, now);
         self.rows.push(Row {
-            id: run.id.clone(),
+            id: run.id,
             automation: listener.automation,
             version: listener.version,
-            contact_id: contact_id.to_owned(),
+            contact_id,
             occurrence: self.occurrences.len() - 1,
             since,
             exit_on: listener.exit_on.clone(),
@@ -169,7 +180,7 @@ impl Store {
         });
     }
 
-    fn wake(&mut self, contact_id: &str, name: &str, now: i64) {
+    fn wake(&mut self, contact_id: ContactId, name: &str, now: i64) {
         for row in self.rows.iter_mut().filter(|row| row.contact_id == contact_id && row.is_running()) {
             let listens = row.waiting_for.as_deref() == Some(name) || row.exit_on.as_deref() == Some(name);
             if listens && row.due_at.is_none_or(|due| due > now) {
@@ -179,7 +190,7 @@ impl Store {
     }
 
     /// Who waited for the contact alone has nothing to wait for any more.
-    fn remove_contact(&mut self, id: &str, now: i64) {
+    fn remove_contact(&mut self, id: ContactId, now: i64) {
         self.contacts.retain(|contact| contact.id != id);
         for row in self.rows.iter_mut().filter(|row| row.contact_id == id && row.is_running()) {
             row.due_at = row.due_at.or(Some(now));
@@ -193,12 +204,12 @@ impl Store {
         row.due_at = Some(now + LEASE);
         row.attempt += 1;
         Some(Claimed {
-            automation_id: row.automation.to_string(),
-            id: row.id.clone(),
-            workspace_id: String::new(),
+            automation_id: numbered(row.automation),
+            id: row.id,
+            workspace_id: numbered(0),
             version: row.version as i64,
-            contact_id: row.contact_id.clone(),
-            occurrence_id: row.occurrence.to_string(),
+            contact_id: row.contact_id,
+            occurrence_id: numbered(row.occurrence),
             since: row.since,
             exit_on: row.exit_on.clone(),
             state: row.run.to_json(),
@@ -211,11 +222,10 @@ impl Store {
     }
 
     pub fn sight(&self, claimed: &Claimed) -> Sight {
-        let index = |text: &str| text.parse::<usize>().unwrap_or_default();
         Sight {
-            contact: self.contact(&claimed.contact_id).cloned(),
-            payload: self.occurrences[index(&claimed.occurrence_id)].payload.clone(),
-            automation_stands: !self.automations[index(&claimed.automation_id)].is_deleted,
+            contact: self.contact(claimed.contact_id).cloned(),
+            payload: self.occurrences[number(claimed.occurrence_id)].payload.clone(),
+            automation_stands: !self.automations[number(claimed.automation_id)].is_deleted,
             may_call: true,
         }
     }
@@ -225,7 +235,7 @@ impl Store {
             one.contact_id == claimed.contact_id && one.seq > claimed.since && names.contains(&one.name.as_str())
         };
         let heard = |one: &Occurrence| Heard {
-            id: one.id.clone(),
+            id: one.id,
             seq: one.seq,
             name: one.name.clone(),
             payload: one.payload.clone(),
@@ -263,7 +273,7 @@ impl Store {
     fn check_contact(&self, turn: &Turn<'_>) -> Result<(), Refused> {
         let is_changed = turn.effects.iter().any(|effect| matches!(effect, Effect::UpdateContact { .. }));
         let is_deleted = turn.effects.contains(&Effect::DeleteContact);
-        let stored = self.contact(&turn.claimed.contact_id).map(|contact| contact.version);
+        let stored = self.contact(turn.claimed.contact_id).map(|contact| contact.version);
         let seen = turn.contact.map(|contact| contact.version);
         let is_held = turn.is_held && self.flaw != Some(Flaw::NoHold);
         let is_bound = is_held || (is_changed && !is_deleted);
@@ -272,7 +282,7 @@ impl Store {
     }
 
     fn apply(&mut self, turn: &Turn<'_>) -> Result<(), String> {
-        let id = &turn.claimed.contact_id;
+        let id = turn.claimed.contact_id;
         for effect in turn.effects {
             match effect {
                 Effect::UpdateContact { changes } => {
@@ -313,7 +323,7 @@ impl Store {
 
     /// Somebody ends a run, or lets a failed one go on, as it was seen.
     pub fn change_run(&mut self, seen: (i64, i64), run: Run, now: i64) -> Result<(), Refused> {
-        let row = self.row(&run.id).filter(|row| (row.attempt, row.settled) == seen).ok_or(Refused::Lost)?;
+        let row = self.row(run.id).filter(|row| (row.attempt, row.settled) == seen).ok_or(Refused::Lost)?;
         row.due_at = run.ending().is_none().then_some(now);
         (row.run, row.waiting_for, row.attempt) = (run, None, row.attempt + 1);
         row.settled = row.attempt;

@@ -36,7 +36,7 @@ impl World {
     pub fn claim(&mut self) {
         let Some(claimed) = self.store.claim(self.now) else { return };
         self.tell(|| format!("{} is claimed, attempt {}", claimed.id, claimed.attempt));
-        let row = self.store.row(&claimed.id).map(|row| (row.automation, row.version));
+        let row = self.store.row(claimed.id).map(|row| (row.automation, row.version));
         let Some((automation, version)) = row else { return };
         let before = serde_json::from_str(&claimed.state).expect("a run that reads back");
         let plan = self.store.plan(automation, version);

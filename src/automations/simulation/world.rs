@@ -16,6 +16,7 @@ use super::store::Store;
 use super::workers::Worker;
 use crate::automations::{engine::LEASE, engine::Plan, run::Ending, run::Run};
 use crate::clock::{HOUR, MINUTE, SECOND};
+use crate::id::SegmentId;
 
 /// How many actions a seed takes before the faults stop.
 const ACTIONS: usize = 120;
@@ -62,7 +63,7 @@ impl World {
                 versions: vec![plan(&mut chance)],
             });
         }
-        store.segments.insert(graphs::SEGMENTS[0].to_owned());
+        store.segments.insert(graphs::SEGMENTS[0].into());
         let now = 1_700_000_000 * SECOND;
         World {
             store,
@@ -242,9 +243,9 @@ impl World {
     }
 
     fn change_segments(&mut self) {
-        let id = self.chance.one_of(&graphs::SEGMENTS);
-        if !self.store.segments.remove(id) {
-            self.store.segments.insert(id.to_owned());
+        let id = SegmentId::from(self.chance.one_of(&graphs::SEGMENTS));
+        if !self.store.segments.remove(&id) {
+            self.store.segments.insert(id);
         }
     }
 
@@ -262,11 +263,11 @@ impl World {
             Some(Ending::Failed) if run.retry() => {}
             Some(_) => return Ok(()),
         }
-        let before = self.store.row(&run.id).map(|row| row.run.clone());
-        let id = run.id.clone();
+        let before = self.store.row(run.id).map(|row| row.run.clone());
+        let id = run.id;
         let changed = self.store.change_run(seen, run, self.now);
         self.tell(|| format!("{id} is cancelled or tried again: {changed:?}"));
-        match (changed, before, self.store.row(&id)) {
+        match (changed, before, self.store.row(id)) {
             (Ok(()), Some(before), Some(row)) => keeps_history(&before, &row.run),
             _ => Ok(()),
         }

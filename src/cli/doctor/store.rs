@@ -1,5 +1,7 @@
 //! What the store itself tells.
 
+use uuid::Uuid;
+
 use super::Finding;
 use super::report::{Problem, Report};
 use crate::automations;
@@ -116,7 +118,7 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         unopened += usize::from(seal.open(&kept).is_none());
         plain += usize::from(Seal::default().open(&kept).is_some());
     }
-    for row in inspection.read(automations::otherwise_sealed("", &seal.text_prefix())).await? {
+    for row in inspection.read(automations::otherwise_sealed(Uuid::nil(), &seal.text_prefix())).await? {
         let kept = row.text(2)?;
         unopened += usize::from(seal.open_text(&kept).is_none());
         plain += usize::from(Seal::default().open_text(&kept).is_some());

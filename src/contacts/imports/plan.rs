@@ -9,6 +9,7 @@ use super::csv::{self, Record, Scan};
 use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
 use crate::contacts::{contact::Changes, contact::Email, properties::Declared, properties::Kind};
 use crate::error::Error;
+use crate::id::SegmentId;
 use crate::segments::SegmentList;
 use crate::topics::{Choice, ChoiceList};
 use crate::web::{self, MultipartForm as Form, shown};
@@ -31,7 +32,7 @@ pub struct Plan {
     properties: Vec<PropertyColumn>,
     /// Whether contacts that are there already are changed, or skipped.
     pub overwrites: bool,
-    pub segment_ids: Vec<String>,
+    pub segment_ids: Vec<SegmentId>,
     pub choices: Vec<Choice>,
 }
 

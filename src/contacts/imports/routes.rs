@@ -17,10 +17,11 @@ use crate::auth::{Caller, FullAccess};
 use crate::contacts::{properties::Declared, properties_store};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
+use crate::id::ImportId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Id, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfCaller, OfForm, OfKey, OfPath,
-    OfQuery, Query, Spool,
+    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfCaller, OfForm, OfKey, OfPath,
+    OfQuery, PathId, Query, Spool,
 };
 use crate::{segments, topics};
 
@@ -106,10 +107,10 @@ async fn accept(
         return Err(Error::TooLarge { limit: LARGEST });
     }
     for id in &upload.plan.segment_ids {
-        segments::must_exist(caller, id).await?;
+        segments::must_exist(caller, *id).await?;
     }
     for choice in &upload.plan.choices {
-        topics::must_exist(caller, &choice.topic_id).await?;
+        topics::must_exist(caller, choice.topic_id).await?;
     }
     keep(caller, app, request, form, &upload).await
 }
@@ -123,7 +124,7 @@ async fn keep(
     form: &Form,
     upload: &Upload,
 ) -> Result<Response, Error> {
-    let (workspace, file, id) = (caller.workspace_id(), &upload.file, &app.clock.ordered_id());
+    let (workspace, file, id) = (caller.workspace_id(), &upload.file, app.clock.ordered_id());
     let mut start = file.start;
     loop {
         let end = file.end.min(start + CHUNK * CHUNKS_AT_ONCE);
@@ -135,7 +136,7 @@ async fn keep(
         };
         if end == file.end {
             let (now, due_at) = (app.clock.now(), app.clock.steady());
-            let answer = Answer::created(&Reference::to(id.clone()))?;
+            let answer = Answer::created(&Reference::to(id))?;
             let last = || chunks().and(store::insert(workspace, id, upload, now, due_at));
             return Ok(request.commit(answer, last).await??);
         }
@@ -171,15 +172,15 @@ async fn list(
 /// How far it is, and which rows failed.
 #[utoipa::path(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
-    params(Id),
+    params(PathId),
     responses(
         (status = 200, description = "The import.", body = ImportDetail),
         OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<ImportDetail>, Error> {
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))
 }

@@ -7,6 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::apply::{Counts, Problem};
 use super::store::Stored;
 use crate::clock::rfc3339;
+use crate::id::ImportId;
 
 /// The answer to a file: which import it has become.
 #[derive(Serialize, ToSchema)]
@@ -14,12 +15,12 @@ use crate::clock::rfc3339;
 pub struct Reference {
     #[schema(pattern = "^contact_import$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ImportId,
 }
 
 impl Reference {
-    pub fn to(id: String) -> Reference {
+    pub fn to(id: ImportId) -> Reference {
         Reference { object: "contact_import", id }
     }
 }
@@ -30,8 +31,8 @@ impl Reference {
 pub struct Item {
     #[schema(pattern = "^contact_import$")]
     object: &'static str,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: ImportId,
     #[schema(value_type = ImportStatus, example = "completed")]
     status: String,
     #[schema(format = DateTime)]
@@ -45,7 +46,7 @@ impl Item {
     pub fn new(import: &Stored) -> Item {
         Item {
             object: "contact_import",
-            id: import.id.clone(),
+            id: import.id,
             status: import.status.clone(),
             created_at: rfc3339(import.created_at),
             completed_at: import.completed_at.map(rfc3339),

@@ -1,10 +1,13 @@
 //! Imports and their files in the store.
 
+use uuid::Uuid;
+
 use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
 use super::shapes::ImportStatus;
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
+use crate::id::{ImportId, WorkspaceId};
 use crate::web::Page;
 use crate::work::{Claimable, claim_rows};
 
@@ -65,7 +68,7 @@ statements! {
 
 /// An import as it is shown.
 pub struct Stored {
-    pub id: String,
+    pub id: ImportId,
     pub status: String,
     pub counts: Counts,
     pub problems: Vec<Problem>,
@@ -76,7 +79,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             status: row.text(1)?,
             counts: Counts {
                 total: row.int(2)?,
@@ -94,8 +97,8 @@ impl Stored {
 
 /// An import that somebody works on.
 pub struct Claimed {
-    pub workspace_id: String,
-    pub id: String,
+    pub workspace_id: WorkspaceId,
+    pub id: ImportId,
     pub plan: Plan,
     pub size: i64,
     /// Where the next row begins.
@@ -116,8 +119,8 @@ impl Claimable for Claimed {
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
-            workspace_id: row.text(0)?,
-            id: row.text(1)?,
+            workspace_id: row.id(0)?,
+            id: row.id(1)?,
             plan: parsed("plan", &row.text(2)?)?,
             size: row.int(3)?,
             position: row.int(4)?,
@@ -130,7 +133,7 @@ impl Claimable for Claimed {
 
 impl Claimed {
     fn fence(&self) -> [Value; 3] {
-        [(&self.workspace_id).into(), (&self.id).into(), self.attempt.into()]
+        [self.workspace_id.into(), self.id.into(), self.attempt.into()]
     }
 }
 
@@ -142,7 +145,7 @@ fn written<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64, due_at: i64) -> Stmt {
+pub fn insert(workspace_id: WorkspaceId, id: ImportId, upload: &Upload, now: i64, due_at: i64) -> Stmt {
     INSERT.with([
         workspace_id.into(),
         id.into(),
@@ -155,20 +158,20 @@ pub fn insert(workspace_id: &str, id: &str, upload: &Upload, now: i64, due_at: i
     ])
 }
 
-pub fn add_chunk(workspace_id: &str, id: &str, number: usize, bytes: &[u8]) -> Stmt {
+pub fn add_chunk(workspace_id: WorkspaceId, id: ImportId, number: usize, bytes: &[u8]) -> Stmt {
     ADD_CHUNK.with([workspace_id.into(), id.into(), (number as i64).into(), bytes.into()])
 }
 
 pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
-    READ_CHUNK.with([(&import.workspace_id).into(), (&import.id).into(), number.into()])
+    READ_CHUNK.with([import.workspace_id.into(), import.id.into(), number.into()])
 }
 
 /// `status` keeps to imports of one.
-pub fn page(workspace_id: &str, status: Option<ImportStatus>, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, status: Option<ImportStatus>, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [status.map_or("", ImportStatus::word).into()])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: ImportId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
@@ -212,15 +215,15 @@ pub(super) fn end(import: &Claimed, status: &str, now: i64) -> Batch {
     let [workspace_id, id, attempt] = import.fence();
     Batch::new()
         .and(END.with([workspace_id, id, attempt, status.into(), now.into()]).expect(1))
-        .and(DELETE_CHUNKS.with([(&import.workspace_id).into(), (&import.id).into()]))
+        .and(DELETE_CHUNKS.with([import.workspace_id.into(), import.id.into()]))
 }
 
 /// Deletes pieces of files that were never handed in whole.
-pub(super) fn sweep(oldest: &str) -> Stmt {
+pub(super) fn sweep(oldest: Uuid) -> Stmt {
     SWEEP.with([oldest.into()])
 }
 
 /// The contacts that have these addresses, which are in lower case.
-pub(super) fn contacts(workspace_id: &str, keys: &[String]) -> Stmt {
+pub(super) fn contacts(workspace_id: WorkspaceId, keys: &[String]) -> Stmt {
     CONTACTS.with([workspace_id.into(), written(&keys).into()])
 }

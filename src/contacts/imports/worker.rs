@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
@@ -12,6 +13,7 @@ use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
 use crate::db::DbError;
+use crate::id::WorkspaceId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
@@ -33,13 +35,13 @@ const MOST_PROBLEMS: usize = 100;
 /// Works until told to stop.
 pub async fn run(app: Occurrences, stopping: watch::Receiver<bool>) {
     let clock = app.clock.clone();
-    work::run(Imports { app, last: String::new() }, clock, stopping).await;
+    work::run(Imports { app, last: Uuid::nil().into() }, clock, stopping).await;
 }
 
 struct Imports {
     app: Occurrences,
-    /// The workspace whose import had the last turn.
-    last: String,
+    /// The workspace whose import had the last turn; nobody's id before the first.
+    last: WorkspaceId,
 }
 
 impl Worker for Imports {
@@ -52,20 +54,20 @@ impl Worker for Imports {
 
 /// Deletes what is left of uploads that broke off.
 pub async fn sweep(app: &Occurrences) -> Result<(), DbError> {
-    app.db.commit(store::sweep(&first_id_at(app.clock.steady() - HOUR))).await.map(drop)
+    app.db.commit(store::sweep(first_id_at(app.clock.steady() - HOUR))).await.map(drop)
 }
 
 /// Gives one import a turn, if any is due: of another workspace than the last one,
 /// where there is one.
-pub async fn round(app: &Occurrences, last: &mut String) -> Result<bool, DbError> {
-    let Some(mut import) = claim(app, last).await? else { return Ok(false) };
-    last.clone_from(&import.workspace_id);
+pub async fn round(app: &Occurrences, last: &mut WorkspaceId) -> Result<bool, DbError> {
+    let Some(mut import) = claim(app, *last).await? else { return Ok(false) };
+    *last = import.workspace_id;
     for _ in 0..TURN {
         match step(app, &mut import).await {
             Ok(true) => {}
             Ok(false) => return Ok(true),
             Err(error @ DbError::Broken(_)) => {
-                tracing::error!(id = import.id, %error, "an import failed");
+                tracing::error!(id = %import.id, %error, "an import failed");
                 app.db.commit(store::end(&import, "failed", app.clock.now())).await?;
                 return Ok(true);
             }
@@ -79,13 +81,13 @@ pub async fn round(app: &Occurrences, last: &mut String) -> Result<bool, DbError
 
 /// Claims an import that is due, of the workspace next behind the last one;
 /// [`DbError::Stale`] while the store is on hold.
-pub async fn claim(app: &Occurrences, last: &str) -> Result<Option<Claimed>, DbError> {
+pub async fn claim(app: &Occurrences, last: WorkspaceId) -> Result<Option<Claimed>, DbError> {
     Ok(work::claim_due_with(&app.db, &app.clock, 1, [last.into()]).await?.pop())
 }
 
 /// Imports some rows in one commit. Tells whether there is more to do, for us.
 pub async fn step(app: &Occurrences, import: &mut Claimed) -> Result<bool, DbError> {
-    let declared = app.db.read(properties_store::all(&import.workspace_id)).await?;
+    let declared = app.db.read(properties_store::all(import.workspace_id)).await?;
     let stretch = read(app, import, Declared::read_all(&declared)?).await?;
     let mut most = stretch.rows.len();
     for _ in 0..ATTEMPTS {
@@ -93,7 +95,7 @@ pub async fn step(app: &Occurrences, import: &mut Claimed) -> Result<bool, DbErr
             Ok(is_done) => return Ok(!is_done),
             // The first statement is the fence: somebody else has the import now.
             Err(DbError::Unexpected { statement: 0 }) => return Ok(false),
-            Err(DbError::Stale) => app.forget_listeners(&import.workspace_id),
+            Err(DbError::Stale) => app.forget_listeners(import.workspace_id),
             // Somebody was faster with one of the contacts. The fewer there are, the rarer that is.
             Err(DbError::Unexpected { .. } | DbError::Duplicate(_)) => most = most.div_ceil(2),
             Err(error) => return Err(error),
@@ -186,8 +188,8 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
         lease_until: app.clock.steady() + Claimed::LEASE,
     };
 
-    let listeners = app.listeners(&import.workspace_id).await?;
-    let mut occurrences = OccurrenceBatch::new(&import.workspace_id, &listeners, &app.clock, now);
+    let listeners = app.listeners(import.workspace_id).await?;
+    let mut occurrences = OccurrenceBatch::new(import.workspace_id, &listeners, &app.clock, now);
     occurrences.batch.push(store::advance(import, &to));
     fill(&mut occurrences, import, &outcome);
     let is_done = position >= import.size;
@@ -205,7 +207,7 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
 async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<HashMap<String, Contact>, DbError> {
     let key = |line: &&Line| line.said.as_ref().ok().map(|person| person.email.key());
     let keys: Vec<String> = lines.iter().filter_map(key).collect();
-    let rows = app.db.read(store::contacts(&import.workspace_id, &keys)).await?;
+    let rows = app.db.read(store::contacts(import.workspace_id, &keys)).await?;
     rows.iter().map(|row| Contact::read(row).map(|contact| (email_key(&contact.email), contact))).collect()
 }
 

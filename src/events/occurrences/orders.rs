@@ -12,8 +12,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::contacts::{self, Email};
 use crate::error::Error;
 use crate::events::{Events, event::RESERVED_PREFIX, in_force::InForce};
+use crate::id::{ContactId, OccurrenceId};
 use crate::occurrences::{Occurrence, OccurrenceBatch, Whom};
-use crate::web::{Body, Fingerprint, IdText, Many, PAYLOAD_LIMIT, shown};
+use crate::web::{Body, Fingerprint, Many, PAYLOAD_LIMIT, shown};
 
 /// What came with an event: as it was read, or as it lies in the body of a request
 /// that sends many, which takes no memory.
@@ -25,9 +26,9 @@ enum Payload {
 /// Whom it happens to.
 pub enum Recipient {
     /// A contact that must be there.
-    Known(String),
+    Known(ContactId),
     /// Whoever has the address; where nobody has it, a contact with this id.
-    Address { email: Email, new_id: String },
+    Address { email: Email, new_id: ContactId },
 }
 
 impl Recipient {
@@ -35,11 +36,11 @@ impl Recipient {
     pub fn receive(&self, occurrences: &mut OccurrenceBatch<'_>, occurrence: &Occurrence<'_>) {
         match self {
             Recipient::Known(id) => {
-                contacts::bump_version(occurrences, id);
-                occurrences.add(occurrence, Whom::Id(id));
+                contacts::bump_version(occurrences, *id);
+                occurrences.add(occurrence, Whom::Id(*id));
             }
             Recipient::Address { email, new_id } => {
-                let key = contacts::upsert_by_email(occurrences, email, new_id);
+                let key = contacts::upsert_by_email(occurrences, email, *new_id);
                 occurrences.add(occurrence, Whom::EmailKey(&key));
             }
         }
@@ -48,13 +49,13 @@ impl Recipient {
 
 /// What somebody wants to happen.
 pub struct Order {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: Arc<str>,
     /// Which order of the same request is the first with this name.
     pub first: usize,
     payload: Payload,
     pub recipient: Recipient,
-    pub replay_of: Option<String>,
+    pub replay_of: Option<OccurrenceId>,
 }
 
 impl Order {
@@ -68,7 +69,7 @@ impl Order {
                     message: "Missing `contact_id` or `email` field: whom does it happen to?".into(),
                 });
             }
-            (Some(IdText(id)), None) => Recipient::Known(id),
+            (Some(id), None) => Recipient::Known(id),
             (None, Some(email)) => Recipient::Address { email, new_id: app.clock.ordered_id() },
         };
         Ok(Order {
@@ -82,7 +83,7 @@ impl Order {
     }
 
     /// An occurrence once more.
-    pub async fn again(caller: &Caller<FullAccess>, app: &Events, id: &str) -> Result<Order, Error> {
+    pub async fn again(caller: &Caller<FullAccess>, app: &Events, id: OccurrenceId) -> Result<Order, Error> {
         let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
         let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
         if stored.name.starts_with(RESERVED_PREFIX) {
@@ -129,7 +130,7 @@ impl Order {
         if payload.len() > PAYLOAD_LIMIT {
             return Err(Error::TooLarge { limit: PAYLOAD_LIMIT });
         }
-        Ok(Occurrence { id: self.id.clone(), name: &self.name, payload, replay_of: self.replay_of.as_deref() })
+        Ok(Occurrence { id: self.id, name: &self.name, payload, replay_of: self.replay_of })
     }
 }
 

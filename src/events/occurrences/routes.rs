@@ -11,7 +11,8 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::events::{Events, routes::EventPath};
-use crate::web::{Id, List, Newest, OfCaller, OfPath, OfQuery, Page};
+use crate::id::OccurrenceId;
+use crate::web::{List, Newest, OfCaller, OfPath, OfQuery, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Events> {
     OpenApiRouter::new()
@@ -55,11 +56,11 @@ pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Resul
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
-async fn read(caller: Caller<FullAccess>, Id(id): Id) -> Result<Json<Item>, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), &id)).await?;
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<OccurrenceId>) -> Result<Json<Item>, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     let stored = Stored::read(rows.first().ok_or_else(not_found)?)?;
     let rows = caller.read(|| store::runs_of(caller.workspace_id(), &stored)).await?;
-    let run = |row: &Row| Ok(StartedRun { automation_id: row.text(0)?, id: row.text(1)?, status: row.text(2)? });
+    let run = |row: &Row| Ok(StartedRun { automation_id: row.id(0)?, id: row.id(1)?, status: row.text(2)? });
     let runs: Result<Vec<StartedRun>, DbError> = rows.iter().map(run).collect();
     Ok(Json(Item::new(stored)?.with_runs(runs?)))
 }

@@ -12,9 +12,10 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::events::{Events, in_force::InForce, store as definitions};
+use crate::id::{OccurrenceId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, FollowUp, GUARDED, Listeners, OccurrenceBatch};
 use crate::web::{
-    Answer, Body, Id, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfBody, OfCaller, OfPath, OfSend,
+    Answer, Body, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfBody, OfCaller, OfPath, OfSend, PathId,
 };
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
@@ -108,10 +109,10 @@ pub async fn replay(
     caller: Caller<FullAccess>,
     State(app): State<Events>,
     key: Idempotency,
-    Id(id): Id,
+    PathId(id): PathId<OccurrenceId>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &());
-    let order = match Order::again(&caller, &app, &id).await {
+    let order = match Order::again(&caller, &app, id).await {
         Ok(order) => order,
         Err(refusal) => return request.run(std::future::ready(Err(refusal))).await,
     };
@@ -212,9 +213,9 @@ impl SendRequest<'_> {
         let (orders, used, in_array) = (large.clone(), uses.clone(), *in_array);
         let answer = app.admission.build(move || answer(&orders, &used, in_array)).await??;
         self.request.take(&answer, &mut batch);
-        let (own, workspace_id) = (Events::clone(app), caller.workspace_id().to_owned());
+        let (own, workspace_id) = (Events::clone(app), caller.workspace_id());
         let (listeners, orders) = (listeners.clone(), large.clone());
-        let build = move || prepare(&own, &workspace_id, batch, &listeners, &orders, &uses);
+        let build = move || prepare(&own, workspace_id, batch, &listeners, &orders, &uses);
         let (batch, follow_up) = app.admission.build(build).await??;
         Ok(Prepared { batch, follow_up, answer })
     }
@@ -268,7 +269,7 @@ fn answer(orders: &[Order], uses: &[Use], in_array: bool) -> Result<Answer, Erro
 /// What lets orders happen, behind what the batch already holds.
 fn prepare(
     app: &Events,
-    workspace_id: &str,
+    workspace_id: WorkspaceId,
     batch: Batch,
     listeners: &Listeners,
     orders: &[Order],
@@ -290,7 +291,7 @@ fn prepare(
     undefined.sort_unstable();
     for name in undefined {
         let (id, now) = (app.clock.ordered_id(), occurrences.now());
-        occurrences.define(definitions::define_by_use(workspace_id, &id, name, now));
+        occurrences.define(definitions::define_by_use(workspace_id, id, name, now));
     }
     let mut bytes = 0;
     for (at, (order, used)) in orders.iter().zip(uses).enumerate() {

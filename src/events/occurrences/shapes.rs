@@ -13,7 +13,7 @@ use crate::clock::rfc3339;
 use crate::contacts::Email;
 use crate::error::Error;
 use crate::events::event::EventName;
-use crate::web::IdText;
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId};
 
 /// What happens, and to whom: exactly one of `contact_id` and `email`.
 #[derive(Deserialize, ToSchema)]
@@ -22,8 +22,8 @@ pub struct EventToSend {
     /// The name of the event.
     pub event: EventName,
     /// The id of a contact.
-    #[schema(value_type = Option<String>, format = Uuid)]
-    pub contact_id: Option<IdText>,
+    #[schema(value_type = Option<Uuid>)]
+    pub contact_id: Option<ContactId>,
     /// The address of a contact, who is made where nobody has it.
     pub email: Option<Email>,
     /// Anything; keys that the event's schema knows are brought into its types.
@@ -42,12 +42,12 @@ pub struct Sent {
     #[serde(serialize_with = "shared_text")]
     event: Arc<str>,
     /// The id of the occurrence.
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: OccurrenceId,
     /// The occurrence that this one repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = Uuid, nullable = false)]
-    replay_of: Option<String>,
+    #[schema(value_type = Option<Uuid>, nullable = false)]
+    replay_of: Option<OccurrenceId>,
     /// True where nobody had defined the event, and this first use of its name did.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = true)]
@@ -59,8 +59,8 @@ impl Sent {
         Sent {
             object: "event",
             event: order.name.clone(),
-            id: order.id.clone(),
-            replay_of: order.replay_of.clone(),
+            id: order.id,
+            replay_of: order.replay_of,
             defined: defines.then_some(true),
         }
     }
@@ -85,17 +85,17 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^occurrence$", nullable = false)]
     object: Option<&'static str>,
-    #[schema(format = Uuid)]
-    id: String,
+    #[schema(value_type = Uuid)]
+    id: OccurrenceId,
     #[schema(example = "user.created")]
     event: String,
-    #[schema(format = Uuid)]
-    contact_id: String,
+    #[schema(value_type = Uuid)]
+    contact_id: ContactId,
     #[schema(value_type = Object)]
     payload: Box<RawValue>,
     /// The occurrence that this one repeats.
-    #[schema(format = Uuid, required = true)]
-    replay_of: Option<String>,
+    #[schema(value_type = Option<Uuid>, required = true)]
+    replay_of: Option<OccurrenceId>,
     #[schema(format = DateTime)]
     created_at: String,
     /// The runs that it started; only where one occurrence is read.
@@ -107,10 +107,10 @@ pub struct Item {
 /// A run that an occurrence started.
 #[derive(Serialize, ToSchema)]
 pub struct StartedRun {
-    #[schema(format = Uuid)]
-    pub automation_id: String,
-    #[schema(format = Uuid)]
-    pub id: String,
+    #[schema(value_type = Uuid)]
+    pub automation_id: AutomationId,
+    #[schema(value_type = Uuid)]
+    pub id: RunId,
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     pub status: String,
 }

@@ -1,6 +1,7 @@
 //! Occurrences as they are read from the store.
 
 use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, OccurrenceId, WorkspaceId};
 use crate::web::Page;
 
 /// A page of what happened under a name.
@@ -47,41 +48,41 @@ statements! {
 
 /// An occurrence as the store keeps it.
 pub struct Stored {
-    pub id: String,
+    pub id: OccurrenceId,
     pub name: String,
-    pub contact_id: String,
+    pub contact_id: ContactId,
     pub payload: String,
-    pub replay_of: Option<String>,
+    pub replay_of: Option<OccurrenceId>,
     pub created_at: i64,
 }
 
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            id: row.text(0)?,
+            id: row.id(0)?,
             name: row.text(1)?,
-            contact_id: row.text(2)?,
+            contact_id: row.id(2)?,
             payload: row.text(3)?,
-            replay_of: row.maybe(4, Row::text)?,
+            replay_of: row.maybe(4, Row::id)?,
             created_at: row.int(5)?,
         })
     }
 }
 
-pub fn page(workspace_id: &str, name: &str, page: &Page) -> Stmt {
+pub fn page(workspace_id: WorkspaceId, name: &str, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [name.into()])
 }
 
-pub fn by_id(workspace_id: &str, id: &str) -> Stmt {
+pub fn by_id(workspace_id: WorkspaceId, id: OccurrenceId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// Finds a row if anything ever happened under the name.
-pub fn any(workspace_id: &str, name: &str) -> Stmt {
+pub fn any(workspace_id: WorkspaceId, name: &str) -> Stmt {
     ANY.with([workspace_id.into(), name.into()])
 }
 
 /// The runs that an occurrence started: automation, run, status.
-pub fn runs_of(workspace_id: &str, stored: &Stored) -> Stmt {
-    RUNS_OF.with([workspace_id.into(), (&stored.contact_id).into(), (&stored.id).into(), stored.created_at.into()])
+pub fn runs_of(workspace_id: WorkspaceId, stored: &Stored) -> Stmt {
+    RUNS_OF.with([workspace_id.into(), stored.contact_id.into(), stored.id.into(), stored.created_at.into()])
 }

@@ -1,0 +1,117 @@
+//! Ids: UUIDs, one type for each kind of thing, so that none is taken for another.
+//! The store keeps their 16 bytes; everybody else sees them as text, hyphenated and
+//! in lower case.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The id of some kind of thing.
+pub trait Id: Copy + fmt::Display + FromStr + From<Uuid> {
+    fn uuid(self) -> Uuid;
+}
+
+/// One of which it is not known of what kind, or that is nobody's id.
+impl Id for Uuid {
+    fn uuid(self) -> Uuid {
+        self
+    }
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(#[serde(deserialize_with = "read")] Uuid);
+
+        impl Id for $name {
+            fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(id: Uuid) -> $name {
+                $name(id)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<$name, uuid::Error> {
+                Uuid::try_parse(text).map($name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.as_hyphenated().fmt(f)
+            }
+        }
+    )+};
+}
+
+ids! {
+    WorkspaceId;
+    UserId;
+    ApiKeyId;
+    GrantId;
+    AuthorizationRequestId;
+    /// Of an access token, its `jti`.
+    TokenId;
+    ContactId;
+    /// Of a contact property that was declared.
+    PropertyId;
+    ImportId;
+    SegmentId;
+    TopicId;
+    /// Of an event's definition.
+    EventId;
+    /// Of one time that an event happened.
+    OccurrenceId;
+    AutomationId;
+    RunId;
+    MessageId;
+}
+
+/// An id from its text; what is none is told in the words of the API's errors.
+fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uuid, D::Error> {
+    deserializer.deserialize_str(Text)
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Uuid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Uuid, E> {
+        Uuid::try_parse(text).map_err(|_| E::custom("must be an id, which is a UUID"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "01890000-0000-7000-8000-00000000000a";
+
+    #[test]
+    fn an_id_is_shown_in_one_spelling_however_it_is_written() {
+        for text in [TEXT, "01890000-0000-7000-8000-00000000000A", "{01890000-0000-7000-8000-00000000000a}"] {
+            let id: ContactId = text.parse().expect(text);
+            assert_eq!(id.to_string(), TEXT);
+            assert_eq!(serde_json::to_string(&id).expect("text"), format!("\"{TEXT}\""));
+            assert_eq!(serde_json::from_str::<ContactId>(&format!("\"{text}\"")).expect(text), id);
+        }
+        assert!("someone".parse::<ContactId>().is_err());
+    }
+}

@@ -13,57 +13,41 @@
 
 mod app_grants;
 mod automation;
-mod budget;
-mod duration;
 mod engine;
-mod entry;
-mod fuse;
 mod graph;
 mod pages;
 mod picture;
 mod routes;
-mod rule;
 mod run;
 mod runs;
 mod shapes;
 #[cfg(test)]
 mod simulation;
-mod step;
 mod store;
 mod triggers;
 mod values;
 
-pub use budget::Budget;
-pub use engine::store::{Ahead, settle as settle_run};
-pub use engine::{Engine, LEASE, run as run_engine, sweep as sweep_deleted};
-pub use graph::Graph;
-pub use run::{ContactRules, LogPart, Run, World};
-pub use runs::store::{Fence, cancel as cancel_run};
-pub use store::otherwise_sealed;
-
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
-
-pub use store::reseal;
-pub use triggers::Triggers;
 
 use crate::app::App;
 use crate::db::Sql;
 
-pub const STATEMENTS: &[&[Sql]] = &[
-    app_grants::ALL,
-    engine::pauses::ALL,
-    engine::store::ALL,
-    entry::ALL,
-    runs::store::ALL,
-    store::ALL,
-    triggers::ALL,
-];
+pub use engine::{Ahead, Engine, LEASE, run as run_engine, settle as settle_run, sweep as sweep_deleted};
+pub use graph::Graph;
+pub use run::{ContactRules, LogPart, Run, World};
+pub use runs::{Fence, cancel as cancel_run};
+pub use store::{otherwise_sealed, reseal};
+pub use triggers::Triggers;
+pub use values::Budget;
+
+pub const STATEMENTS: &[&[Sql]] =
+    &[app_grants::ALL, engine::PAUSES, engine::RUNS, runs::ALL, store::ALL, triggers::ALL, triggers::ENTRIES];
 
 pub fn routes() -> OpenApiRouter<App> {
-    routes::router().merge(runs::routes::router())
+    routes::router().merge(runs::router())
 }
 
 pub fn pages() -> Router<App> {
-    pages::router().merge(runs::pages::router())
+    pages::router().merge(runs::pages())
 }

@@ -8,10 +8,9 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::Graph;
+use super::graph::{Exit, Graph};
 use super::picture::{self, Picture};
-use super::runs::pages::{RunRow, run_rows};
-use super::step::Exit;
+use super::runs::{RunRow, run_rows};
 use super::store::{self, Listed, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;

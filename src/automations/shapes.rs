@@ -6,8 +6,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
-use super::graph::{Connection, Finding};
-use super::step::Step;
+use super::graph::{Connection, Finding, Step};
 use super::store::{Listed, Stored};
 use crate::clock::rfc3339;
 use crate::error::Error;

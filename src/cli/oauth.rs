@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::doctor::oauth::Doctor;
+use super::doctor::OauthDoctor;
 use super::{CommandContext, print_json};
 use crate::config::Config;
 use crate::credentials::Signing;
@@ -12,7 +12,7 @@ use crate::seal::Seal;
 #[derive(Subcommand, Debug)]
 pub enum Oauth {
     /// Walk a client's whole way through a running instance and say what fails; leaves no access behind
-    Doctor(Doctor),
+    Doctor(OauthDoctor),
     /// Sign access tokens with a new key from now on; tokens of the old one are believed until they expire
     RotateKeys {
         /// Print JSON

@@ -1,17 +1,21 @@
 //! Every setting: its flag, its environment name, its default, its rules.
 
+mod network;
+mod parse;
+mod public_url;
 mod relay;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use lettre::message::Mailbox;
 
-pub use relay::{Encryption, Relay};
-
 use crate::db::{Location, Options};
+
+pub use network::Network;
+pub use public_url::PublicUrl;
+pub use relay::{Encryption, Relay};
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
 /// environment; a flag wins.
@@ -20,7 +24,7 @@ use crate::db::{Location, Options};
 pub struct Config {
     /// Address to listen on
     #[arg(long, global = true, env = "POSTHORN_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
-    #[arg(value_parser = listen)]
+    #[arg(value_parser = parse::listen)]
     pub listen: SocketAddr,
 
     /// Address under which clients reach the API [default: http://<listen>]
@@ -44,7 +48,7 @@ pub struct Config {
         allow_hyphen_values = true,
         value_name = "URL"
     )]
-    #[arg(value_parser = database_url)]
+    #[arg(value_parser = parse::database_url)]
     pub database_url: Option<Location>,
 
     /// Folder for large bodies while they are worked on, in files without a name [default: the store's folder with
@@ -62,7 +66,7 @@ pub struct Config {
         allow_hyphen_values = true,
         value_name = "TEXT"
     )]
-    #[arg(value_parser = operators_secret)]
+    #[arg(value_parser = parse::operators_secret)]
     pub secret: Option<String>,
 
     /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
@@ -78,7 +82,7 @@ pub struct Config {
 
     /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
     #[arg(long, global = true, env = "POSTHORN_MAIL_FROM", value_name = "ADDRESS")]
-    #[arg(value_parser = mail_from)]
+    #[arg(value_parser = parse::mail_from)]
     pub mail_from: Option<Mailbox>,
 
     /// Let webhook steps call addresses that are not on the public internet
@@ -199,7 +203,7 @@ pub struct Config {
 
     /// What to log: error, warn, info, debug, or a filter like `info,posthorn::db=debug`
     #[arg(long, global = true, env = "POSTHORN_LOG", default_value = "info", value_name = "FILTER")]
-    #[arg(value_parser = log_filter)]
+    #[arg(value_parser = parse::log_filter)]
     pub log: String,
 
     /// How a log line looks
@@ -277,183 +281,5 @@ impl Config {
             self.spool_folder().display(),
         );
         Ok(())
-    }
-}
-
-/// An address of ours as others see it: scheme, host, perhaps a port and a
-/// path; no slash at its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublicUrl {
-    text: String,
-    authority: std::ops::Range<usize>,
-}
-
-impl PublicUrl {
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// Host and port, as a browser sends them in `Host`.
-    pub fn authority(&self) -> &str {
-        &self.text[self.authority.clone()]
-    }
-
-    /// Empty, or a path that starts with a slash and does not end in one.
-    pub fn path(&self) -> &str {
-        &self.text[self.authority.end..]
-    }
-
-    pub fn origin(&self) -> &str {
-        &self.text[..self.authority.end]
-    }
-
-    pub fn is_https(&self) -> bool {
-        self.text.starts_with("https:")
-    }
-}
-
-impl FromStr for PublicUrl {
-    type Err = String;
-
-    fn from_str(given: &str) -> Result<PublicUrl, String> {
-        let allowed = "allowed is http:// or https://, a host, perhaps a port and a path; no query, no fragment";
-        let text = given.trim_end_matches('/').to_owned();
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(allowed)?;
-        let start = text.len() - host.len();
-        let end = host.find('/').map_or(text.len(), |slash| start + slash);
-        let authority: http::uri::Authority = text[start..end].parse().map_err(|_| allowed)?;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-        if authority.as_str().contains('@') || !text[end..].bytes().all(plain) || text[end..].contains("//") {
-            return Err(allowed.into());
-        }
-        // Hosts are the same in any case; `Host` headers come in lower case.
-        let mut text = text;
-        text[..end].make_ascii_lowercase();
-        Ok(PublicUrl { authority: start..end, text })
-    }
-}
-
-/// An address, or all that share its first bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    base: u128,
-    bits: u32,
-}
-
-impl Network {
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let shift = 128 - self.bits;
-        shift == 128 || as_bits(address) >> shift == self.base >> shift
-    }
-}
-
-/// IPv4 as its mapped IPv6 form, so that one comparison serves both.
-fn as_bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
-}
-
-impl FromStr for Network {
-    type Err = String;
-
-    fn from_str(given: &str) -> Result<Network, String> {
-        let allowed = "allowed is an address or a network, such as 10.0.0.1, 10.0.0.0/8 or fd00::/8";
-        let (address, bits) = match given.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| allowed)?)),
-            None => (given, None),
-        };
-        let address: IpAddr = address.trim().parse().map_err(|_| allowed)?;
-        let (width, offset) = if address.is_ipv4() { (32, 96) } else { (128, 0) };
-        let bits = bits.unwrap_or(width);
-        if bits > width {
-            return Err(allowed.into());
-        }
-        Ok(Network { base: as_bits(address), bits: bits + offset })
-    }
-}
-
-fn listen(given: &str) -> Result<SocketAddr, String> {
-    given.parse().map_err(|_| "allowed is an address and a port, such as 127.0.0.1:8080 or [::]:8080".into())
-}
-
-fn database_url(given: &str) -> Result<Location, String> {
-    if given.starts_with("postgres://") || given.starts_with("postgresql://") {
-        let parsed: Result<tokio_postgres::Config, _> = given.parse();
-        return match parsed {
-            Ok(_) => Ok(Location::Postgres(given.to_owned())),
-            // What the reader complains about may be a piece of the password.
-            Err(_) => Err("allowed is postgres://user:password@host:port/name?sslmode=require; special characters \
-                           in user and password percent-encoded"
-                .into()),
-        };
-    }
-    let path = given.strip_prefix("sqlite://").or_else(|| given.strip_prefix("sqlite:"));
-    match path {
-        Some(path) if !path.is_empty() => Ok(Location::Sqlite(path.into())),
-        _ => Err("allowed is postgres://user:password@host/name or sqlite:<file>".into()),
-    }
-}
-
-fn operators_secret(given: &str) -> Result<String, String> {
-    match given.chars().count() {
-        32.. => Ok(given.to_owned()),
-        _ => Err("allowed is text of at least 32 characters, such as `openssl rand -base64 32` prints".into()),
-    }
-}
-
-fn mail_from(given: &str) -> Result<Mailbox, String> {
-    given.parse().map_err(|_| "allowed is an address, or a name and an address: Posthorn <posthorn@example.com>".into())
-}
-
-fn log_filter(given: &str) -> Result<String, String> {
-    let filter: Result<tracing_subscriber::filter::Targets, _> = given.parse();
-    filter.map(|_| given.to_owned()).map_err(|error| format!("{error}; allowed is for example info or debug"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_public_url_keeps_its_path_and_loses_its_last_slash() {
-        let url: PublicUrl = "https://Mail.Example.com:8443/posthorn/".parse().expect("valid");
-        assert_eq!(url.as_str(), "https://mail.example.com:8443/posthorn");
-        assert_eq!((url.authority(), url.path()), ("mail.example.com:8443", "/posthorn"));
-        assert_eq!(url.origin(), "https://mail.example.com:8443");
-    }
-
-    #[test]
-    fn a_public_url_without_scheme_or_with_a_query_is_refused() {
-        for bad in [
-            "mail.example.com",
-            "ftp://a",
-            "http://",
-            "http://a?b",
-            "http://a/#c",
-            "http://u@a",
-            "http://a//b",
-            "http://a b",
-        ] {
-            assert!(bad.parse::<PublicUrl>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_network_holds_its_addresses_and_no_others() {
-        let network: Network = "10.1.0.0/16".parse().expect("valid");
-        assert!(network.contains("10.1.255.3".parse().expect("address")));
-        assert!(!network.contains("10.2.0.1".parse().expect("address")));
-        assert!(network.contains("::ffff:10.1.0.1".parse().expect("address")));
-        assert!("0.0.0.0/0".parse::<Network>().expect("valid").contains("1.2.3.4".parse().expect("address")));
-        assert!("10.0.0.0/33".parse::<Network>().is_err());
-    }
-
-    #[test]
-    fn a_database_url_names_an_engine() {
-        assert_eq!(database_url("sqlite:/x/y.db"), Ok(Location::Sqlite("/x/y.db".into())));
-        assert!(matches!(database_url("postgres://u@h/d"), Ok(Location::Postgres(_))));
-        assert!(database_url("mysql://h").is_err());
     }
 }

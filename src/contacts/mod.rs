@@ -33,9 +33,9 @@ mod topic_routes;
 mod write;
 
 pub use contact::{Changes, Email, FIRST_VERSION};
-pub use imports::fuzzing::csv_file;
-pub use imports::worker::{
-    claim as claim_import, round as import_round, run as run_imports, step as import_step, sweep as sweep_imports,
+pub use imports::{
+    claim as claim_import, csv_file, round as import_round, run as run_imports, step as import_step,
+    sweep as sweep_imports,
 };
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
@@ -52,7 +52,7 @@ use crate::app::App;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub const STATEMENTS: &[&[Sql]] = &[imports::store::ALL, properties_store::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, properties_store::ALL, store::ALL];
 
 pub fn pages() -> Router<App> {
     pages::router()

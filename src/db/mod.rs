@@ -29,7 +29,7 @@ use tokio::time::Instant;
 pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
 pub use sql::{Batch, ReadLimit, Sql, Stmt};
-pub use sqlite::backup::{Progress, backup, restore};
+pub use sqlite::{Progress, backup, restore};
 pub use value::{Row, Value};
 
 pub const STATEMENTS: &[&[Sql]] = &[clock::ALL, inspect::ALL, migrate::ALL];

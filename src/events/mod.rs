@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
-use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use in_force::Definitions;
@@ -37,7 +36,7 @@ use crate::app::App;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::ALL];
 
 /// What events need beside what all share. Clones share it.
 #[derive(Clone)]
@@ -70,13 +69,8 @@ impl FromRef<Events> for App {
     }
 }
 
-/// One route takes every path below `/events/`, so this one is described here.
-#[derive(utoipa::OpenApi)]
-#[openapi(paths(occurrences::routes::list))]
-struct Described;
-
 pub fn routes() -> OpenApiRouter<Events> {
-    OpenApiRouter::with_openapi(Described::openapi()).merge(routes::router()).merge(occurrences::routes::router())
+    routes::router().merge(occurrences::router())
 }
 
 pub fn pages() -> Router<App> {

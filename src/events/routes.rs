@@ -228,14 +228,14 @@ async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) ->
         Ok(stored) => stored.name,
         Err(missing) => {
             let name = name_in(path).ok_or(missing)?;
-            let happened = caller.read(|| occurrences::store::any(caller.workspace_id(), &name)).await?;
+            let happened = caller.read(|| occurrences::any(caller.workspace_id(), &name)).await?;
             if happened.is_empty() && !SystemEvent::ALL.contains(&name.as_str()) {
                 return Err(Error::not_found(NOT_FOUND));
             }
             name
         }
     };
-    Ok(occurrences::routes::list(caller, &name, &page).await?.into_response())
+    Ok(occurrences::list(caller, &name, &page).await?.into_response())
 }
 
 /// What stands behind `/events/` in a path, decoded.

@@ -13,10 +13,15 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Response as Described};
 use utoipa::{IntoResponses, ToSchema};
+use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
 use super::refusal::{ErrorCode, Refusal};
 use crate::error::Error;
+use crate::oauth::OAuth;
 use crate::web::refusal;
+
+/// How large the body of a request may be.
+pub const BODY_LIMIT: usize = 16 << 10;
 
 /// The shape of an OAuth error (RFC 6749, section 5.2).
 #[derive(Serialize, ToSchema)]
@@ -90,8 +95,13 @@ pub fn readable_by_pages(mut response: Response) -> Response {
     response
 }
 
+/// Lets pages of other origins use a route: a browser asks first.
+pub fn preflighted(route: UtoipaMethodRouter<OAuth>) -> UtoipaMethodRouter<OAuth> {
+    route.map(|route| route.options(preflight))
+}
+
 /// The answer to a browser that asks whether a page of another origin may call.
-pub async fn preflight() -> Response {
+async fn preflight() -> Response {
     let headers = [
         (ACCESS_CONTROL_ALLOW_METHODS, "POST"),
         (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization, mcp-protocol-version"),
@@ -120,7 +130,7 @@ impl IntoResponses for BodyFailures {
     fn responses() -> BTreeMap<String, RefOr<Described>> {
         described([
             ("The body did not arrive in time.", Error::TooSlow),
-            ("The body is too large.", Error::TooLarge { limit: super::register::LIMIT }),
+            ("The body is too large.", Error::TooLarge { limit: BODY_LIMIT }),
         ])
     }
 }

@@ -4,7 +4,7 @@
 //! it judges.
 
 use super::authorize::{Callback, Claim, PendingRequest};
-use super::client::{AuthMethod, Client, GrantSet};
+use super::clients::{AuthMethod, Client, GrantSet};
 use super::redirect_uri::{RedirectUri, append, matches};
 use super::refusal::{ErrorCode, Refusal};
 use crate::credentials::{Scope, ScopeSet};

@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer;
-use super::client::{AuthMethod, Grant};
+use super::clients::{AuthMethod, Grant};
+use super::{OAuth, answer};
 use crate::config::Registration;
 use crate::credentials::{Scope, ScopeSet};
 use crate::error::{Envelope, Error};
-use crate::oauth::OAuth;
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 

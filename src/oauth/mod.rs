@@ -15,45 +15,18 @@
 //! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
-mod apps;
 mod authorize;
-mod authorize_route;
-mod client;
-mod client_auth;
 mod client_document;
 mod clients;
 mod consent;
-mod destination;
 mod fuzzing;
 mod grant;
 mod metadata;
-mod pages;
-mod redirect_uri;
-mod refresh;
-mod refusal;
-mod register;
-mod registration;
-mod revoke;
-mod store;
-mod token;
-
-#[cfg(test)]
-mod authorize_tests;
 #[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod redirect_uri_registration_vectors;
-#[cfg(test)]
-mod redirect_uri_vectors;
-#[cfg(test)]
-mod registration_tests;
-
-pub use client::{AuthMethod, Grant};
-pub use fuzzing::{raw_query, redirect_match};
-pub use grant::{decide, revoke_token};
-pub use refresh::Token;
-pub use registration::{Origin, Registration, response};
-pub use store::{clients, delete_client, disable_client, insert_client, verify_client};
+mod redirect_uri;
+mod refusal;
+mod tokens;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -61,22 +34,25 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::FromRef;
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
-use utoipa_axum::routes;
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
-use crate::clock::{Clock, HOUR, MINUTE};
+use crate::clock::{Clock, HOUR};
 use crate::credentials::raise_access;
 use crate::db::{Db, DbError, Sql};
 use crate::limits::{Attempts, RateLimit};
 
 pub use answer::OAuthError;
 pub use client_document::Documents;
-pub use clients::Clients;
-pub use grant::tally;
+pub use clients::{
+    AuthMethod, Clients, Grant, Origin, Registration, clients, delete_client, disable_client, insert_client, response,
+    verify_client,
+};
+pub use fuzzing::{raw_query, redirect_match};
+pub use grant::{Token, decide, revoke_token, router as grant_routes, tally};
 pub use metadata::outside as metadata_outside;
 
-pub const STATEMENTS: &[&[Sql]] = &[grant::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[authorize::ALL, clients::ALL, grant::ALL];
 
 /// What OAuth needs beside what all share. Clones share it.
 #[derive(Clone)]
@@ -133,58 +109,31 @@ impl OAuth {
     }
 }
 
-/// How long a person has to decide.
-pub const REQUEST_LIFETIME: i64 = 10 * MINUTE;
-
 /// A client that a stranger registered and nobody approved is forgotten after
 /// this long.
 const IDLE_CLIENT: i64 = 7 * 24 * HOUR;
 
 pub fn routes() -> OpenApiRouter<OAuth> {
-    OpenApiRouter::new()
-        .routes(
-            routes!(authorize_route::authorize)
-                .map(|route| route.head(authorize_route::only_get).fallback(authorize_route::only_get)),
-        )
-        .routes(preflighted(routes!(register::register)))
-        .routes(preflighted(routes!(token::token)))
-        .routes(preflighted(routes!(revoke::revoke)))
-        .merge(metadata::router())
-}
-
-/// The grants of a workspace, for whoever shows a credential.
-pub fn grant_routes() -> OpenApiRouter<OAuth> {
-    OpenApiRouter::new().routes(routes!(revoke::list)).routes(routes!(revoke::delete))
+    authorize::router().merge(clients::router()).merge(tokens::router()).merge(metadata::router())
 }
 
 /// The pages of consent and of what came of it.
 pub fn pages() -> Router<OAuth> {
-    consent::router().merge(apps::router())
+    consent::router().merge(grant::pages())
 }
 
-/// Lets pages of other origins use a route: a browser asks first.
-fn preflighted(route: UtoipaMethodRouter<OAuth>) -> UtoipaMethodRouter<OAuth> {
-    route.map(|route| route.options(answer::preflight))
-}
-
-/// Deletes the requests that nobody decided in time, a bounded number at once;
-/// then codes and tokens that have expired.
+/// Deletes what has expired: requests that nobody decided in time, codes and tokens.
 pub async fn sweep(db: &Db, clock: &Clock) -> Result<(), DbError> {
-    let now = clock.now();
-    let mut full = true;
-    while full {
-        let swept = db.commit(store::sweep_requests(clock.steady())).await?;
-        full = swept.first().is_some_and(|effect| effect.changed >= store::SWEEP as u64);
-    }
-    db.commit(grant::sweep(now, clock.steady()).and(store::sweep_documents(now))).await.map(drop)
+    let (now, steady) = (clock.now(), clock.steady());
+    authorize::sweep(db, steady).await?;
+    db.commit(grant::sweep(now, steady).and(clients::sweep_documents(now))).await.map(drop)
 }
 
 /// Deletes the clients that strangers registered and nobody ever approved. Looks
 /// at every client, so it is done now and then only.
 pub async fn sweep_clients(db: &Db, clock: &Clock) -> Result<(), DbError> {
-    let now = clock.now();
-    let clients = db.commit(store::sweep_clients(now - IDLE_CLIENT)).await?;
-    if clients.first().is_some_and(|effect| effect.changed > 0) {
+    let swept = db.commit(clients::sweep(clock.now() - IDLE_CLIENT)).await?;
+    if swept.first().is_some_and(|effect| effect.changed > 0) {
         db.commit(raise_access()).await?;
     }
     Ok(())

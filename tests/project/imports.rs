@@ -253,6 +253,8 @@ impl<'a> Reading<'a> {
                     rest = &rest[1..];
                 }
             }
+            name if self.modules.iter().any(|(known, _)| known.split_last() == Some((&name.to_owned(), &base[..]))) => {
+            }
             _ => return None,
         }
         base.extend(rest.iter().filter(|segment| *segment != "self").cloned());

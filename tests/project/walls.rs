@@ -1,5 +1,6 @@
 //! The walls of the house, read from the imports: which folder of `src` leads to
-//! which, by `use` and by paths in the code. Tests are free to look anywhere.
+//! which, and within one which of its rooms, by `use` and by paths in the code.
+//! Tests are free to look anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -39,6 +40,11 @@ const OUTSIDE: &[&str] = &["lib", "main", "testing"];
 #[test]
 fn no_folder_leads_back_to_itself() {
     fail_with(&cycles(&House::read().arrows()));
+}
+
+#[test]
+fn no_room_leads_back_to_itself() {
+    fail_with(&cycles(&House::read().arrows_between_rooms()));
 }
 
 #[test]
@@ -82,6 +88,24 @@ fn a_wall_that_is_broken_is_found() {
     let circle = cycles(&house.arrows());
     assert_eq!(circle.len(), 2, "{circle:?}");
     assert!(circle[1].starts_with("b -> a (2 times)  src/b/mod.rs:2"), "{circle:?}");
+}
+
+#[test]
+fn a_wall_between_rooms_that_is_broken_is_found() {
+    let house = House::of(&[
+        file("src/lib.rs", "mod a;"),
+        file("src/a/mod.rs", "mod flat; mod one; mod two; use one::deep::D;"),
+        file("src/a/flat.rs", "use super::one::One; use crate::a::two::Two;"),
+        file("src/a/one/mod.rs", "pub mod deep; use crate::a::two::Two; use crate::a::flat;"),
+        file("src/a/one/deep.rs", "use super::One;"),
+        file("src/a/two/mod.rs", "mod shut; pub use shut::Two;"),
+        file("src/a/two/shut.rs", "fn f() { crate::a::one::g() }"),
+    ]);
+    assert!(house.arrows().is_empty());
+    let arrows: Vec<_> = house.arrows_between_rooms().into_keys().map(|(from, to)| format!("{from} {to}")).collect();
+    assert_eq!(arrows, ["a::one a::two", "a::two a::one"]);
+    assert_eq!(cycles(&house.arrows_between_rooms()).len(), 2);
+    assert_eq!(house.deep_imports(), ["crate::a::one::deep (1 times: D)  src/a/mod.rs:1: crate::a::one::deep::D"]);
 }
 
 fn file(name: &str, text: &str) -> (Vec<String>, String, String) {
@@ -155,14 +179,31 @@ impl House {
         arrows
     }
 
-    /// The rooms within a folder that other folders name, with what they want there.
+    /// As `arrows`, between the folders within a folder. Files beside them are part of the whole.
+    fn arrows_between_rooms(&self) -> Arrows {
+        let is_room = |room: &[String]| self.modules.keys().any(|module| module.len() > 2 && module.starts_with(room));
+        let mut arrows = Arrows::new();
+        for reference in self.references.iter().filter(|reference| reference.from[0] == reference.to[0]) {
+            let (Some(from), Some(to)) = (reference.from.get(..2), reference.to.get(..2)) else { continue };
+            if from != to && is_room(from) && is_room(to) {
+                arrows.entry((from.join("::"), to.join("::"))).or_default().push(reference.told());
+            }
+        }
+        arrows
+    }
+
+    /// What is named from outside of the folder that it stands in, past that folder's
+    /// front door, with what is wanted there.
     fn deep_imports(&self) -> Vec<String> {
         let mut rooms: BTreeMap<&[String], (BTreeSet<String>, Vec<String>)> = BTreeMap::new();
         for reference in &self.references {
-            let is_of_another = reference.from[0] != reference.to[0];
-            if is_of_another && reference.to.len() > 1 && self.modules.get(&reference.to[..2]) == Some(&true) {
-                let (wanted, places) = rooms.entry(&reference.to[..2]).or_default();
-                wanted.extend((reference.to.len() > 2).then(|| reference.to[2..].join("::")));
+            let is_past_a_door = |depth: &usize| {
+                let (folder, module) = (&reference.to[..depth - 1], &reference.to[..*depth]);
+                !reference.from.starts_with(folder) && self.modules.get(module) == Some(&true)
+            };
+            if let Some(depth) = (2..=reference.to.len()).find(is_past_a_door) {
+                let (wanted, places) = rooms.entry(&reference.to[..depth]).or_default();
+                wanted.extend((reference.to.len() > depth).then(|| reference.to[depth..].join("::")));
                 places.push(reference.told());
             }
         }

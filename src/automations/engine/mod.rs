@@ -3,10 +3,10 @@
 
 mod calls;
 mod destinations;
-pub mod pauses;
-pub mod store;
-pub(super) mod turn;
-pub(super) mod view;
+mod pauses;
+mod store;
+mod turn;
+mod view;
 mod webhook;
 
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ use quick_cache::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::graph::Graph;
 use crate::app::App;
+use crate::automations::graph::Graph;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::http_client::{HttpClient, Reach};
@@ -27,7 +27,15 @@ use crate::id::{AutomationId, ContactId};
 use crate::occurrences::Occurrences;
 use crate::work::{self, Next, Tasks, Worker};
 use calls::{Calling, Calls};
-use store::Claimed;
+
+pub use pauses::ALL as PAUSES;
+pub use store::{ALL as RUNS, Ahead, Claimed, settle};
+#[cfg(test)]
+pub(super) use {
+    store::Sight,
+    turn::{advance, call, changed, is_held},
+    view::View,
+};
 
 /// How long a claim lasts. Whoever claims a run and dies delays it by this much.
 pub const LEASE: i64 = 20 * SECOND;
@@ -131,7 +139,7 @@ impl Engine {
         if let Some(known) = self.plans.get(&key) {
             return Ok(Some(known));
         }
-        let find = super::store::version(claimed.workspace_id, claimed.automation_id, claimed.version);
+        let find = crate::automations::store::version(claimed.workspace_id, claimed.automation_id, claimed.version);
         let rows = self.app.db.read(find).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let Some(graph) = Graph::stored(&row.text(0)?, &row.text(1)?) else { return Ok(None) };

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::LEASE;
-use crate::automations::{app_grants::grant_stands, run::Ending, run::Heard, run::Run};
+use crate::automations::app_grants::grant_stands;
+use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};

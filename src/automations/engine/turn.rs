@@ -9,7 +9,7 @@ use super::destinations::destination;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
-use crate::automations::{run::Call, run::Effect, run::Run};
+use crate::automations::run::{Call, Effect, Run};
 use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared};
 use crate::db::{Batch, DbError};

@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::{
-    budget::Budget, graph::Graph, step::Action, step::Exit, step::Step, values::Values, values::excerpt,
-    values::resolve,
-};
+use crate::automations::graph::{Action, Exit, Graph, Step};
+use crate::automations::values::{Budget, Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{MessageId, OccurrenceId, SegmentId};
 

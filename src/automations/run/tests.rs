@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::advance::MOST_CALLS;
 use super::*;
-use crate::automations::budget::Budget;
+use crate::automations::values::Budget;
 use crate::clock::{Clock, HOUR};
 
 fn graph(steps: Value, connections: Value) -> Graph {

@@ -7,11 +7,15 @@
 //! | `POST /automations/{id}/runs/{run_id}/cancel` | end one that is in flight |
 //! | `POST /automations/{id}/runs/{run_id}/retry` | go on where one failed |
 
-pub mod pages;
-pub mod record;
-pub mod routes;
+mod pages;
+mod record;
+mod routes;
 mod shapes;
-pub mod store;
+mod store;
+
+pub use pages::{RunRow, router as pages, run_rows};
+pub use routes::router;
+pub use store::{ALL, Fence, cancel};
 
 /// What a run can be.
 pub const STATUSES: [&str; 4] = ["running", "completed", "failed", "cancelled"];

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::store::{self, Fence, Listed, PendingCall, Stored};
-use crate::automations::{graph::Graph, run::Run, run::Status, run::Trace, step::Step};
+use crate::automations::graph::{Graph, Step};
+use crate::automations::run::{Run, Status, Trace};
 use crate::clock::{Clock, rfc3339};
 use crate::db::Stmt;
 use crate::error::Error;

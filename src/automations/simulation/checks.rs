@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use super::rows::{Occurrence, Row, Turn};
 use super::store::Store;
 use super::world::time_shown_as;
-use crate::automations::{
-    automation::ReEntry, budget::Budget, engine::LEASE, engine::turn::changed, graph::Graph, rule::Rule, run::Effect,
-    run::Ending, run::Position, run::Run, run::Status, run::Trace, step::Action, step::Exit, values::Values,
-};
+use crate::automations::automation::ReEntry;
+use crate::automations::engine::{LEASE, changed};
+use crate::automations::graph::{Action, Exit, Graph};
+use crate::automations::run::{Effect, Ending, Position, Run, Status, Trace};
+use crate::automations::values::{Budget, Rule, Values};
 use crate::clock::MINUTE;
 use crate::id::RunId;
 

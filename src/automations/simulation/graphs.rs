@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::chance::Chance;
-use crate::automations::{automation::ReEntry, graph::Graph};
+use crate::automations::automation::ReEntry;
+use crate::automations::graph::Graph;
 use crate::occurrences::SystemEvent;
 
 /// Events that start runs.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::automations::{automation::ReEntry, engine::Plan, engine::store::Claimed, run::Effect, run::Run};
+use crate::automations::automation::ReEntry;
+use crate::automations::engine::{Claimed, Plan};
+use crate::automations::run::{Effect, Run};
 use crate::contacts::Contact;
 use crate::id::{ContactId, OccurrenceId, RunId};
 

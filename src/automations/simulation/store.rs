@@ -10,10 +10,9 @@ use uuid::Uuid;
 use super::Flaw;
 use super::checks::Ledger;
 use super::rows::{Automation, Happening, Listener, Occurrence, Refused, Row, Turn, What};
-use crate::automations::{
-    automation::ReEntry, engine::LEASE, engine::Plan, engine::store::Claimed, engine::store::Sight,
-    engine::turn::changed, run::Effect, run::Heard, run::Run,
-};
+use crate::automations::automation::ReEntry;
+use crate::automations::engine::{Claimed, LEASE, Plan, Sight, changed};
+use crate::automations::run::{Effect, Heard, Run};
 use crate::contacts::{Contact, FIRST_VERSION};
 use crate::id::{ContactId, Id, RunId, SegmentId};
 use crate::occurrences::SystemEvent;

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 
 use super::rows::{Refused, Turn};
 use super::world::World;
-use crate::automations::{
-    budget::Budget, engine::Plan, engine::store::Claimed, engine::store::Sight, engine::turn, engine::view::View,
-    run::LogPart, run::Run,
-};
+use crate::automations::engine::{Claimed, Plan, Sight, View, advance, call, is_held};
+use crate::automations::run::{LogPart, Run};
+use crate::automations::values::Budget;
 use crate::clock::SECOND;
 
 /// How often a worker looks again, as the real one does.
@@ -82,13 +81,13 @@ impl World {
     /// A worker has seen everything: it calls, or commits. `true`: it is done.
     fn go_on(&mut self, worker: &mut Worker, view: &View) -> Result<bool, String> {
         worker.attempts += 1;
-        if worker.answer.is_none() && turn::call(&worker.claimed, &worker.plan, view, &worker.before).is_some() {
+        if worker.answer.is_none() && call(&worker.claimed, &worker.plan, view, &worker.before).is_some() {
             let is_heard = self.chance.percent(60);
             worker.answer = Some(if is_heard { Ok(json!({"status": 200})) } else { Err("refused".into()) });
             return Ok(false);
         }
         let Worker { claimed, plan, before, answer, .. } = &*worker;
-        let (after, effects) = turn::advance(claimed, plan, view, before.clone(), answer.as_ref())?;
+        let (after, effects) = advance(claimed, plan, view, before.clone(), answer.as_ref())?;
         if !self.is_calm && self.chance.percent(3) {
             let mut run = before.clone();
             run.record_failure(self.shown(), self.now, "the store refuses");
@@ -102,7 +101,7 @@ impl World {
             after: &after,
             effects: &effects,
             waiting_for: after.waiting_for(&plan.graph),
-            is_held: turn::is_held(claimed, plan, before, &after),
+            is_held: is_held(claimed, plan, before, &after),
             now: view.steady,
         };
         let settled = self.store.settle(&turn);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Flaw;
 use super::chance::Chance;
 use super::checks::{Ledger, followed, keeps_history, reached, standing};
-use super::graphs;
 use super::rows::{Automation, Happening, Refused, What};
 use super::store::Store;
 use super::workers::Worker;
-use crate::automations::{engine::LEASE, engine::Plan, run::Ending, run::Run};
+use super::{Flaw, graphs};
+use crate::automations::engine::{LEASE, Plan};
+use crate::automations::run::{Ending, Run};
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::id::SegmentId;
 

@@ -5,7 +5,7 @@
 mod browser;
 mod instance;
 mod machine;
-pub mod oauth;
+mod oauth;
 mod page;
 mod report;
 mod store;
@@ -19,6 +19,8 @@ use super::print_json;
 use crate::config::Config;
 use crate::db::{Inspection, Location};
 use report::{Problem, Report};
+
+pub use oauth::Doctor as OauthDoctor;
 
 /// What one check found.
 type Finding = Result<Cow<'static, str>, Problem>;

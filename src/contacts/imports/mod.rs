@@ -11,11 +11,14 @@
 mod apply;
 mod csv;
 mod form;
-pub mod fuzzing;
+mod fuzzing;
 mod plan;
 mod routes;
 mod shapes;
-pub mod store;
-pub mod worker;
+mod store;
+mod worker;
 
+pub use fuzzing::csv_file;
 pub use routes::router;
+pub use store::ALL;
+pub use worker::{claim, round, run, step, sweep};

@@ -9,7 +9,10 @@
 //! | `POST /occurrences/{id}/replay` | let it happen once more |
 
 mod orders;
-pub mod routes;
+mod routes;
 mod send;
 mod shapes;
-pub mod store;
+mod store;
+
+pub use routes::{list, router};
+pub use store::{ALL, any};

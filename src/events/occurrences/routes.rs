@@ -1,6 +1,7 @@
 //! What happened, over HTTP.
 
 use axum::Json;
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,8 +15,13 @@ use crate::events::{Events, routes::EventPath};
 use crate::id::OccurrenceId;
 use crate::web::{List, Newest, OfCaller, OfPath, OfQuery, Page, PathId};
 
+/// One route takes every path below `/events/`, so this one is described here.
+#[derive(OpenApi)]
+#[openapi(paths(list))]
+struct Described;
+
 pub fn router() -> OpenApiRouter<Events> {
-    OpenApiRouter::new()
+    OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(send::send))
         .routes(routes!(send::send_many))
         .routes(routes!(read))

@@ -3,12 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::redirect_uri::{authority, split_port, split_scheme};
-use super::super::refusal::{ErrorCode, Refusal};
-use super::super::registration::{Origin, Registration};
-use super::super::{client::Grant, destination::Destination, destination::DestinationKind};
 use super::url::DocumentUrl;
 use crate::credentials::Scope;
+use crate::oauth::clients::{Grant, Origin, Registration};
+use crate::oauth::redirect_uri::{Destination, DestinationKind, authority, split_port, split_scheme};
+use crate::oauth::refusal::{ErrorCode, Refusal};
 
 /// Members in which documents list the ways a client can prove itself.
 const AUTH_METHODS: [&str; 3] =
@@ -88,7 +87,7 @@ fn leads_elsewhere(uri: &str, url: &DocumentUrl) -> bool {
 mod tests {
     use super::*;
     use crate::credentials::ScopeSet;
-    use crate::oauth::client::{AuthMethod, GrantSet};
+    use crate::oauth::clients::{AuthMethod, GrantSet};
 
     const ID: &str = "https://app.example/client.json";
 

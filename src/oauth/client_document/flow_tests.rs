@@ -64,7 +64,7 @@ impl Scene {
     }
 
     async fn count_clients(&self) -> usize {
-        oauth::store::clients(&self.app.db).await.expect("clients").iter().filter(|client| client.id == ID).count()
+        oauth::clients(&self.app.db).await.expect("clients").iter().filter(|client| client.id == ID).count()
     }
 }
 
@@ -133,7 +133,7 @@ async fn cases_410_and_411_what_breaks_a_rule_is_400_json_and_stores_nothing() {
         refused(&scene.authorize("http://app.example/client.json", BACK).await, 400, "invalid_client");
         assert!(scene.stage.dialled().is_empty());
         refused(&scene.authorize("https://other.example/client.json", BACK).await, 400, "invalid_client");
-        assert_eq!(oauth::store::clients(&scene.app.db).await.expect("clients").len(), 1);
+        assert_eq!(oauth::clients(&scene.app.db).await.expect("clients").len(), 1);
         // The document decides where answers go.
         refused(&scene.authorize(ID, "https://evil.example/cb").await, 400, "invalid_request");
         drop(scene);

@@ -20,13 +20,11 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
-use super::clients::Known;
-use super::refusal::{ErrorCode, Refusal};
-use super::registration::Registration;
-use super::store;
 use crate::error::Error;
 use crate::http_client::{HttpClient, Reach};
 use crate::oauth::OAuth;
+use crate::oauth::clients::{Known, Registration, keep_document};
+use crate::oauth::refusal::{ErrorCode, Refusal};
 
 use outside::{PATIENCE, Unreachable};
 use url::DocumentUrl;
@@ -86,7 +84,7 @@ pub async fn find(app: &OAuth, id: &str) -> Result<Arc<Known>, Failure> {
     }
     let registration = app.documents.get(id, app.clock.now()).await?;
     let client = registration.into_client(id.to_owned(), app.clock.now());
-    app.db.commit(store::keep_document(&client, app.clock.now())).await?;
+    app.db.commit(keep_document(&client, app.clock.now())).await?;
     // Deleted in this very moment: then it is unknown.
     app.clients.load(&app.db, id).await?.ok_or_else(|| Refusal::unknown_client().into())
 }

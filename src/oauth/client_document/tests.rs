@@ -196,7 +196,7 @@ async fn case_420_fetches_and_memory_are_bounded_and_one_address_is_fetched_once
     }
     assert_eq!(stage.asked().len(), AT_ONCE);
 
-    let kept = Registration::parse(&app_document(), crate::oauth::registration::Origin::Open).expect("valid");
+    let kept = Registration::parse(&app_document(), crate::oauth::Origin::Open).expect("valid");
     for number in 0..5000 {
         let kept = Arc::new(Kept { registration: kept.clone(), good_until: HOUR });
         documents.read.insert(format!("https://app.example/many/{number}"), kept);

@@ -1,0 +1,262 @@
+//! The kinds of steps, and what each needs to know. Valid by construction.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::duration::Duration;
+use crate::automations::values::{self, Rule};
+use crate::id::SegmentId;
+use crate::web::{kind, shown};
+
+const LONGEST_EVENT_NAME: usize = 1024;
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Trigger { event_name: String },
+    Delay { duration: Duration },
+    Condition { rule: Rule },
+    WaitForEvent { event_name: String, timeout: Option<Duration>, filter: Option<Rule> },
+    SendEmail,
+    ContactUpdate,
+    ContactDelete,
+    AddToSegment { segment_id: SegmentId },
+    Webhook { url: String },
+    Exit,
+}
+
+/// How one step leads to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = AutomationConnectionType)]
+pub enum Exit {
+    Default,
+    ConditionMet,
+    ConditionNotMet,
+    EventReceived,
+    Timeout,
+}
+
+impl Exit {
+    pub const ALL: [Exit; 5] =
+        [Exit::Default, Exit::ConditionMet, Exit::ConditionNotMet, Exit::EventReceived, Exit::Timeout];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Exit::Default => "default",
+            Exit::ConditionMet => "condition_met",
+            Exit::ConditionNotMet => "condition_not_met",
+            Exit::EventReceived => "event_received",
+            Exit::Timeout => "timeout",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Exit> {
+        Exit::ALL.into_iter().find(|exit| exit.as_str() == text)
+    }
+}
+
+impl Action {
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Action::Trigger { .. } => "trigger",
+            Action::Delay { .. } => "delay",
+            Action::Condition { .. } => "condition",
+            Action::WaitForEvent { .. } => "wait_for_event",
+            Action::SendEmail => "send_email",
+            Action::ContactUpdate => "contact_update",
+            Action::ContactDelete => "contact_delete",
+            Action::AddToSegment { .. } => "add_to_segment",
+            Action::Webhook { .. } => "webhook",
+            Action::Exit => "exit",
+        }
+    }
+
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Action::WaitForEvent { .. })
+    }
+
+    /// The ways out of such a step.
+    pub fn exits(&self) -> &'static [Exit] {
+        match self {
+            Action::Condition { .. } => &[Exit::ConditionMet, Exit::ConditionNotMet],
+            Action::WaitForEvent { .. } => &[Exit::EventReceived, Exit::Timeout],
+            Action::ContactDelete | Action::Exit => &[],
+            _ => &[Exit::Default],
+        }
+    }
+}
+
+/// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
+/// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
+/// `template`, `from`, `subject` and `reply_to`; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and
+/// `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit`
+/// take nothing.
+#[derive(Debug, Clone, PartialEq, ToSchema)]
+#[schema(as = AutomationStep)]
+pub struct Step {
+    /// What connections and runs call it; no other step has it.
+    #[schema(min_length = 1, max_length = 100, pattern = "^[^\\u0000]+$", example = "start")]
+    pub key: String,
+    #[schema(
+        rename = "type",
+        value_type = String,
+        pattern = "^(trigger|delay|condition|wait_for_event|send_email|contact_update|contact_delete|add_to_segment|webhook|exit)$",
+        example = "trigger"
+    )]
+    pub action: Action,
+    // What was given, without what no step of its kind knows.
+    #[schema(value_type = Option<Object>, example = json!({"event_name": "user.created"}))]
+    pub config: Value,
+}
+
+impl Step {
+    /// Reads a step's kind and configuration; `Err` says what is wrong.
+    pub fn parse(key: &str, type_name: &str, config: &Map<String, Value>) -> Result<Step, String> {
+        let config = Config(config);
+        let (action, config) = match type_name {
+            "trigger" => {
+                let event_name = config.event_name()?;
+                (Action::Trigger { event_name: event_name.clone() }, json!({ "event_name": event_name }))
+            }
+            "delay" => {
+                let text = config.text("duration")?.ok_or("needs `duration`, such as `3 days`")?;
+                (Action::Delay { duration: Duration::parse(&text)? }, json!({ "duration": text }))
+            }
+            "condition" => {
+                let rule = Value::Object(config.0.clone());
+                (Action::Condition { rule: Rule::parse(&rule, false)? }, rule)
+            }
+            "wait_for_event" => config.wait_for_event()?,
+            "send_email" => (Action::SendEmail, config.send_email()?),
+            "contact_update" => (Action::ContactUpdate, config.contact_update()?),
+            "contact_delete" => (Action::ContactDelete, json!({})),
+            "add_to_segment" => {
+                let given = config.text("segment_id")?.ok_or("needs `segment_id`, the id of a segment")?;
+                let segment_id: SegmentId =
+                    given.parse().map_err(|_| "`segment_id` must be the id of a segment, a UUID")?;
+                (Action::AddToSegment { segment_id }, json!({ "segment_id": segment_id }))
+            }
+            "webhook" => config.webhook()?,
+            "exit" => (Action::Exit, json!({})),
+            other => {
+                return Err(format!(
+                    "has the unknown type `{}`; known are trigger, delay, condition, wait_for_event, send_email, \
+                     contact_update, contact_delete, add_to_segment, webhook and exit",
+                    shown(other)
+                ));
+            }
+        };
+        Ok(Step { key: key.to_owned(), action, config })
+    }
+}
+
+/// A step's configuration as it was sent. An explicit null is as good as none.
+struct Config<'a>(&'a Map<String, Value>);
+
+impl Config<'_> {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, String> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            // Bare seconds come as a number, too.
+            Some(Value::Number(number)) if name == "duration" || name == "timeout" => Ok(Some(number.to_string())),
+            Some(other) => Err(format!("`{name}` must be text, but is {}", kind(other))),
+        }
+    }
+
+    fn event_name(&self) -> Result<String, String> {
+        let missing = || match self.0.contains_key("eventName") {
+            true => "needs `event_name`; it was sent as `eventName`".to_owned(),
+            false => "needs `event_name`, the name of an event".to_owned(),
+        };
+        let name = self.text("event_name")?.filter(|name| !name.is_empty()).ok_or_else(missing)?;
+        if name.contains('\0') || name.chars().nth(LONGEST_EVENT_NAME).is_some() {
+            return Err(format!("`event_name` must have at most {LONGEST_EVENT_NAME} characters and no U+0000"));
+        }
+        Ok(name)
+    }
+
+    fn wait_for_event(&self) -> Result<(Action, Value), String> {
+        let event_name = self.event_name()?;
+        let timeout = self.text("timeout")?;
+        let filter = self.get("filter_rule");
+        let mut config = json!({ "event_name": event_name });
+        if let Some(text) = &timeout {
+            config["timeout"] = json!(text);
+        }
+        if let Some(rule) = filter {
+            config["filter_rule"] = rule.clone();
+        }
+        let action = Action::WaitForEvent {
+            event_name,
+            timeout: timeout.as_deref().map(Duration::parse).transpose()?,
+            filter: filter.map(|rule| Rule::parse(rule, true)).transpose()?,
+        };
+        Ok((action, config))
+    }
+
+    fn send_email(&self) -> Result<Value, String> {
+        let template = self.get("template").ok_or("needs `template`, an object with the `id` of a template")?;
+        let id = template.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let id = id.ok_or("needs `template.id`, the id or the alias of a template")?;
+        let mut kept = json!({ "template": { "id": id } });
+        if let Some(variables) = template.get("variables").filter(|variables| !variables.is_null()) {
+            if !variables.is_object() {
+                return Err(format!("`template.variables` must be an object, but is {}", kind(variables)));
+            }
+            values::check(variables)?;
+            kept["template"]["variables"] = variables.clone();
+        }
+        for name in ["from", "subject", "reply_to"] {
+            if let Some(value) = self.get(name) {
+                if !value.is_string() && !value.is_object() {
+                    return Err(format!("`{name}` must be text or a variable, but is {}", kind(value)));
+                }
+                values::check(value)?;
+                kept[name] = value.clone();
+            }
+        }
+        Ok(kept)
+    }
+
+    fn contact_update(&self) -> Result<Value, String> {
+        let names = ["first_name", "last_name", "unsubscribed", "properties"];
+        let mut kept = Map::new();
+        // Here null is a value: it empties a field.
+        for (name, value) in self.0.iter().filter(|(name, _)| names.contains(&name.as_str())) {
+            if name == "properties" && !value.is_object() && !value.is_null() {
+                return Err(format!("`properties` must be an object, but is {}", kind(value)));
+            }
+            values::check(value)?;
+            kept.insert(name.clone(), value.clone());
+        }
+        if kept.is_empty() {
+            return Err(format!("needs at least one of {}", names.map(|name| format!("`{name}`")).join(", ")));
+        }
+        Ok(Value::Object(kept))
+    }
+
+    fn webhook(&self) -> Result<(Action, Value), String> {
+        let url = self.text("url")?.ok_or("needs `url`, the address to post to")?;
+        let parsed: Option<http::Uri> = url.parse().ok();
+        let sound = parsed.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+        });
+        if !sound || url.len() > 2048 {
+            return Err("`url` must be an http:// or https:// address without a user name".into());
+        }
+        let mut config = json!({ "url": url });
+        if let Some(body) = self.get("body") {
+            values::check(body)?;
+            config["body"] = body.clone();
+        }
+        Ok((Action::Webhook { url }, config))
+    }
+}

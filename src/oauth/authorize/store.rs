@@ -1,0 +1,101 @@
+//! Authorization requests in the store.
+
+use super::rules::PendingRequest;
+use crate::clock::{MINUTE, first_id_at};
+use crate::credentials::ScopeSet;
+use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AuthorizationRequestId, UserId};
+
+/// How long a person has to decide.
+const LIFETIME: i64 = 10 * MINUTE;
+
+/// How many expired requests one commit deletes.
+const SWEEP: i64 = 1000;
+
+statements! {
+    INSERT_REQUEST = Sql::both(
+        "INSERT INTO authorization_requests
+             (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    FIND_REQUEST = Sql::both(
+        "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at, decided_at, session_hash, user_id
+         FROM authorization_requests WHERE id = $1");
+    BIND_REQUEST = Sql::both(
+        "UPDATE authorization_requests SET session_hash = $2, user_id = $3 WHERE id = $1 AND session_hash IS NULL");
+    REBIND_REQUEST = Sql::both(
+        "UPDATE authorization_requests SET session_hash = $2
+         WHERE id = $1 AND user_id = $3 AND session_hash = $4 AND decided_at IS NULL");
+    /// Ids sort by the time they were made at, so the oldest come first.
+    SWEEP_REQUESTS = Sql::both(
+        "DELETE FROM authorization_requests WHERE id IN
+             (SELECT id FROM authorization_requests WHERE id < $1 AND expires_at <= $2 ORDER BY id LIMIT $3)");
+}
+
+pub fn insert_request(id: AuthorizationRequestId, request: &PendingRequest, now: i64) -> Stmt {
+    INSERT_REQUEST.with([
+        id.into(),
+        (&request.client_id).into(),
+        (&request.redirect_uri).into(),
+        request.scopes.to_string().into(),
+        request.state.as_deref().into(),
+        (&request.code_challenge).into(),
+        now.into(),
+        (now + LIFETIME).into(),
+    ])
+}
+
+/// A request as the store keeps it.
+pub struct StoredRequest {
+    pub request: PendingRequest,
+    pub expires_at: i64,
+    pub decided: bool,
+    pub bound_to: Option<Bound>,
+}
+
+/// The session that opened a request first.
+pub struct Bound {
+    pub session_hash: Vec<u8>,
+    pub user_id: UserId,
+}
+
+pub async fn find_request(db: &Db, id: AuthorizationRequestId) -> Result<Option<StoredRequest>, DbError> {
+    let rows = db.read(FIND_REQUEST.with([id.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let scopes = ScopeSet::parse(&row.text(2)?);
+    let request = PendingRequest {
+        client_id: row.text(0)?,
+        redirect_uri: row.text(1)?,
+        scopes: scopes.map_err(|_| DbError::Broken("a request has scopes that cannot be read".into()))?,
+        state: row.maybe(3, Row::text)?,
+        code_challenge: row.text(4)?,
+    };
+    let session_hash = row.maybe(7, Row::bytes)?;
+    let bound_to = session_hash.zip(row.maybe(8, Row::id)?);
+    Ok(Some(StoredRequest {
+        request,
+        expires_at: row.int(5)?,
+        decided: row.maybe(6, Row::int)?.is_some(),
+        bound_to: bound_to.map(|(session_hash, user_id)| Bound { session_hash, user_id }),
+    }))
+}
+
+/// Binds a request to a session: one that nobody has opened, or one that the
+/// same user's session `before` had.
+pub fn bind_request(
+    id: AuthorizationRequestId,
+    session: &[u8; 32],
+    user_id: UserId,
+    before: Option<&[u8; 32]>,
+) -> Stmt {
+    match before {
+        None => BIND_REQUEST.with([id.into(), session.into(), user_id.into()]),
+        Some(before) => REBIND_REQUEST.with([id.into(), session.into(), user_id.into(), before.into()]),
+    }
+}
+
+/// Deletes the requests that nobody decided in time, a bounded number at once.
+pub async fn sweep(db: &Db, now: i64) -> Result<(), DbError> {
+    let first = first_id_at(now - LIFETIME + 1);
+    while db.commit(SWEEP_REQUESTS.with([first.into(), now.into(), SWEEP.into()])).await?[0].changed >= SWEEP as u64 {}
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! A registered OAuth client.
+
+use std::fmt;
+
+use crate::credentials::ScopeSet;
+use crate::oauth::redirect_uri::{self, Destination};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub id: String,
+    pub name: String,
+    /// As registered, byte for byte.
+    pub redirect_uris: Vec<String>,
+    pub scopes: ScopeSet,
+    pub grants: GrantSet,
+    pub auth_method: AuthMethod,
+    pub client_uri: Option<String>,
+    pub logo_uri: Option<String>,
+    /// The host that an operator vouched for: the client is who it says it is when it sends people there.
+    pub verified_host: Option<String>,
+    pub disabled: bool,
+    /// Microseconds since the epoch.
+    pub created_at: i64,
+}
+
+impl Client {
+    /// Whether an operator vouched for the redirect in use. Vouching for another says nothing.
+    pub fn is_verified_for(&self, redirect_uri: &str) -> bool {
+        self.verified_host.as_deref().is_some_and(|host| host == Destination::of(redirect_uri).shown)
+    }
+
+    /// The host that a client proved to speak for by its id, the address of its metadata document.
+    /// Its name is only what it calls itself.
+    pub fn document_host(&self) -> Option<&str> {
+        self.id.strip_prefix("https://")?.split('/').next()
+    }
+
+    /// Who it is, in a sentence: with the host where there is one, or else the name alone.
+    pub fn introduced(&self) -> String {
+        self.document_host().map_or_else(|| self.name.clone(), |host| format!("{} ({host})", self.name))
+    }
+
+    pub fn may_redirect_to(&self, requested: &str) -> bool {
+        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Grant {
+    AuthorizationCode,
+    RefreshToken,
+}
+
+impl Grant {
+    pub const ALL: [Grant; 2] = [Grant::AuthorizationCode, Grant::RefreshToken];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Grant::AuthorizationCode => "authorization_code",
+            Grant::RefreshToken => "refresh_token",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Grant> {
+        Grant::ALL.into_iter().find(|grant| grant.as_str() == text)
+    }
+}
+
+/// The grants a client is registered for, possibly none. It prints as names separated by spaces
+/// and reads them back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GrantSet {
+    pub authorization_code: bool,
+    pub refresh_token: bool,
+}
+
+impl GrantSet {
+    pub fn all() -> GrantSet {
+        Grant::ALL.into_iter().collect()
+    }
+
+    /// `None` when a name is not a grant.
+    pub fn parse(text: &str) -> Option<GrantSet> {
+        text.split(' ').filter(|name| !name.is_empty()).map(Grant::parse).collect()
+    }
+
+    pub fn contains(self, grant: Grant) -> bool {
+        match grant {
+            Grant::AuthorizationCode => self.authorization_code,
+            Grant::RefreshToken => self.refresh_token,
+        }
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Grant> {
+        Grant::ALL.into_iter().filter(move |&grant| self.contains(grant))
+    }
+}
+
+impl FromIterator<Grant> for GrantSet {
+    fn from_iter<I: IntoIterator<Item = Grant>>(grants: I) -> GrantSet {
+        let mut set = GrantSet::default();
+        for grant in grants {
+            match grant {
+                Grant::AuthorizationCode => set.authorization_code = true,
+                Grant::RefreshToken => set.refresh_token = true,
+            }
+        }
+        set
+    }
+}
+
+impl fmt::Display for GrantSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, grant) in self.iter().enumerate() {
+            if index > 0 {
+                f.write_str(" ")?;
+            }
+            f.write_str(grant.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+/// How a client proves itself at the token endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AuthMethod {
+    /// A public client: it has no secret and proves itself by PKCE alone.
+    #[default]
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+}
+
+impl AuthMethod {
+    pub const ALL: [AuthMethod; 3] = [AuthMethod::None, AuthMethod::ClientSecretBasic, AuthMethod::ClientSecretPost];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AuthMethod::None => "none",
+            AuthMethod::ClientSecretBasic => "client_secret_basic",
+            AuthMethod::ClientSecretPost => "client_secret_post",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<AuthMethod> {
+        AuthMethod::ALL.into_iter().find(|method| method.as_str() == text)
+    }
+
+    pub fn has_secret(self) -> bool {
+        self != AuthMethod::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grant_sets_print_and_read_back() {
+        for (authorization_code, refresh_token) in [(false, false), (true, false), (false, true), (true, true)] {
+            let set = GrantSet { authorization_code, refresh_token };
+            assert_eq!(GrantSet::parse(&set.to_string()), Some(set));
+        }
+        assert_eq!(GrantSet::parse("implicit"), None);
+        assert_eq!(GrantSet::all().to_string(), "authorization_code refresh_token");
+    }
+
+    #[test]
+    fn auth_methods_read_back() {
+        for method in AuthMethod::ALL {
+            assert_eq!(AuthMethod::parse(method.as_str()), Some(method));
+        }
+        assert_eq!(AuthMethod::parse("private_key_jwt"), None);
+    }
+}

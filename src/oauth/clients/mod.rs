@@ -1,0 +1,26 @@
+//! Clients: what they are, how they register, and those in use.
+
+mod cache;
+mod client;
+mod register;
+mod registration;
+#[cfg(test)]
+mod registration_tests;
+mod store;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::oauth::OAuth;
+use crate::oauth::answer::preflighted;
+
+pub use cache::{Clients, Known};
+pub use client::{AuthMethod, Client, Grant, GrantSet};
+pub use registration::{Origin, Registration, response};
+pub use store::{
+    ALL, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents, verify_client,
+};
+
+pub fn router() -> OpenApiRouter<OAuth> {
+    OpenApiRouter::new().routes(preflighted(routes!(register::register)))
+}

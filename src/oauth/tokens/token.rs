@@ -1,0 +1,408 @@
+//! `POST /oauth/token`: codes and refresh tokens become access tokens.
+
+use axum::extract::{Extension, Request, State};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::client_auth::{self, Denied, Fields, Visit};
+use crate::clock::SECOND;
+use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::grants::{self, Reason};
+use crate::id::{GrantId, UserId, WorkspaceId};
+use crate::oauth::OAuth;
+use crate::oauth::answer::{self, OAuthError};
+use crate::oauth::clients::{Grant, Known};
+use crate::oauth::grant::{self, Code, Family, NewGrant, Rotated, Rotation, Token, Verdict};
+use crate::oauth::refusal::{ErrorCode, Refusal};
+use crate::web::Sender;
+use crate::{accounts, mail, secret};
+
+/// How often a refresh that lost a race looks again.
+const ATTEMPTS: usize = 4;
+
+/// The answer to both grants.
+#[derive(Serialize, ToSchema)]
+pub struct Tokens {
+    /// A JWT; the API takes it as a bearer token.
+    #[schema(example = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJzY29wZSI6IuKApiJ9.c2lnbmF0dXJl")]
+    access_token: String,
+    #[schema(pattern = "^Bearer$")]
+    token_type: &'static str,
+    /// Seconds that the access token lives.
+    #[schema(example = 900)]
+    expires_in: i64,
+    /// Only for a client that is registered for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "kV3…43 characters…9Qw")]
+    refresh_token: Option<String>,
+    /// What was granted, which may be less than what was asked for.
+    #[schema(example = "emails:send")]
+    scope: String,
+}
+
+/// What to exchange.
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "grant_type": "authorization_code",
+    "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141",
+    "code": "the code from the callback",
+    "redirect_uri": "http://127.0.0.1:9999/oauth/callback",
+    "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+}))]
+#[expect(dead_code, reason = "describes the body to readers of the API's description")]
+pub struct TokenRequest {
+    /// `authorization_code` or `refresh_token`.
+    #[schema(pattern = "^(authorization_code|refresh_token)$")]
+    grant_type: String,
+    /// Needed unless the client authenticates with HTTP Basic.
+    client_id: Option<String>,
+    /// Of a client registered for `client_secret_post`.
+    client_secret: Option<String>,
+    /// The code from the callback; with `authorization_code`.
+    code: Option<String>,
+    /// The one that the authorization request named; with `authorization_code`.
+    redirect_uri: Option<String>,
+    /// What the challenge was made of, 43 to 128 characters; with `authorization_code`.
+    code_verifier: Option<String>,
+    /// The newest one; with `refresh_token`.
+    refresh_token: Option<String>,
+    /// Less than what was granted, for this access token alone; with `refresh_token`.
+    scope: Option<String>,
+}
+
+/// Get tokens
+///
+/// Exchanges an authorization code, or a refresh token, which is replaced at every use. Access tokens live 900
+/// seconds, refresh tokens 60 days from their last use.
+#[utoipa::path(
+    post, path = "/oauth/token", tag = "OAuth", operation_id = "token",
+    request_body(content((TokenRequest = "application/x-www-form-urlencoded"), (TokenRequest = "application/json"))),
+    responses(
+        (status = 200, description = "The tokens.", body = Tokens),
+        (status = 400, description = "What was sent is malformed, used up, expired or not this client's.", body = OAuthError,
+            example = json!({"error": "invalid_request", "error_description": "grant_type is missing"})),
+        client_auth::Unproved, answer::Failures, answer::BodyFailures,
+    ),
+    security(()),
+)]
+pub async fn token(
+    State(app): State<OAuth>,
+    Extension(Sender(sender)): Extension<Sender>,
+    request: Request,
+) -> Response {
+    let granted = async {
+        let (headers, fields) = Fields::read(request).await?;
+        let asked = Asked::read(&fields)?;
+        let mut visit = Visit::begin(&app, sender, &headers, &fields).await?;
+        loop {
+            match async { asked.grant(&app, &*visit.client(&app).await?).await }.await {
+                Err(denied) if visit.looked_too_early(&app, &denied).await? => {}
+                settled => return settled,
+            }
+        }
+    };
+    let response = match granted.await {
+        Ok(tokens) => {
+            let mut response = (StatusCode::OK, axum::Json(tokens)).into_response();
+            answer::keep_private(response.headers_mut());
+            response
+        }
+        Err(denied) => denied.into_response(),
+    };
+    answer::readable_by_pages(response)
+}
+
+/// What a well-formed request asks for.
+enum Asked<'a> {
+    Code { code: &'a str, redirect_uri: &'a str, verifier: &'a str },
+    Refresh { token: &'a str, scope: Option<&'a str> },
+}
+
+impl<'a> Asked<'a> {
+    fn read(fields: &'a Fields) -> Result<Asked<'a>, Refusal> {
+        match fields.required("grant_type")? {
+            "authorization_code" => {
+                let (code, redirect_uri) = (fields.required("code")?, fields.required("redirect_uri")?);
+                let verifier = fields.required("code_verifier")?;
+                let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+                if !(43..=128).contains(&verifier.len()) || !verifier.bytes().all(unreserved) {
+                    return Err(Refusal::invalid_request(
+                        "code_verifier must be 43 to 128 characters: letters, digits, and - . _ ~",
+                    ));
+                }
+                Ok(Asked::Code { code, redirect_uri, verifier })
+            }
+            "refresh_token" => {
+                Ok(Asked::Refresh { token: fields.required("refresh_token")?, scope: fields.get("scope") })
+            }
+            _ => Err(Refusal::new(
+                ErrorCode::UnsupportedGrantType,
+                "grant_type must be authorization_code or refresh_token",
+            )),
+        }
+    }
+
+    async fn grant(&self, app: &OAuth, client: &Known) -> Result<Tokens, Denied> {
+        let needed = match self {
+            Asked::Code { .. } => Grant::AuthorizationCode,
+            Asked::Refresh { .. } => Grant::RefreshToken,
+        };
+        if !client.client.grants.contains(needed) {
+            let text = "The client is not registered for this grant";
+            return Err(Refusal::new(ErrorCode::UnauthorizedClient, text).into());
+        }
+        match *self {
+            Asked::Code { code, redirect_uri, verifier } => redeem(app, client, code, redirect_uri, verifier).await,
+            Asked::Refresh { token, scope } => refresh(app, client, token, scope).await,
+        }
+    }
+}
+
+/// One text for every way a code or token can be wrong: which it was is nobody's
+/// business but the owner's.
+fn invalid_grant() -> Denied {
+    let text = "The code or token is invalid, expired, already used, or belongs to another client";
+    Refusal::new(ErrorCode::InvalidGrant, text).into()
+}
+
+async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, verifier: &str) -> Result<Tokens, Denied> {
+    let hash = secret::hash(code);
+    let stored = grant::find_code(&app.db, &hash).await?.ok_or_else(invalid_grant)?;
+    if stored.code.client_id != client.client.id || stored.code.redirect_uri != redirect_uri {
+        return Err(invalid_grant());
+    }
+    let now = app.clock.now();
+    let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
+    let is_holder = secret::equal(challenge.as_bytes(), stored.code.code_challenge.as_bytes());
+    match stored.used_at {
+        // Who has seen a used code, in a log perhaps, must not be able to end what
+        // came of it; whoever holds the verifier has used it twice.
+        Some(_) if !is_holder => return Err(invalid_grant()),
+        Some(_) => return Err(used_twice(app, stored.grant_id, stored.code.workspace_id).await?),
+        None if stored.code.expires_at <= app.clock.steady() => return Err(invalid_grant()),
+        None => {}
+    }
+    if !is_holder {
+        // The right client with the wrong verifier: somebody got hold of a code
+        // that belongs to another. It is worth nothing from now on.
+        return match app.db.commit(grant::burn_code(&hash, now)).await {
+            Ok(_) | Err(DbError::Unexpected { .. }) => Err(invalid_grant()),
+            Err(error) => Err(error.into()),
+        };
+    }
+    begin(app, client, &hash, &stored.code).await
+}
+
+/// Begins the grant that a code stands for.
+async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -> Result<Tokens, Denied> {
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    let first = client.client.grants.contains(Grant::RefreshToken).then(|| Token::first(id));
+    let refresh = first.as_ref().map(|token| (token, now + grant::REFRESH_LIFETIME));
+    let text = format!(
+        "{} was given access to your workspace ({}).\n\nIf nobody meant to, end it under Connected apps:\n{}/apps\n",
+        client.client.introduced(),
+        code.scopes,
+        app.addresses.dashboard.as_str()
+    );
+    let notice = mail::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
+    let mut batch = grant::redeem(code_hash, &NewGrant { id, code, refresh, now });
+    notice.into_iter().for_each(|stmt| batch.push(stmt));
+    // Whoever approved must still be allowed to. No fence: who is shut out in this
+    // moment has all codes used up, and then the grants that came of them ended;
+    // and without the right, no token of a grant is honoured.
+    let batch = batch.when(accounts::may_grant(code.workspace_id, code.user_id));
+    match app.db.commit(batch.when(client.guard())).await {
+        Ok(_) => {}
+        Err(DbError::Stale) => return Err(invalid_grant()),
+        Err(DbError::Unexpected { .. }) => {
+            // Another request was faster with the same code: that makes two uses.
+            let winner = grant::find_code(&app.db, code_hash).await?.and_then(|stored| stored.grant_id);
+            return Err(used_twice(app, winner, code.workspace_id).await?);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let subject = Subject { grant_id: id, user_id: code.user_id, client_id: &code.client_id };
+    tokens(app, &subject, code.scopes, first.map(|token| token.text())).await
+}
+
+/// A code was used a second time by its own client: what came of the first use
+/// is taken back.
+async fn used_twice(app: &OAuth, grant_id: Option<GrantId>, workspace_id: WorkspaceId) -> Result<Denied, Denied> {
+    if let Some(grant_id) = grant_id {
+        end(app, grant_id, workspace_id, Reason::CodeReuse).await?;
+    }
+    Ok(invalid_grant())
+}
+
+/// Ends a grant because what should be used once was used twice, and tells the
+/// owners.
+async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: Reason) -> Result<(), Denied> {
+    let text = format!(
+        "Something that an app may use once was used twice ({}), so a copy may be in wrong hands. Its access was \
+         ended.\n\nIf you still want the app, connect it again. All apps are listed at:\n{}/apps\n",
+        reason.as_str(),
+        app.addresses.dashboard.as_str()
+    );
+    let notice = mail::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
+    let mut batch = grants::revoke(grant_id, reason, app.clock.now());
+    notice.into_iter().for_each(|stmt| batch.push(stmt));
+    match app.db.commit(batch).await {
+        // Ended before: nothing to end, nobody to tell.
+        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) -> Result<Tokens, Denied> {
+    // Most tokens are the newest of their family, and of most nothing special is
+    // asked: those are rotated without a look before.
+    if let (Some(token), None) = (Token::parse(shown), scope)
+        && let Some(tokens) = rotate(app, client, shown, token.grant_id(), &token.next(), None).await?
+    {
+        return Ok(tokens);
+    }
+    for _ in 0..ATTEMPTS {
+        let family = grant::find_family(&app.db, shown).await?.ok_or_else(invalid_grant)?;
+        if family.client_id != client.client.id {
+            return Err(invalid_grant());
+        }
+        let now = app.clock.now();
+        let grace = i64::from(app.config.refresh_grace) * SECOND;
+        let verdict = grant::judge(&family, &secret::hash(shown), now, grace);
+        if matches!(verdict, Verdict::Dead) || family.granted_at <= begun_after(app, now) {
+            return Err(invalid_grant());
+        }
+        if verdict == Verdict::Reuse {
+            end(app, family.grant_id, family.workspace_id, Reason::RefreshReuse).await?;
+            return Err(invalid_grant());
+        }
+        let scopes = narrowed(family.scopes, client, scope)?;
+        if verdict == Verdict::Repeat {
+            return repeat(app, client, shown, &family, scopes).await;
+        }
+        let next = match Token::parse(shown) {
+            Some(token) => token.next(),
+            // It is from the time before tokens named their grant: its successor does.
+            None => Token::first(family.grant_id),
+        };
+        // Nothing rotated: another request was faster. Look again.
+        let rotated = rotate(app, client, shown, family.grant_id, &next, Some(scopes)).await?;
+        if let Some(tokens) = rotated {
+            return Ok(tokens);
+        }
+    }
+    Err(Error::Unavailable.into())
+}
+
+/// When a family must have begun after, not to have reached the age that the
+/// settings allow.
+fn begun_after(app: &OAuth, now: i64) -> i64 {
+    match app.config.refresh_max_days {
+        0 => i64::MIN,
+        days => now - i64::from(days) * 24 * 3600 * SECOND,
+    }
+}
+
+/// The scopes that were asked for, if the grant and the client have them.
+fn narrowed(granted: ScopeSet, client: &Known, asked: Option<&str>) -> Result<ScopeSet, Refusal> {
+    let allowed = granted.intersection(client.client.scopes);
+    let asked = match asked.map(ScopeSet::parse) {
+        None => allowed,
+        Some(Ok(asked)) if asked.is_empty() => allowed,
+        Some(Ok(asked)) if asked.is_subset_of(allowed) => asked,
+        Some(_) => ScopeSet::EMPTY,
+    };
+    if asked.is_empty() {
+        return Err(Refusal::new(ErrorCode::InvalidScope, "A requested scope was not granted"));
+    }
+    Ok(asked)
+}
+
+/// Gives the successor that a token was rotated into a moment ago once more.
+async fn repeat(app: &OAuth, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
+    client_auth::insist(app, client).await?;
+    let sealed = family.previous.as_ref().map(|previous| previous.sealed.as_slice()).unwrap_or_default();
+    let next = grant::unseal(shown, family.grant_id, sealed).ok_or(Error::Internal)?;
+    let subject = Subject { grant_id: family.grant_id, user_id: family.user_id, client_id: &family.client_id };
+    tokens(app, &subject, scopes, Some(next)).await
+}
+
+/// Rotates the newest token of a family, and makes an access token for `scopes`
+/// or else for all that was granted. `None`: it is not the newest, or the
+/// family lives no more.
+async fn rotate(
+    app: &OAuth,
+    client: &Known,
+    shown: &str,
+    grant_id: GrantId,
+    next: &Token,
+    scopes: Option<ScopeSet>,
+) -> Result<Option<Tokens>, Denied> {
+    let now = app.clock.now();
+    let rotation = Rotation {
+        grant_id,
+        client_id: &client.client.id,
+        old: &secret::hash(shown),
+        successor: next,
+        sealed: grant::seal(shown, next),
+        expires_at: now + grant::REFRESH_LIFETIME,
+        begun_after: begun_after(app, now),
+        now,
+    };
+    let batch = Batch::from(grant::rotate(rotation)).when(client.guard());
+    let effects = match app.db.commit(batch).await {
+        Ok(effects) => effects,
+        Err(DbError::Unexpected { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let row = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
+    let rotated = Rotated::read(row)?;
+    let scopes = match scopes {
+        Some(scopes) => scopes,
+        None => narrowed(rotated.scopes, client, None)?,
+    };
+    let subject = Subject { grant_id, user_id: rotated.user_id, client_id: &client.client.id };
+    Ok(Some(tokens(app, &subject, scopes, Some(next.text())).await?))
+}
+
+/// Whom a token speaks for.
+struct Subject<'a> {
+    grant_id: GrantId,
+    user_id: UserId,
+    client_id: &'a str,
+}
+
+async fn tokens(
+    app: &OAuth,
+    subject: &Subject<'_>,
+    scopes: ScopeSet,
+    refresh_token: Option<String>,
+) -> Result<Tokens, Denied> {
+    let issued = app.clock.now().div_euclid(SECOND);
+    let base = app.addresses.base.as_str();
+    let claims = Claims {
+        iss: base.into(),
+        aud: base.into(),
+        sub: subject.user_id,
+        client_id: subject.client_id.into(),
+        scope: scopes.to_string(),
+        jti: app.clock.ordered_id(),
+        iat: issued,
+        exp: issued + TOKEN_LIFETIME,
+        grant: subject.grant_id,
+    };
+    Ok(Tokens {
+        access_token: app.credentials.signing.sign(&app.db, &app.clock, &claims).await?,
+        token_type: "Bearer",
+        expires_in: TOKEN_LIFETIME,
+        refresh_token,
+        scope: scopes.to_string(),
+    })
+}

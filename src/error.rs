@@ -247,6 +247,21 @@ impl From<DbError> for Error {
     }
 }
 
+/// What became of a commit that has to find something.
+pub trait OrMissing<T> {
+    /// `missing` where it found another number of rows than it had to.
+    fn or_missing(self, missing: impl FnOnce() -> Error) -> Result<T, Error>;
+}
+
+impl<T> OrMissing<T> for Result<T, DbError> {
+    fn or_missing(self, missing: impl FnOnce() -> Error) -> Result<T, Error> {
+        self.map_err(|error| match error {
+            DbError::Unexpected { .. } => missing(),
+            other => other.into(),
+        })
+    }
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = (self.status(), Json(self.envelope())).into_response();

@@ -11,24 +11,31 @@ use uuid::Uuid;
 
 /// The id of some kind of thing.
 pub trait Id: Copy + fmt::Display + FromStr + From<Uuid> {
+    /// What answers call a thing of this kind.
+    const OBJECT: &'static str;
+
     fn uuid(self) -> Uuid;
 }
 
 /// One of which it is not known of what kind, or that is nobody's id.
 impl Id for Uuid {
+    const OBJECT: &'static str = "object";
+
     fn uuid(self) -> Uuid {
         self
     }
 }
 
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident of $object:literal;)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(#[serde(deserialize_with = "read")] Uuid);
 
         impl Id for $name {
+            const OBJECT: &'static str = $object;
+
             fn uuid(self) -> Uuid {
                 self.0
             }
@@ -57,26 +64,26 @@ macro_rules! ids {
 }
 
 ids! {
-    WorkspaceId;
-    UserId;
-    ApiKeyId;
-    GrantId;
-    AuthorizationRequestId;
+    WorkspaceId of "workspace";
+    UserId of "user";
+    ApiKeyId of "api_key";
+    GrantId of "oauth_grant";
+    AuthorizationRequestId of "authorization_request";
     /// Of an access token, its `jti`.
-    TokenId;
-    ContactId;
+    TokenId of "access_token";
+    ContactId of "contact";
     /// Of a contact property that was declared.
-    PropertyId;
-    ImportId;
-    SegmentId;
-    TopicId;
+    PropertyId of "contact_property";
+    ImportId of "contact_import";
+    SegmentId of "segment";
+    TopicId of "topic";
     /// Of an event's definition.
-    EventId;
+    EventId of "event";
     /// Of one time that an event happened.
-    OccurrenceId;
-    AutomationId;
-    RunId;
-    MessageId;
+    OccurrenceId of "occurrence";
+    AutomationId of "automation";
+    RunId of "automation_run";
+    MessageId of "message";
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

@@ -11,7 +11,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::ApiKeyId;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
 
@@ -176,11 +176,8 @@ async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, for
         .answer(async {
             let PathId(id) = id.map_err(|_| gone())?;
             let accepted = member.accept(&format!("delete key {id}"), &form)?;
-            match accepted.commit(store::delete(member.workspace_id(), id)).await? {
-                Ok(_) => Ok(member.see_other("/keys?deleted")),
-                Err(DbError::Unexpected { .. }) => Err(gone()),
-                Err(error) => Err(error.into()),
-            }
+            accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
+            Ok(member.see_other("/keys?deleted"))
         })
         .await
 }

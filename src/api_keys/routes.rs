@@ -14,10 +14,13 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
-use crate::db::{Batch, DbError};
-use crate::error::Error;
+use crate::db::Batch;
+use crate::error::{Error, OrMissing};
 use crate::id::ApiKeyId;
-use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+
+type Reference = web::Reference<ApiKeyId>;
+type Deleted = web::Deleted<ApiKeyId>;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(rename, delete))
@@ -79,28 +82,6 @@ pub struct Item {
     last_used_at: Option<String>,
 }
 
-/// The answer to a change: which key it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ApiKeyReference)]
-pub struct Reference {
-    #[schema(pattern = "^api_key$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: ApiKeyId,
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedApiKey)]
-pub struct Deleted {
-    #[schema(pattern = "^api_key$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: ApiKeyId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
 /// Create an API key
 ///
 /// The token is in this answer and nowhere else. A key that is made with an OAuth access token ends with the app's
@@ -116,7 +97,6 @@ pub struct Deleted {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -148,7 +128,6 @@ async fn create(
         (status = 200, description = "The keys, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -178,7 +157,6 @@ impl From<Stored> for Item {
         (status = 200, description = "The key has its new name.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn rename(
     caller: Caller<FullAccess>,
@@ -187,8 +165,8 @@ async fn rename(
 ) -> Result<Json<Reference>, Error> {
     let name = body.read()?.name;
     let set = || store::rename(caller.workspace_id(), id, name.as_str()).into();
-    found(caller.try_commit(set).await?)?;
-    Ok(Json(Reference { object: "api_key", id }))
+    caller.try_commit(set).await?.or_missing(not_found)?;
+    Ok(Json(Reference::to(id)))
 }
 
 /// Delete an API key
@@ -201,18 +179,14 @@ async fn rename(
         (status = 200, description = "The key is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
-    Ok(Json(Deleted { object: "api_key", id, deleted: true }))
+    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+    Ok(Json(Deleted::of(id)))
 }
 
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => Error::not_found("API key not found. `GET /api-keys` lists those there are."),
-        other => other.into(),
-    })
+fn not_found() -> Error {
+    Error::not_found("API key not found. `GET /api-keys` lists those there are.")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::store::{self, Listed, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PathId, Shell, Stamp};
 
@@ -265,11 +265,7 @@ async fn turn(
 }
 
 async fn commit(member: &Member<Manage>, purpose: &str, form: &Form, batch: Batch) -> Result<(), Error> {
-    match member.accept(purpose, form)?.commit(batch).await? {
-        Ok(_) => Ok(()),
-        Err(DbError::Unexpected { .. }) => Err(gone()),
-        Err(error) => Err(error.into()),
-    }
+    member.accept(purpose, form)?.commit(batch).await?.or_missing(gone).map(drop)
 }
 
 async fn duplicate(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {

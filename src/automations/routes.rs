@@ -9,12 +9,12 @@ use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
-use super::shapes::{AutomationDetail, Change, Check, Deleted, Draft, Item, Reference, StatusParam, Stopped, Wish};
+use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, Listed, NewAutomation, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
 use crate::web::{
     self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, PathId, Query,
@@ -22,6 +22,9 @@ use crate::web::{
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
+
+type Reference = web::Reference<AutomationId>;
+type Deleted = web::Deleted<AutomationId>;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -51,7 +54,6 @@ pub fn router() -> OpenApiRouter<App> {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -74,7 +76,7 @@ async fn create(
         grant_id: caller.grant_id(),
         now: app.clock.now(),
     };
-    let answer = Answer::created(&Reference::new(new.id))?;
+    let answer = Answer::created(&Reference::to(new.id))?;
     Ok(request.commit(answer, || store::insert(&new)).await??)
 }
 
@@ -88,7 +90,6 @@ async fn create(
         (status = 200, description = "What was found.", body = Check),
         OfCaller, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<Check>, Error> {
     caller.confirm().await?;
@@ -107,7 +108,6 @@ async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<
         (status = 200, description = "The automations, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -129,7 +129,6 @@ async fn list(
         (status = 200, description = "The automation.", body = AutomationDetail),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -151,7 +150,6 @@ async fn read(
         (status = 200, description = "The automation is changed.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -170,7 +168,7 @@ async fn update(
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,
         };
-        return Ok(Json(Reference::new(id)));
+        return Ok(Json(Reference::to(id)));
     }
     Err(Error::Unavailable)
 }
@@ -212,7 +210,6 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
         (status = 200, description = "The automation is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(
     caller: Caller<FullAccess>,
@@ -220,8 +217,8 @@ async fn delete(
     PathId(id): PathId<AutomationId>,
 ) -> Result<Json<Deleted>, Error> {
     let now = app.clock.now();
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id, now)).await?)?;
-    Ok(Json(Deleted::new(id)))
+    caller.try_commit(|| store::delete(caller.workspace_id(), id, now)).await?.or_missing(not_found)?;
+    Ok(Json(Deleted::of(id)))
 }
 
 /// Copy an automation
@@ -234,7 +231,6 @@ async fn delete(
         (status = 201, description = "The copy is made.", body = Reference),
         OfCaller, OfPath, OfQuery, OfKey,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn duplicate(
     caller: Caller<FullAccess>,
@@ -248,7 +244,7 @@ async fn duplicate(
         let secret = automation::new_signing_secret(&app.seal);
         let (id, now) = (app.clock.ordered_id(), app.clock.now());
         let new = NewAutomation::copy(caller.workspace_id(), id, original, secret, now).under(caller.grant_id());
-        let answer = Answer::created(&Reference::new(new.id))?;
+        let answer = Answer::created(&Reference::to(new.id))?;
         Ok(request.commit(answer, || store::insert(&new)).await??)
     };
     request.run(copy).await
@@ -264,7 +260,6 @@ async fn duplicate(
         (status = 200, description = "The automation is disabled.", body = Stopped),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn stop(
     caller: Caller<FullAccess>,
@@ -273,7 +268,7 @@ async fn stop(
 ) -> Result<Json<Stopped>, Error> {
     let now = app.clock.now();
     let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
-    found(caller.try_commit(disable).await?)?;
+    caller.try_commit(disable).await?.or_missing(not_found)?;
     Ok(Json(Stopped::new(id)))
 }
 
@@ -284,12 +279,4 @@ pub(super) fn not_found() -> Error {
 async fn find(caller: &Caller<FullAccess>, id: AutomationId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
-}
-
-/// A row that was there a moment ago and is gone now is not found.
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => not_found(),
-        other => other.into(),
-    })
 }

@@ -83,28 +83,6 @@ pub struct StatusParam {
     pub status: Option<Status>,
 }
 
-/// The answer to a change: which automation it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = AutomationReference)]
-pub struct Reference {
-    #[schema(pattern = "^automation$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: AutomationId,
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedAutomation)]
-pub struct Deleted {
-    #[schema(pattern = "^automation$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: AutomationId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
 /// An automation that starts no more runs.
 #[derive(Serialize, ToSchema)]
 #[schema(as = StoppedAutomation)]
@@ -178,18 +156,6 @@ pub struct AutomationDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, pattern = "^whsec_")]
     webhook_secret: Option<String>,
-}
-
-impl Reference {
-    pub fn new(id: AutomationId) -> Reference {
-        Reference { object: "automation", id }
-    }
-}
-
-impl Deleted {
-    pub fn new(id: AutomationId) -> Deleted {
-        Deleted { object: "automation", id, deleted: true }
-    }
 }
 
 impl Stopped {

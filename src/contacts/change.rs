@@ -9,7 +9,7 @@ use super::shapes::Reference;
 use super::{properties_store, store, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::SegmentId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::segments;
@@ -61,7 +61,7 @@ pub async fn create(
 ) -> Result<Creation, Error> {
     let declared = declared(caller, changes).await?;
     let contact = changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)?;
-    let answer = Answer::created(&Reference::to(&contact))?;
+    let answer = Answer::created(&Reference::to(contact.id))?;
     let make = |occurrences: &mut OccurrenceBatch<'_>| {
         request.take(&answer, &mut occurrences.batch);
         let ties = (ties.segment_ids.as_slice(), ties.choices.as_slice());
@@ -104,11 +104,8 @@ pub async fn update(
 
 /// Deletes a contact.
 pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
-    match app.commit(caller, |occurrences| write::delete(occurrences, contact)).await? {
-        Ok(_) => Ok(()),
-        Err(DbError::Unexpected { .. }) => Err(not_found()),
-        Err(error) => Err(error.into()),
-    }
+    let deleted = app.commit(caller, |occurrences| write::delete(occurrences, contact)).await?;
+    deleted.or_missing(not_found).map(drop)
 }
 
 /// The types that given properties are held to.

@@ -13,7 +13,7 @@ use super::shapes::Item;
 use super::{routes as contacts, write};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, SegmentId};
 use crate::occurrences::Occurrences;
 use crate::segments;
@@ -64,7 +64,6 @@ pub struct EndedMembership {
         (status = 200, description = "The segments, newest first.", body = List<segments::Item>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
@@ -83,7 +82,6 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
         (status = 200, description = "The contact is in the segment.", body = Membership),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn add(
     caller: Caller<FullAccess>,
@@ -117,7 +115,6 @@ pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
         (status = 200, description = "The contact is not in the segment any more.", body = EndedMembership),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn remove(
     caller: Caller<FullAccess>,
@@ -138,11 +135,7 @@ async fn remove(
 
 pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
     let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
-    match caller.try_commit(leave).await? {
-        Ok(_) => Ok(()),
-        Err(DbError::Unexpected { .. }) => Err(not_a_member()),
-        Err(error) => Err(error.into()),
-    }
+    caller.try_commit(leave).await?.or_missing(not_a_member).map(drop)
 }
 
 pub(super) fn not_a_member() -> Error {
@@ -159,7 +152,6 @@ pub(super) fn not_a_member() -> Error {
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn contacts_of(
     caller: Caller<FullAccess>,

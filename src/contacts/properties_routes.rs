@@ -15,12 +15,15 @@ use super::shapes::{Fallback, NewProperty};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::PropertyId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Body, Change, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
+    self, Answer, Body, Change, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
 };
+
+type Reference = web::Reference<PropertyId>;
+type Deleted = web::Deleted<PropertyId>;
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -71,28 +74,6 @@ impl From<Declared> for Item {
     }
 }
 
-/// The answer to a change: which property it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ContactPropertyReference)]
-pub struct Reference {
-    #[schema(pattern = "^contact_property$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: PropertyId,
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedContactProperty)]
-pub struct Deleted {
-    #[schema(pattern = "^contact_property$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: PropertyId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
 /// Declare a contact property
 ///
 /// From then on contacts can be given only values of this type under this key. Properties that were not declared are
@@ -109,7 +90,6 @@ pub struct Deleted {
         OfCaller, OfBody, OfKeyOrDuplicate,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -122,7 +102,7 @@ async fn create(
     let fallback = kind.fallback(fallback_value)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), id, &key, kind, fallback.as_ref(), now).into();
-    let answer = Answer::created(&Reference { object: "contact_property", id })?;
+    let answer = Answer::created(&Reference::to(id))?;
     match request.commit(answer, insert).await? {
         Ok(response) => Ok(response),
         Err(DbError::Duplicate(_)) => {
@@ -146,7 +126,6 @@ async fn create(
         (status = 200, description = "The properties, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -164,7 +143,6 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
         (status = 200, description = "The property.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Item>, Error> {
     Ok(Json(find(&caller, id).await?.into()))
@@ -181,7 +159,6 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Res
         (status = 200, description = "The fallback is changed.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -191,8 +168,8 @@ async fn update(
     let property = find(&caller, id).await?;
     let fallback = changed(&property, body.read()?)?;
     let set = || store::set_fallback(caller.workspace_id(), id, fallback.as_ref()).into();
-    found(caller.try_commit(set).await?)?;
-    Ok(Json(Reference { object: "contact_property", id }))
+    caller.try_commit(set).await?.or_missing(not_found)?;
+    Ok(Json(Reference::to(id)))
 }
 
 /// The new fallback. A wish for another key or type is refused: leaving it aside
@@ -218,11 +195,10 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
         (status = 200, description = "The property is not declared any more.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?)?;
-    Ok(Json(Deleted { object: "contact_property", id, deleted: true }))
+    caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
+    Ok(Json(Deleted::of(id)))
 }
 
 fn not_found() -> Error {
@@ -234,9 +210,3 @@ async fn find(caller: &Caller<FullAccess>, id: PropertyId) -> Result<Declared, E
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }
 
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => not_found(),
-        other => other.into(),
-    })
-}

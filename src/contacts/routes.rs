@@ -56,7 +56,6 @@ pub struct Filter {
         OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -80,7 +79,6 @@ async fn create(
         (status = 200, description = "The contacts, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -118,7 +116,6 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
         (status = 200, description = "The contact.", body = ContactDetail),
         OfCaller, OfPath,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDetail>, Error> {
     Ok(Json(named.find(&caller).await?.into()))
@@ -135,7 +132,6 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDe
         (status = 200, description = "The contact is changed.", body = Reference),
         OfCaller, OfPath, OfBody, OfDuplicate,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -144,7 +140,7 @@ async fn update(
     body: Body<Changes>,
 ) -> Result<Json<Reference>, Error> {
     let changes = body.read()?;
-    Ok(Json(Reference::to(&change::update(&caller, &app, &named, &changes).await?)))
+    Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes).await?.id)))
 }
 
 /// Delete a contact
@@ -157,7 +153,6 @@ async fn update(
         (status = 200, description = "The contact is gone.", body = Deleted),
         OfCaller, OfPath,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(
     caller: Caller<FullAccess>,

@@ -17,7 +17,9 @@ use crate::clock::rfc3339;
 use crate::id::{ContactId, SegmentId};
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::Change;
+use crate::web::{self, Change};
+
+pub type Reference = web::Reference<ContactId>;
 
 /// Whom to add.
 #[derive(Deserialize, ToSchema)]
@@ -82,22 +84,6 @@ impl NewContact {
         let known = NewAudienceContact { email, first_name, last_name, unsubscribed, properties };
         let (email, changes) = known.split();
         (email, changes, Ties { segment_ids, choices })
-    }
-}
-
-/// The answer to a change: which contact it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ContactReference)]
-pub struct Reference {
-    #[schema(pattern = "^contact$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: ContactId,
-}
-
-impl Reference {
-    pub fn to(contact: &Contact) -> Reference {
-        Reference { object: "contact", id: contact.id }
     }
 }
 

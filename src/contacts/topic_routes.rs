@@ -32,7 +32,6 @@ pub fn router() -> OpenApiRouter<Occurrences> {
         (status = 200, description = "The topics, newest first.", body = List<Chosen>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
     let contact = named.find(&caller).await?;
@@ -52,14 +51,13 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
         (status = 200, description = "The choices are set.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;
     let ChoiceList(choices) = given?.read()?.topics;
     let choose = || write::choose_topics(caller.workspace_id(), &contact, &choices);
     match caller.try_commit(choose).await? {
-        Ok(_) => Ok(Json(Reference::to(&contact))),
+        Ok(_) => Ok(Json(Reference::to(contact.id))),
         Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
         Err(DbError::Unexpected { .. }) => Err(topics::not_found()),
         Err(error) => Err(error.into()),

@@ -19,14 +19,16 @@ use super::occurrences;
 use super::store::{self, Stored};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
-use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::events::Events;
 use crate::id::EventId;
 use crate::occurrences::SystemEvent;
 use crate::web::{
     self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, RECENT,
 };
+
+type Reference = web::Reference<EventId>;
+type Deleted = web::Deleted<EventId>;
 
 pub fn router() -> OpenApiRouter<Events> {
     let named = || get(read).patch(update).delete(delete);
@@ -36,28 +38,6 @@ pub fn router() -> OpenApiRouter<Events> {
         // Whatever is sent here by POST, these are names like any other.
         .route("/events/send", named())
         .route("/events/send/batch", named())
-}
-
-/// The answer to a change: which event it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = EventReference)]
-pub struct Reference {
-    #[schema(pattern = "^event$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: EventId,
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedEvent)]
-pub struct Deleted {
-    #[schema(pattern = "^event$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: EventId,
-    #[schema(example = true)]
-    deleted: bool,
 }
 
 /// The definition of an event.
@@ -148,7 +128,6 @@ impl Item {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -159,7 +138,7 @@ async fn create(
     let request = key.request(&caller, &app, &body);
     let NewEvent { name, schema } = read_new(body)?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&Reference { object: "event", id })?;
+    let answer = Answer::created(&Reference::to(id))?;
     let insert = || store::insert(caller.workspace_id(), id, &name, schema.as_ref(), now).into();
     Ok(request.commit(answer, insert).await??)
 }
@@ -185,7 +164,6 @@ fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
         (status = 200, description = "The definitions, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -203,7 +181,6 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
         (status = 200, description = "The definition.", body = Item),
         OfCaller, OfPath,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Response, Error> {
     match find(&caller, uri.path()).await {
@@ -230,7 +207,7 @@ async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) ->
             let name = name_in(path).ok_or(missing)?;
             let happened = caller.read(|| occurrences::any(caller.workspace_id(), &name)).await?;
             if happened.is_empty() && !SystemEvent::ALL.contains(&name.as_str()) {
-                return Err(Error::not_found(NOT_FOUND));
+                return Err(not_found());
             }
             name
         }
@@ -257,7 +234,6 @@ fn name_in(path: &str) -> Option<String> {
         (status = 200, description = "The schema is changed.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -269,8 +245,8 @@ async fn update(
     let id = find(&caller, uri.path()).await?.id;
     let now = app.clock.now();
     let set = || store::set_schema(caller.workspace_id(), id, schema.as_ref(), now).into();
-    found(caller.try_commit(set).await?)?;
-    Ok(Json(Reference { object: "event", id }))
+    caller.try_commit(set).await?.or_missing(not_found)?;
+    Ok(Json(Reference::to(id)))
 }
 
 /// Delete an event
@@ -283,21 +259,18 @@ async fn update(
         (status = 200, description = "The definition is gone.", body = Deleted),
         OfCaller, OfPath,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?)?;
-    Ok(Json(Deleted { object: "event", id, deleted: true }))
+    caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
+    Ok(Json(Deleted::of(id)))
 }
 
-const NOT_FOUND: &str = "Event not found. Check the id or the name; names are case-sensitive.";
 
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
 async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
-    let missing = || Error::not_found(NOT_FOUND);
-    let key = name_in(path).ok_or_else(missing)?;
+    let key = name_in(path).ok_or_else(not_found)?;
     let mut rows = Vec::new();
     if let Ok(id) = key.parse() {
         rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
@@ -305,13 +278,11 @@ async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> 
     if rows.is_empty() {
         rows = caller.read(|| store::by_name(caller.workspace_id(), &key)).await?;
     }
-    Ok(Stored::read(rows.first().ok_or_else(missing)?)?)
+    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
 
 /// A row that was there a moment ago and is gone now is not found.
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => Error::not_found(NOT_FOUND),
-        other => other.into(),
-    })
+
+fn not_found() -> Error {
+    Error::not_found("Event not found. Check the id or the name; names are case-sensitive.")
 }

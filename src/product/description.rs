@@ -5,7 +5,7 @@ use utoipa::OpenApi as _;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::{OpenApi, Ref, RefOr, Schema};
 
@@ -62,13 +62,18 @@ pub fn frame() -> OpenApi {
 }
 
 /// The description as it is published by the server at `base`: a parameter that
-/// may hold slashes is written as any other, a body that may be left out is not
-/// null where it is there, and every answer names its request.
+/// may hold slashes is written as any other, what refuses a caller says whom it
+/// lets in, a body that may be left out is not null where it is there, and every
+/// answer names its request.
 pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
     description.servers = Some(vec![Server::new(base)]);
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
+        if operation.security.is_none() && operation.responses.responses.contains_key("401") {
+            let oauth = SecurityRequirement::new("oauth", ["full_access"]);
+            operation.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), oauth]);
+        }
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             for content in body.content.values_mut() {
                 if let RefOr::T(content) = content {

@@ -71,7 +71,6 @@ pub struct Deleted {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -92,7 +91,6 @@ async fn create(
         (status = 200, description = "The audiences, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     segments::list(caller, page).await
@@ -108,7 +106,6 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
         (status = 200, description = "The audience.", body = Audience),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
     let Item { id, name, created_at, .. } = segments::find(&caller, id).await?;
@@ -125,7 +122,6 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Resu
         (status = 200, description = "The audience is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
     segments::remove(&caller, id).await?;

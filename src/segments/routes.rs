@@ -15,10 +15,13 @@ use super::store::{self, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
-use crate::db::{DbError, Row};
-use crate::error::Error;
+use crate::db::Row;
+use crate::error::{Error, OrMissing};
 use crate::id::SegmentId;
-use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+
+type Reference = web::Reference<SegmentId>;
+type Deleted = web::Deleted<SegmentId>;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, rename, delete))
@@ -59,28 +62,6 @@ pub struct Created {
     name: String,
 }
 
-/// The answer to a change: which segment it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = SegmentReference)]
-pub struct Reference {
-    #[schema(pattern = "^segment$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: SegmentId,
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedSegment)]
-pub struct Deleted {
-    #[schema(pattern = "^segment$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: SegmentId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
 /// A named set of contacts.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Segment)]
@@ -119,7 +100,6 @@ impl Item {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -156,7 +136,6 @@ pub(super) async fn make<T: Serialize>(
         (status = 200, description = "The segments, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -174,7 +153,6 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
         (status = 200, description = "The segment.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Item>, Error> {
     Ok(Json(Item { object: Some("segment"), ..find(&caller, id).await? }))
@@ -196,7 +174,6 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<I
         (status = 200, description = "The segment has its new name.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn rename(
     caller: Caller<FullAccess>,
@@ -204,8 +181,8 @@ async fn rename(
     body: Body<SegmentBody>,
 ) -> Result<Json<Reference>, Error> {
     let name = body.read()?.name;
-    found(caller.try_commit(|| store::rename(caller.workspace_id(), id, &name).into()).await?)?;
-    Ok(Json(Reference { object: "segment", id }))
+    caller.try_commit(|| store::rename(caller.workspace_id(), id, &name).into()).await?.or_missing(not_found)?;
+    Ok(Json(Reference::to(id)))
 }
 
 /// Delete a segment
@@ -218,15 +195,14 @@ async fn rename(
         (status = 200, description = "The segment is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
     remove(&caller, id).await?;
-    Ok(Json(Deleted { object: "segment", id, deleted: true }))
+    Ok(Json(Deleted::of(id)))
 }
 
 pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
+    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(())
 }
 
@@ -240,9 +216,3 @@ pub fn not_found() -> Error {
     Error::not_found("Segment not found. `GET /segments` lists those there are.")
 }
 
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => not_found(),
-        other => other.into(),
-    })
-}

@@ -6,15 +6,18 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::shapes::{Deleted, Item, Reference};
+use super::shapes::Item;
 use super::store::{self, Stored};
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
-use crate::web::{Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+
+type Reference = web::Reference<TopicId>;
+type Deleted = web::Deleted<TopicId>;
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -36,7 +39,6 @@ pub fn router() -> OpenApiRouter<App> {
         OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -62,7 +64,6 @@ async fn create(
         (status = 200, description = "The topics, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -80,7 +81,6 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
         (status = 200, description = "The topic.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
     Ok(Json(Item::from(find(&caller, id).await?).alone()))
@@ -98,7 +98,6 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result
         (status = 200, description = "The topic is changed.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -111,7 +110,7 @@ async fn update(
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }
-    found(caller.try_commit(|| store::change(caller.workspace_id(), id, &changes).into()).await?)?;
+    caller.try_commit(|| store::change(caller.workspace_id(), id, &changes).into()).await?.or_missing(not_found)?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -125,10 +124,9 @@ async fn update(
         (status = 200, description = "The topic is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
+    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 
@@ -146,9 +144,3 @@ async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error>
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
 
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => not_found(),
-        other => other.into(),
-    })
-}

@@ -9,40 +9,6 @@ use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::id::TopicId;
 
-/// The answer to a change: which topic it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TopicReference)]
-pub struct Reference {
-    #[schema(pattern = "^topic$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: TopicId,
-}
-
-impl Reference {
-    pub fn to(id: TopicId) -> Reference {
-        Reference { object: "topic", id }
-    }
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedTopic)]
-pub struct Deleted {
-    #[schema(pattern = "^topic$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: TopicId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
-impl Deleted {
-    pub fn of(id: TopicId) -> Deleted {
-        Deleted { object: "topic", id, deleted: true }
-    }
-}
-
 /// Something that mail can be about.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Topic)]

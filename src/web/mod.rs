@@ -3,6 +3,7 @@
 
 mod assets;
 mod body;
+mod changed;
 mod connections;
 mod form;
 mod fuzzing;
@@ -28,6 +29,7 @@ mod visitor;
 
 pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
+pub use changed::{Deleted, Reference};
 pub use connections::Bounds;
 pub use form::Form;
 pub use fuzzing::{form_body, json_body};

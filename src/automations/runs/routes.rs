@@ -63,7 +63,6 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
         (status = 200, description = "The runs, newest first.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -90,7 +89,6 @@ async fn list(
         (status = 200, description = "The run.", body = RunDetail),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<RunDetail>, Error> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
@@ -107,7 +105,6 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -
         (status = 200, description = "The run is cancelled.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
     change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
@@ -124,7 +121,6 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath)
         (status = 200, description = "The run goes on.", body = Changed),
         OfCaller, OfPath, OfQuery, OfState,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
     change(&caller, &app.clock, &id, |record, clock| record.retry(id.automation, clock)).await?;

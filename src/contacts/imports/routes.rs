@@ -76,7 +76,6 @@ where
         OfCaller, OfPath, OfForm, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -155,7 +154,6 @@ async fn keep(
         (status = 200, description = "The imports, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -177,7 +175,6 @@ async fn list(
         (status = 200, description = "The import.", body = ImportDetail),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");

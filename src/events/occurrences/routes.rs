@@ -42,7 +42,6 @@ pub fn not_found() -> Error {
         (status = 200, description = "The occurrences.", body = List<Item>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), name, page)).await?;
@@ -60,7 +59,6 @@ pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Resul
         (status = 200, description = "What happened.", body = Item),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<OccurrenceId>) -> Result<Json<Item>, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;

@@ -38,7 +38,6 @@ const MOST_WEIGHT: usize = 20_000;
         OfCaller, OfBody, OfSend,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send(
     caller: Caller<FullAccess>,
@@ -73,7 +72,6 @@ pub async fn send(
         OfCaller, OfBody, OfSend,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send_many(
     caller: Caller<FullAccess>,
@@ -103,7 +101,6 @@ pub async fn send_many(
         OfCaller, OfPath, OfSend,
     ),
     params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn replay(
     caller: Caller<FullAccess>,

@@ -9,7 +9,7 @@ use super::pages::{AppsPage, GrantRow, RevokePage};
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::accounts::{Look, Manage, Member};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::grants::{self, AppAutomation, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
@@ -126,11 +126,8 @@ async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form
             let now = member.app.clock.now();
             let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
             let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
-            match accepted.commit(batch).await? {
-                Ok(_) => Ok(member.see_other("/apps?revoked")),
-                Err(DbError::Unexpected { .. }) => Err(gone()),
-                Err(error) => Err(error.into()),
-            }
+            accepted.commit(batch).await?.or_missing(gone)?;
+            Ok(member.see_other("/apps?revoked"))
         })
         .await
 }

@@ -8,8 +8,7 @@ use utoipa::ToSchema;
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
-use crate::db::DbError;
-use crate::error::{Envelope, Error};
+use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
@@ -83,7 +82,6 @@ pub struct Revoked {
         (status = 200, description = "The grants.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -104,7 +102,6 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
         (status = 404, description = "The workspace has no such grant, or it has ended before.", body = Envelope),
         (status = 422, description = "The id is not a UUID.", body = Envelope),
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn delete(
     caller: Caller<FullAccess>,
@@ -112,10 +109,8 @@ pub async fn delete(
     PathId(id): PathId<GrantId>,
 ) -> Result<Json<Revoked>, Error> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    match caller.try_commit(|| grants::revoke_in(caller.workspace_id(), id, reason, &[], now)).await? {
-        Ok(_) => {}
-        Err(DbError::Unexpected { .. }) => return Err(Error::not_found("Grant not found, or already revoked.")),
-        Err(error) => return Err(error.into()),
-    }
+    let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &[], now);
+    let missing = || Error::not_found("Grant not found, or already revoked.");
+    caller.try_commit(revoke).await?.or_missing(missing)?;
     Ok(Json(Revoked { object: "oauth_grant", id, revoked_at: rfc3339(now), revoked_reason: reason.as_str() }))
 }

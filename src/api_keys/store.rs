@@ -6,15 +6,11 @@ use crate::id::{ApiKeyId, GrantId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
-    OLDER = Sql::both(
-        "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
-         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
-         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    BY_ID = Sql::both(
-        "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
-         WHERE workspace_id = $1 AND id = $2");
+    lists {
+        OLDER, NEWER, BY_ID =
+            "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
+             WHERE workspace_id = $1" by "id";
+    }
     RENAME = Sql::both("UPDATE api_keys SET name = $3 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM api_keys WHERE workspace_id = $1 AND id = $2").raising();
     TALLY = Sql::both(

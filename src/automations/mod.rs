@@ -1,15 +1,4 @@
 //! Automations: what happens to a contact when an event occurs.
-//!
-//! | Route | |
-//! |---|---|
-//! | `POST /automations` | make one of steps and connections |
-//! | `POST /automations/validate` | everything that is wrong with a graph, at once |
-//! | `GET /automations` | list them, newest first |
-//! | `GET /automations/{id}` | read one with the graph in force |
-//! | `PATCH /automations/{id}` | change it; a new graph is a new version, for new runs |
-//! | `DELETE /automations/{id}` | delete it |
-//! | `POST /automations/{id}/duplicate` | copy it, disabled |
-//! | `POST /automations/{id}/stop` | start no more runs; those in flight finish |
 
 mod app_grants;
 mod automation;

@@ -209,4 +209,3 @@ async fn find(caller: &Caller<FullAccess>, id: PropertyId) -> Result<Declared, E
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }
-

@@ -10,21 +10,16 @@ use crate::web::Page;
 pub const MOST: i64 = 500;
 
 statements! {
+    lists {
+        OLDER, NEWER, BY_ID =
+            "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1" by "id";
+    }
     INSERT = Sql::both(
         "INSERT INTO contact_properties (workspace_id, id, key, type, fallback_value, created_at)
          SELECT w.id, $2, $3, $4, $5, $6 FROM workspaces w
          WHERE w.id = $1 AND (SELECT COUNT(*) FROM contact_properties WHERE workspace_id = $1) < $7");
     ALL_OF_WORKSPACE = Sql::both(
         "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1");
-    OLDER = Sql::both(
-        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
-         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
-         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    BY_ID = Sql::both(
-        "SELECT id, key, type, fallback_value, created_at FROM contact_properties
-         WHERE workspace_id = $1 AND id = $2");
     SET_FALLBACK = Sql::both(
         "UPDATE contact_properties SET fallback_value = $3 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM contact_properties WHERE workspace_id = $1 AND id = $2");

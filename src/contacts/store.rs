@@ -9,6 +9,16 @@ use crate::topics;
 use crate::web::Page;
 
 statements! {
+    lists {
+        /// Lists leave properties out: of a thousand contacts they would be many megabytes.
+        OLDER, NEWER =
+            "SELECT id, email, first_name, last_name, unsubscribed, created_at, updated_at
+             FROM contacts WHERE workspace_id = $1" by "id";
+        OLDER_IN_SEGMENT, NEWER_IN_SEGMENT =
+            "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
+             FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+             WHERE m.workspace_id = $1 AND m.segment_id = $4" by "m.contact_id";
+    }
     INSERT = Sql::both(
         "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
              version, created_at)
@@ -19,23 +29,6 @@ statements! {
     BY_EMAIL = Sql::both(
         "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
          FROM contacts WHERE workspace_id = $1 AND email_key = $2");
-    /// Lists leave properties out: of a thousand contacts they would be many megabytes.
-    OLDER = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    OLDER_IN_SEGMENT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
-         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-         WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id < $2
-         ORDER BY m.contact_id DESC LIMIT $3");
-    NEWER_IN_SEGMENT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
-         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-         WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2
-         ORDER BY m.contact_id LIMIT $3");
     REPLACE = Sql::both(
         "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
              properties = $9, version = version + 1, updated_at = $10

@@ -306,13 +306,30 @@ impl FromIterator<Stmt> for Batch {
     }
 }
 
-/// Names the statements of a feature and lists them as `ALL`.
+/// Names the statements of a feature and lists them as `ALL`. Those that read one
+/// list towards older and towards newer items, and perhaps one item of it, are
+/// made of the same text: `OLDER, NEWER, BY_ID = "SELECT … WHERE …" by "id";`.
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
+        $crate::db::statements! { lists {} $($(#[$doc])* $name = $sql;)+ }
+    };
+    (
+        lists { $($(#[$about:meta])* $older:ident, $newer:ident $(, $one:ident)? = $select:literal by $id:literal;)* }
+        $($(#[$doc:meta])* $name:ident = $sql:expr;)+
+    ) => {
+        $(
+            $(#[$about])*
+            const $older: $crate::db::Sql = $crate::db::Sql(&$crate::db::Sql::both(
+                concat!($select, " AND ", $id, " < $2 ORDER BY ", $id, " DESC LIMIT $3")));
+            const $newer: $crate::db::Sql = $crate::db::Sql(&$crate::db::Sql::both(
+                concat!($select, " AND ", $id, " > $2 ORDER BY ", $id, " LIMIT $3")));
+            $(const $one: $crate::db::Sql = $crate::db::Sql(&$crate::db::Sql::both(
+                concat!($select, " AND ", $id, " = $2")));)?
+        )*
         $($(#[$doc])* const $name: $crate::db::Sql = $crate::db::Sql(&$sql);)+
 
         /// Every statement of this file, for the test that prepares them all.
-        pub const ALL: &[$crate::db::Sql] = &[$($name),+];
+        pub const ALL: &[$crate::db::Sql] = &[$($older, $newer, $($one,)?)* $($name),+];
     };
 }
 pub(crate) use statements;

@@ -1,13 +1,5 @@
 //! Named events: a caller defines them and sends them, automations are triggered
 //! by them.
-//!
-//! | Route | |
-//! |---|---|
-//! | `POST /events` | define an event by name, with an optional schema of its payload |
-//! | `GET /events` | list the definitions, newest first |
-//! | `GET /events/{id or name}` | read one; a name finds its newest definition |
-//! | `PATCH /events/{id or name}` | change its schema |
-//! | `DELETE /events/{id or name}` | delete it |
 
 mod event;
 mod fuzzing;
@@ -25,7 +17,6 @@ pub use store::{by_id, delete, insert, set_schema};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -35,6 +26,8 @@ pub use store::tally;
 use crate::app::App;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
+
+pub use pages::router as pages;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::ALL];
 
@@ -71,8 +64,4 @@ impl FromRef<Events> for App {
 
 pub fn routes() -> OpenApiRouter<Events> {
     routes::router().merge(occurrences::router())
-}
-
-pub fn pages() -> Router<App> {
-    pages::router()
 }

@@ -266,7 +266,6 @@ async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result
     Ok(Json(Deleted::of(id)))
 }
 
-
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
 async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {

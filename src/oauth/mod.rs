@@ -1,18 +1,5 @@
 //! OAuth 2.0: applications obtain a user's consent to call the API on the
 //! user's behalf.
-//!
-//! ```text
-//!  client ── POST /oauth/register ──────────────► client_id
-//!  browser ─ GET /oauth/authorize?… ────────────► 302 to the consent page
-//!            dashboard /oauth/authorize/<id> ───► who asks, and what for
-//! ```
-//!
-//! | Route | |
-//! |---|---|
-//! | `GET /oauth/authorize` | start the authorization code flow with PKCE |
-//! | `POST /oauth/register` | register a client (RFC 7591) |
-//! | `GET /.well-known/oauth-authorization-server` | what this server offers (RFC 8414) |
-//! | `GET /.well-known/oauth-protected-resource` | what protects the API (RFC 9728) |
 
 mod answer;
 mod authorize;

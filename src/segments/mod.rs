@@ -1,14 +1,5 @@
 //! Segments: named sets of contacts, to write to at once.
 //!
-//! | Route | |
-//! |---|---|
-//! | `POST /segments` | make a segment |
-//! | `GET /segments` | list them, newest first |
-//! | `GET /segments/{id}` | read one |
-//! | `PATCH /segments/{id}` | rename one |
-//! | `DELETE /segments/{id}` | delete one; its contacts stay |
-//! | `POST`, `GET /audiences`, `GET`, `DELETE /audiences/{id}` | the same under their older name |
-//!
 //! Who is in a segment is told and changed by `contacts`.
 
 mod audiences;

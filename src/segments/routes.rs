@@ -215,4 +215,3 @@ pub async fn must_exist(caller: &Caller<FullAccess>, id: SegmentId) -> Result<()
 pub fn not_found() -> Error {
     Error::not_found("Segment not found. `GET /segments` lists those there are.")
 }
-

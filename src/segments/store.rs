@@ -6,14 +6,14 @@ use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
+    lists {
+        OLDER, NEWER, BY_ID = "SELECT id, name, created_at FROM segments WHERE workspace_id = $1" by "id";
+        OLDER_OF_CONTACT, NEWER_OF_CONTACT =
+            "SELECT s.id, s.name, s.created_at
+             FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
+             WHERE m.workspace_id = $1 AND m.contact_id = $4" by "m.segment_id";
+    }
     INSERT = Sql::both("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ($1, $2, $3, $4)");
-    OLDER = Sql::both(
-        "SELECT id, name, created_at FROM segments
-         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, name, created_at FROM segments
-         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    BY_ID = Sql::both("SELECT id, name, created_at FROM segments WHERE workspace_id = $1 AND id = $2");
     EXISTS = Sql::both("SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2");
     RENAME = Sql::both("UPDATE segments SET name = $3 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM segments WHERE workspace_id = $1 AND id = $2");
@@ -34,16 +34,6 @@ statements! {
         "DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 AND contact_id = $3");
     IS_MEMBER = Sql::both(
         "SELECT 1 FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 AND contact_id = $3");
-    OLDER_OF_CONTACT = Sql::both(
-        "SELECT s.id, s.name, s.created_at
-         FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
-         WHERE m.workspace_id = $1 AND m.contact_id = $4 AND m.segment_id < $2
-         ORDER BY m.segment_id DESC LIMIT $3");
-    NEWER_OF_CONTACT = Sql::both(
-        "SELECT s.id, s.name, s.created_at
-         FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
-         WHERE m.workspace_id = $1 AND m.contact_id = $4 AND m.segment_id > $2
-         ORDER BY m.segment_id LIMIT $3");
     NAMES_BETWEEN = Sql::both(
         "SELECT m.contact_id, s.name
          FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id

@@ -143,4 +143,3 @@ async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error>
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
-

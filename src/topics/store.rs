@@ -6,18 +6,19 @@ use crate::id::{ContactId, TopicId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
+    lists {
+        OLDER, NEWER, BY_ID =
+            "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
+             WHERE workspace_id = $1" by "id";
+        OLDER_OF_CONTACT, NEWER_OF_CONTACT =
+            "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription), t.created_at
+             FROM topics t LEFT JOIN topic_subscriptions s
+                 ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
+             WHERE t.workspace_id = $1" by "t.id";
+    }
     INSERT = Sql::both(
         "INSERT INTO topics (workspace_id, id, name, description, default_subscription, visibility, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)");
-    OLDER = Sql::both(
-        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
-         WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
-         WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
-    BY_ID = Sql::both(
-        "SELECT id, name, description, default_subscription, visibility, created_at FROM topics
-         WHERE workspace_id = $1 AND id = $2");
     CHANGE = Sql::both(
         "UPDATE topics SET name = COALESCE($3, name), visibility = COALESCE($4, visibility),
              description = CASE WHEN $5 THEN $6 ELSE description END
@@ -37,16 +38,6 @@ statements! {
          FOR KEY SHARE OF t, c
          ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
     FORGET = Sql::both("DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");
-    OLDER_OF_CONTACT = Sql::both(
-        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription), t.created_at
-         FROM topics t LEFT JOIN topic_subscriptions s
-             ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
-         WHERE t.workspace_id = $1 AND t.id < $2 ORDER BY t.id DESC LIMIT $3");
-    NEWER_OF_CONTACT = Sql::both(
-        "SELECT t.id, t.name, t.description, COALESCE(s.subscription, t.default_subscription), t.created_at
-         FROM topics t LEFT JOIN topic_subscriptions s
-             ON s.workspace_id = t.workspace_id AND s.contact_id = $4 AND s.topic_id = t.id
-         WHERE t.workspace_id = $1 AND t.id > $2 ORDER BY t.id LIMIT $3");
 }
 
 /// A topic as the store keeps it.

@@ -7,20 +7,16 @@ use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
+    lists {
+        OLDER, NEWER =
+            "SELECT id, status, created_at, completed_at FROM runs
+             WHERE automation_id = $1 AND status IN ($4, $5, $6, $7)" by "id";
+        /// Through an index of their own.
+        OLDER_FAILED, NEWER_FAILED =
+            "SELECT id, status, created_at, completed_at FROM runs
+             WHERE automation_id = $1 AND status = 'failed'" by "id";
+    }
     /// Four statuses; who wants fewer names some of them twice.
-    OLDER = Sql::both(
-        "SELECT id, status, created_at, completed_at FROM runs
-         WHERE automation_id = $1 AND id < $2 AND status IN ($4, $5, $6, $7) ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, status, created_at, completed_at FROM runs
-         WHERE automation_id = $1 AND id > $2 AND status IN ($4, $5, $6, $7) ORDER BY id LIMIT $3");
-    /// Through an index of their own.
-    OLDER_FAILED = Sql::both(
-        "SELECT id, status, created_at, completed_at FROM runs
-         WHERE automation_id = $1 AND id < $2 AND status = 'failed' ORDER BY id DESC LIMIT $3");
-    NEWER_FAILED = Sql::both(
-        "SELECT id, status, created_at, completed_at FROM runs
-         WHERE automation_id = $1 AND id > $2 AND status = 'failed' ORDER BY id LIMIT $3");
     ONE = Sql::both(
         "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
                 r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload, r.destination, r.due_at,

@@ -1,12 +1,6 @@
 //! Imports: a file of contacts, taken in as a whole and worked off in the
 //! background. The file and how far it has come are in the store, so whoever
 //! stops in the middle is carried on from there.
-//!
-//! | Route | |
-//! |---|---|
-//! | `POST /contacts/imports` | hand in a CSV file |
-//! | `GET /contacts/imports` | list imports, newest first; `status` keeps to some |
-//! | `GET /contacts/imports/{id}` | how far one is, and which rows failed |
 
 mod apply;
 mod csv;

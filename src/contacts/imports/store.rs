@@ -15,6 +15,11 @@ use crate::work::{Claimable, claim_rows};
 pub const CHUNK: usize = 256 << 10;
 
 statements! {
+    lists {
+        OLDER, NEWER =
+            "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+             FROM contact_imports WHERE workspace_id = $1 AND ($4 = '' OR status = $4)" by "id";
+    }
     INSERT = Sql::both(
         "INSERT INTO contact_imports (workspace_id, id, status, plan, size, position, line, total, created, updated,
              skipped, failed, errors, created_at, due_at, attempt)
@@ -23,14 +28,6 @@ statements! {
         "INSERT INTO contact_import_chunks (workspace_id, import_id, number, bytes) VALUES ($1, $2, $3, $4)");
     READ_CHUNK = Sql::both(
         "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
-    OLDER = Sql::both(
-        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
-         FROM contact_imports
-         WHERE workspace_id = $1 AND id < $2 AND ($4 = '' OR status = $4) ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
-         FROM contact_imports
-         WHERE workspace_id = $1 AND id > $2 AND ($4 = '' OR status = $4) ORDER BY id LIMIT $3");
     BY_ID = Sql::both(
         "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
          FROM contact_imports WHERE workspace_id = $1 AND id = $2");

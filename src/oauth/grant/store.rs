@@ -21,6 +21,13 @@ const CODE_MEMORY: i64 = 24 * HOUR;
 const REVOKED_MEMORY: i64 = 24 * HOUR;
 
 statements! {
+    lists {
+        OLDER, NEWER, BY_ID =
+            "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
+                    c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
+             FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
+             WHERE g.workspace_id = $1" by "g.id";
+    }
     /// Decides a request once, for the session that opened it.
     DECIDE = Sql::both(
         "UPDATE authorization_requests SET decided_at = $3
@@ -64,21 +71,6 @@ statements! {
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .raising();
     TOKEN_IS_REVOKED = Sql::both("SELECT 1 FROM revoked_tokens WHERE id = $1");
-    OLDER = Sql::both(
-        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
-         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
-         WHERE g.workspace_id = $1 AND g.id < $2 ORDER BY g.id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
-         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
-         WHERE g.workspace_id = $1 AND g.id > $2 ORDER BY g.id LIMIT $3");
-    BY_ID = Sql::both(
-        "SELECT g.id, g.client_id, g.scopes, g.created_at, g.last_used_at, g.revoked_at, g.revoked_reason,
-                c.name, c.logo_uri, u.email, c.verified_host, c.redirect_uris
-         FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
-         WHERE g.workspace_id = $1 AND g.id = $2");
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(last_used_at) FROM
              (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL

@@ -30,6 +30,7 @@ pub mod segments;
 pub mod serve;
 #[cfg(test)]
 mod testing;
+pub mod text;
 mod tls;
 pub mod topics;
 pub mod web;

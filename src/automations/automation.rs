@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::graph::{Finding, Graph};
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::web::is_longer;
+use crate::text::is_longer;
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";

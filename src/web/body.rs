@@ -11,10 +11,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde_json::{Map, Value};
 
-use super::input::{self, LIMIT, kind, kind_of};
+use super::input::{self, LIMIT, kind_of};
 use super::reader::{self, CHANGE, OR_NULL};
 use crate::app::App;
 use crate::error::Error;
+use crate::text::kind;
 
 /// A JSON object that is to be read as a `T`. No body at all is an empty one:
 /// clients send bodiless posts and empty bodies labelled JSON.

@@ -156,18 +156,6 @@ pub fn is_json(headers: &HeaderMap) -> bool {
     essence.starts_with("application/") && essence.ends_with("+json")
 }
 
-/// What a JSON value is, in words.
-pub fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
 /// What the value of a JSON text is, in words, without reading it.
 pub fn kind_of(text: &[u8]) -> &'static str {
     match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
@@ -178,22 +166,6 @@ pub fn kind_of(text: &[u8]) -> &'static str {
         Some(b'n') => "null",
         _ => "a number",
     }
-}
-
-/// Whether a text has more characters than it may. Most have not even as many
-/// bytes, and need not be counted.
-pub fn is_longer(text: &str, most: usize) -> bool {
-    text.len() > most && text.chars().nth(most).is_some()
-}
-
-/// A caller's own word, short enough to be shown in a message.
-pub fn shown(text: &str) -> String {
-    let mut short: String =
-        text.chars().take(60).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
-    if is_longer(text, 60) {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::web::input::kind;
+    use crate::text::kind;
 
     fn split(text: &str) -> Result<Many, Error> {
         Many::split(Spool::Memory(text.to_owned().into()), false)

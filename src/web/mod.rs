@@ -36,8 +36,7 @@ pub use fuzzing::{form_body, json_body};
 pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
-    LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, is_longer, json as read_json, kind,
-    read as read_body, shown,
+    LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
 pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
 pub use listener::{bind, run as answer_connections};
@@ -58,5 +57,7 @@ pub use system::{described as description_routes, routes as system_routes};
 pub use system::System;
 
 use crate::db::Sql;
+
+pub use crate::text::{is_longer, kind, shown};
 
 pub const STATEMENTS: &[&[Sql]] = &[idempotency::ALL, system::ALL];

@@ -14,9 +14,9 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
-use super::input::{kind, shown};
 use super::query::Params;
 use crate::error::Error;
+use crate::text::{kind, shown};
 
 /// The names by which types ask for a null that is not absence; see `body`.
 pub(super) const OR_NULL: &str = "$or_null";

@@ -10,7 +10,7 @@ use crate::imports::{Reading, Reference, module_of, rust_files};
 
 /// From the ground up. An arrow points down or stays on its floor.
 const FLOORS: &[&[&str]] = &[
-    &["clock", "id", "secret", "tls"],
+    &["clock", "id", "secret", "text", "tls"],
     &["db"],
     &["config", "error", "hold", "http_client", "log", "seal", "work"],
     &["credentials", "grants", "limits"],
@@ -50,6 +50,25 @@ fn no_room_leads_back_to_itself() {
 #[test]
 fn others_come_in_by_the_front_door() {
     fail_with(&House::read().deep_imports());
+}
+
+/// What the run machine is made of; it knows neither HTTP nor SQL.
+const RUN_MACHINE: &[&str] = &["graph", "picture", "run", "values"];
+
+#[test]
+fn the_run_machine_knows_neither_web_nor_db() {
+    let house = House::read();
+    let is_of_it = |from: &[String]| {
+        from[0] == "automations" && from.get(1).is_some_and(|room| RUN_MACHINE.contains(&room.as_str()))
+    };
+    let leaving = house.references.iter().filter(|reference| is_of_it(&reference.from));
+    let (mut count, mut wrong) = (0, Vec::new());
+    for reference in leaving {
+        count += 1;
+        wrong.extend(["auth", "db", "web"].contains(&reference.to[0].as_str()).then(|| reference.told()));
+    }
+    assert!(count > 20, "only {count} references of the run machine were found");
+    fail_with(&wrong);
 }
 
 #[test]

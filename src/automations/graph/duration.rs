@@ -18,7 +18,7 @@ impl Duration {
     /// Reads words, or bare digits as seconds.
     pub fn parse(text: &str) -> Result<Duration, String> {
         let text = text.trim().to_lowercase();
-        let refused = || format!("`{}` is not a duration; {ALLOWED}", crate::web::shown(&text));
+        let refused = || format!("`{}` is not a duration; {ALLOWED}", crate::text::shown(&text));
         if let Ok(seconds) = text.parse::<u32>() {
             return Duration::of(i64::from(seconds) * SECOND);
         }

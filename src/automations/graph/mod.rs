@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::id::SegmentId;
-use crate::web::{kind, shown};
+use crate::text::{kind, shown};
 
 pub use step::{Action, Exit, Step};
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::duration::Duration;
 use crate::automations::values::{self, Rule};
 use crate::id::SegmentId;
-use crate::web::{kind, shown};
+use crate::text::{kind, shown};
 
 const LONGEST_EVENT_NAME: usize = 1024;
 

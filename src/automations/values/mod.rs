@@ -55,7 +55,7 @@ impl Path {
             Some(("contact", rest)) if !rest.is_empty() => Root::Contact,
             Some(("wait_events", rest)) if !rest.is_empty() => Root::WaitEvents,
             _ => {
-                let shown = crate::web::shown(text);
+                let shown = crate::text::shown(text);
                 return Err(format!("`{shown}` must start with `event.`, `contact.` or `wait_events.`"));
             }
         };
@@ -156,7 +156,7 @@ fn size(value: &Value, most: usize) -> usize {
 pub fn excerpt(value: &Value) -> Value {
     const KEPT: usize = 500;
     match value {
-        Value::String(text) if crate::web::is_longer(text, KEPT) => {
+        Value::String(text) if crate::text::is_longer(text, KEPT) => {
             Value::String(text.chars().take(KEPT).chain(['…']).collect())
         }
         Value::Array(_) | Value::Object(_) if size(value, KEPT) > KEPT => {

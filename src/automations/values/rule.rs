@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::budget::Budget;
 use super::{Path, Root, Values, excerpt};
-use crate::web::{kind, shown};
+use crate::text::{kind, shown};
 
 const DEEPEST: usize = 8;
 const MOST: usize = 100;

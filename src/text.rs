@@ -1,0 +1,31 @@
+//! Words for messages: what a value is, and what of a text can be shown.
+
+use serde_json::Value;
+
+/// What a JSON value is, in words.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Whether a text has more characters than it may. Most have not even as many
+/// bytes, and need not be counted.
+pub fn is_longer(text: &str, most: usize) -> bool {
+    text.len() > most && text.chars().nth(most).is_some()
+}
+
+/// A caller's own word, short enough to be shown in a message.
+pub fn shown(text: &str) -> String {
+    let mut short: String =
+        text.chars().take(60).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
+    if is_longer(text, 60) {
+        short.push('…');
+    }
+    short
+}

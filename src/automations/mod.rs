@@ -24,7 +24,7 @@ use crate::db::Sql;
 
 pub use engine::{Ahead, Engine, LEASE, run as run_engine, settle as settle_run, sweep as sweep_deleted};
 pub use graph::Graph;
-pub use run::{ContactRules, LogPart, Run, World};
+pub use run::{ContactRules, HistoryPart, Run, World};
 pub use runs::{Fence, cancel as cancel_run};
 pub use store::{otherwise_sealed, reseal};
 pub use triggers::Triggers;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use posthorn::automations::{Budget, ContactRules, Graph, LogPart, Run, World};
+use posthorn::automations::{Budget, ContactRules, Graph, HistoryPart, Run, World};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -71,7 +71,7 @@ impl Scene {
             event: &payload,
             contact: Some(json!({"email": "a@example.com"})),
             heard: &[],
-            log: LogPart::WHOLE,
+            history: HistoryPart::WHOLE,
             is_ended: false,
             may_call: true,
             budget: &budget,

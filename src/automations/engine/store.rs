@@ -11,14 +11,14 @@ use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::work::{Claimable, claim_rows};
 
-/// How many occurrences one look into a contact's log returns. Each may be large.
-pub const LOG_PAGE: usize = 16;
+/// How many occurrences one look into a contact's history returns. Each may be large.
+pub const HISTORY_PAGE: usize = 16;
 
 /// How many runs of a deleted automation one commit deletes.
 const SWEEP: i64 = 500;
 
 /// What happened to a contact between two moments, under one of these names.
-macro_rules! log {
+macro_rules! history {
     ($names:literal) => {
         concat!(
             "SELECT id, seq, name, payload FROM occurrences
@@ -58,10 +58,10 @@ statements! {
     /// Finds a row if the event happened to the contact between two moments.
     HAPPENED = Sql::both(
         "SELECT 1 FROM occurrences WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
-    LOG = Sql::each(
-        log!("SELECT value FROM json_each($3)"),
+    HISTORY = Sql::each(
+        history!("SELECT value FROM json_each($3)"),
         // As text first: a parameter of the type JSON is none that values can be bound to.
-        log!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
+        history!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
     /// Each holds only as long as nobody else has claimed the run since.
     SETTLE = Sql::both(
         "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, destination = $9,
@@ -173,9 +173,9 @@ impl Sight {
 
 /// What happened to the contact after one moment, up to another, under these names,
 /// a JSON array.
-pub fn log(contact_id: ContactId, (after, until): (i64, i64), names: &str) -> Stmt {
-    let most = LOG_PAGE as i64;
-    LOG.with([contact_id.into(), after.into(), names.into(), most.into(), until.into()])
+pub fn history(contact_id: ContactId, (after, until): (i64, i64), names: &str) -> Stmt {
+    let most = HISTORY_PAGE as i64;
+    HISTORY.with([contact_id.into(), after.into(), names.into(), most.into(), until.into()])
 }
 
 pub fn happened(contact_id: ContactId, (after, until): (i64, i64), name: &str) -> Stmt {

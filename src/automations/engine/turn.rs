@@ -190,11 +190,11 @@ fn is_worn_out(claimed: &Claimed) -> bool {
     claimed.attempt - claimed.settled > MOST_CLAIMS
 }
 
-/// Whether what was seen in the contact's log must still be all there is when
+/// Whether what was seen in the contact's history must still be all there is when
 /// the turn is committed: an event that is acknowledged before a wait ends, or
 /// before a run does more, decides over it.
 pub(in crate::automations) fn is_held(claimed: &Claimed, plan: &Plan, before: &Run, after: &Run) -> bool {
-    claimed.exit_on.is_some() || after.leans_on_log(before, &plan.graph)
+    claimed.exit_on.is_some() || after.leans_on_history(before, &plan.graph)
 }
 
 /// The run after its turn, and what has to happen. A step that panics fails its
@@ -231,7 +231,7 @@ pub(in crate::automations) fn advance(
 /// What a run does. A contact is written once, however many steps change it, and
 /// first: that locks it in the order that occurrences do. Where it is held, nothing
 /// may have happened to it since the look at it. Returns the place in the contact's
-/// log of the news of what was done to it, if there is any.
+/// history of the news of what was done to it, if there is any.
 fn fill(
     occurrences: &mut OccurrenceBatch<'_>,
     claimed: &Claimed,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::store::{self, Claimed, Sight};
 use super::turn::read_changes;
 use super::{Engine, Plan};
-use crate::automations::run::{ContactRules, Heard, LogPart, Run, World};
+use crate::automations::run::{ContactRules, Heard, HistoryPart, Run, World};
 use crate::automations::values::Budget;
 use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
@@ -19,7 +19,7 @@ use crate::segments;
 const MOST_HEARD: usize = 500;
 const MOST_HEARD_BYTES: usize = 1 << 20;
 
-/// How much of a contact's log one look goes through, and how many looks a turn
+/// How much of a contact's history one look goes through, and how many looks a turn
 /// takes: most of what happened may be nothing that the run listens to.
 const LOOK: i64 = 5_000;
 const MOST_LOOKS: usize = 64;
@@ -28,7 +28,7 @@ const MOST_LOOKS: usize = 64;
 pub(in crate::automations) struct View {
     pub sight: Sight,
     pub heard: Vec<Heard>,
-    pub log: LogPart,
+    pub history: HistoryPart,
     /// The event that ends the run has come.
     pub is_ended: bool,
     pub segments: HashSet<SegmentId>,
@@ -46,7 +46,7 @@ impl View {
             event: &self.sight.payload,
             contact: self.sight.contact.as_ref().map(Contact::json),
             heard: &self.heard,
-            log: self.log,
+            history: self.history,
             is_ended: self.is_ended,
             may_call: self.sight.may_call,
             segments: &self.segments,
@@ -64,7 +64,7 @@ impl ContactRules for View {
 }
 
 impl Engine {
-    /// What the run can see now. The contact is read before its log, and held
+    /// What the run can see now. The contact is read before its history, and held
     /// against its version when the run is committed.
     pub(super) async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
@@ -82,7 +82,7 @@ impl Engine {
             true => (Vec::new(), None),
             false => self.listen(claimed, from, newest, &Value::from(names)).await?,
         };
-        let log = LogPart { has_start: from == claimed.since, read_to };
+        let history = HistoryPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
             if !self.app.db.read(segments::exists(claimed.workspace_id, id)).await?.is_empty() {
@@ -96,7 +96,7 @@ impl Engine {
         Ok(View {
             sight,
             heard,
-            log,
+            history,
             is_ended,
             segments,
             declared: Declared::read_all(&declared)?,
@@ -138,12 +138,12 @@ impl Engine {
                 break;
             }
             let until = end_of_look(after, newest);
-            let rows = self.app.db.read(store::log(claimed.contact_id, (after, until), &names)).await?;
+            let rows = self.app.db.read(store::history(claimed.contact_id, (after, until), &names)).await?;
             for row in &rows {
                 bytes += row.text(3)?.len();
                 heard.push(store::read_heard(row)?);
             }
-            let is_last = rows.len() < store::LOG_PAGE;
+            let is_last = rows.len() < store::HISTORY_PAGE;
             after = if is_last { until } else { heard.last().map_or(until, |last: &Heard| last.seq) };
             if after < newest {
                 tokio::task::yield_now().await;
@@ -153,7 +153,7 @@ impl Engine {
     }
 }
 
-/// Up to where one look into a contact's log goes.
+/// Up to where one look into a contact's history goes.
 fn end_of_look(after: i64, newest: i64) -> i64 {
     if newest == i64::MAX { newest } else { newest.min(after.saturating_add(LOOK)) }
 }

@@ -48,7 +48,7 @@ pub struct World<'a> {
     pub contact: Option<Value>,
     /// What the run may wait for, of what happened to the contact, oldest first.
     pub heard: &'a [Heard],
-    pub log: LogPart,
+    pub history: HistoryPart,
     /// The event that ends the run wherever it is has come.
     pub is_ended: bool,
     /// Whether its steps may still call the outside.
@@ -68,15 +68,15 @@ pub trait ContactRules: Sync {
 
 /// Which part of what happened since the run started `heard` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LogPart {
+pub struct HistoryPart {
     /// It begins where the run began.
     pub has_start: bool,
     /// It was read up to here, and there is more behind; `None`: it was read to its end.
     pub read_to: Option<i64>,
 }
 
-impl LogPart {
-    pub const WHOLE: LogPart = LogPart { has_start: true, read_to: None };
+impl HistoryPart {
+    pub const WHOLE: HistoryPart = HistoryPart { has_start: true, read_to: None };
 }
 
 /// What has to happen, in the same commit as the run's new state.
@@ -134,7 +134,7 @@ impl Run {
                 Position::Sleeping { .. } | Position::Calling { .. } | Position::Ended { .. } => false,
             };
             // For another wait all counts that happened since the start: it has to be read.
-            let must_read = was_waiting && world.log != LogPart::WHOLE;
+            let must_read = was_waiting && world.history != HistoryPart::WHOLE;
             if !moved || must_read || world.budget.is_turn_over() {
                 return effects;
             }
@@ -329,7 +329,7 @@ impl Run {
                 Err(reason) => return self.fail(key, world.now, &reason),
             }
         }
-        if let Some(read_to) = world.log.read_to {
+        if let Some(read_to) = world.history.read_to {
             let judged = read_to.max(judged);
             self.position = Position::Waiting { step: key.to_owned(), deadline, judged, unread: true };
             return false;

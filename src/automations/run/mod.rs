@@ -11,7 +11,7 @@ use crate::automations::graph::{Action, Exit, Graph, Step};
 use crate::clock::{SECOND, time_of};
 use crate::id::RunId;
 
-pub use advance::{Call, ContactRules, Effect, Heard, LogPart, World};
+pub use advance::{Call, ContactRules, Effect, Heard, HistoryPart, World};
 
 /// How often a step that fails is taken before its run has failed.
 const MOST_FAILURES: u32 = 5;
@@ -34,7 +34,7 @@ pub enum Position {
     Waiting {
         step: String,
         deadline: Option<i64>,
-        /// Up to here the contact's log holds nothing that ends the wait.
+        /// Up to here the contact's history holds nothing that ends the wait.
         #[serde(default)]
         judged: i64,
         /// There was more behind that than one turn reads.
@@ -113,7 +113,7 @@ pub struct Run {
     /// It goes on no sooner than this, after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
-    /// Up to here the contact's log does not hold the event that ends the run.
+    /// Up to here the contact's history does not hold the event that ends the run.
     #[serde(default, skip_serializing_if = "is_start")]
     pub quiet_to: i64,
 }
@@ -211,7 +211,7 @@ impl Run {
         }
     }
 
-    /// Up to where the run need not look into the contact's log again, as long
+    /// Up to where the run need not look into the contact's history again, as long
     /// as it stays where it is.
     pub fn judged(&self) -> i64 {
         match self.position {
@@ -229,9 +229,9 @@ impl Run {
         }
     }
 
-    /// Whether the log decided over the run in a turn, or has to wake it: at
+    /// Whether the history decided over the run in a turn, or has to wake it: at
     /// every wait that it stands at or has come past since it was `before`.
-    pub fn leans_on_log(&self, before: &Run, graph: &Graph) -> bool {
+    pub fn leans_on_history(&self, before: &Run, graph: &Graph) -> bool {
         let is_wait = |key: &str| find(graph, key).is_some_and(|(_, step)| step.action.is_wait());
         let fresh = self.trace.iter().filter(|entry| !before.trace.contains(entry));
         self.waiting_for(graph).is_some() || fresh.into_iter().any(|entry| is_wait(&entry.key))

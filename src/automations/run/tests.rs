@@ -71,7 +71,7 @@ impl Scene {
             event: &self.event,
             contact: self.contact.clone(),
             heard: &self.heard,
-            log: LogPart::WHOLE,
+            history: HistoryPart::WHOLE,
             is_ended: self.exit_on.as_ref().is_some_and(|name| self.heard.iter().any(|heard| heard.name == *name)),
             may_call: true,
             segments: &segments,

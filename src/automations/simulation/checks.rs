@@ -1,5 +1,5 @@
 //! What is promised of runs, checked at every commit and in the end. Each check
-//! works from the graph and the log alone, not from what the run believes.
+//! works from the graph and the history alone, not from what the run believes.
 
 use std::collections::{BTreeSet, HashSet};
 

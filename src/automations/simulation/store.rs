@@ -229,7 +229,7 @@ impl Store {
         }
     }
 
-    pub fn log(&self, claimed: &Claimed, names: &[&str]) -> Vec<Heard> {
+    pub fn history(&self, claimed: &Claimed, names: &[&str]) -> Vec<Heard> {
         let of_run = |one: &&Occurrence| {
             one.contact_id == claimed.contact_id && one.seq > claimed.since && names.contains(&one.name.as_str())
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::rows::{Refused, Turn};
 use super::world::World;
 use crate::automations::engine::{Claimed, Plan, Sight, View, advance, call, is_held};
-use crate::automations::run::{LogPart, Run};
+use crate::automations::run::{HistoryPart, Run};
 use crate::automations::values::Budget;
 use crate::clock::SECOND;
 
@@ -63,12 +63,12 @@ impl World {
             Seen::Contact(sight, (now, steady)) => {
                 let mut names: Vec<&str> = worker.plan.graph.waited_names().collect();
                 names.extend(worker.claimed.exit_on.as_deref());
-                let heard = self.store.log(&worker.claimed, &names);
+                let heard = self.store.history(&worker.claimed, &names);
                 let exit_on = worker.claimed.exit_on.as_deref();
                 let is_ended = heard.iter().any(|heard| Some(heard.name.as_str()) == exit_on);
                 let (segments, declared) = (self.store.segments.clone(), Vec::new());
-                let (log, budget) = (LogPart::WHOLE, Budget::default());
-                Seen::All(View { sight, heard, log, is_ended, segments, declared, now, steady, budget })
+                let (history, budget) = (HistoryPart::WHOLE, Budget::default());
+                Seen::All(View { sight, heard, history, is_ended, segments, declared, now, steady, budget })
             }
             Seen::All(view) => match self.go_on(&mut worker, &view)? {
                 true => return Ok(None),

@@ -96,3 +96,23 @@ impl App {
         self.work.notified().await;
     }
 }
+
+/// A feature's own state holds what all share, and gives it to whoever takes that.
+macro_rules! holds_app {
+    ($state:ident { $within:ident: $held:ty }) => {
+        impl std::ops::Deref for $state {
+            type Target = $held;
+
+            fn deref(&self) -> &$held {
+                &self.$within
+            }
+        }
+
+        impl axum::extract::FromRef<$state> for $crate::app::App {
+            fn from_ref(state: &$state) -> $crate::app::App {
+                $crate::app::App::from_ref(&state.$within)
+            }
+        }
+    };
+}
+pub(crate) use holds_app;

@@ -29,3 +29,29 @@ pub fn shown(text: &str) -> String {
     }
     short
 }
+
+/// One line of at most so many characters, not all of them spaces.
+pub fn is_one_line(text: &str, most: usize) -> bool {
+    !is_longer(text, most) && !text.chars().any(char::is_control) && !text.trim().is_empty()
+}
+
+/// A text of its own type, which holds only what fits: `else` says what does.
+macro_rules! checked_text {
+    ($name:ident($text:ident) if $fits:expr, else $rule:expr) => {
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(given: String) -> Result<$name, String> {
+                let $text = given.as_str();
+                if $fits { Ok($name(given)) } else { Err($rule.into()) }
+            }
+        }
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+pub(crate) use checked_text;

@@ -13,18 +13,16 @@ pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
 use std::fmt;
-use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::FromRef;
 use clap::ValueEnum;
 
 pub use member::{Accepted, Duty, Look, Manage, Member};
 pub use store::{Membership, any_user, may_grant, memberships, owners};
 
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::auth::Hasher;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql};
@@ -53,19 +51,7 @@ struct LoginAttempts {
     by_address: Attempts,
 }
 
-impl Deref for Accounts {
-    type Target = App;
-
-    fn deref(&self) -> &App {
-        &self.app
-    }
-}
-
-impl FromRef<Accounts> for App {
-    fn from_ref(accounts: &Accounts) -> App {
-        accounts.app.clone()
-    }
-}
+holds_app!(Accounts { app: App });
 
 impl Accounts {
     pub fn new(app: App) -> Accounts {

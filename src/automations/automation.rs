@@ -10,12 +10,10 @@ use utoipa::ToSchema;
 use super::graph::{Finding, Graph};
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::text::is_longer;
+use crate::text::{checked_text, is_longer, is_one_line};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
-
-const LONGEST_EVENT_NAME: usize = 1024;
 
 /// One line, and not only spaces; kept as it was given.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
@@ -28,17 +26,10 @@ const LONGEST_EVENT_NAME: usize = 1024;
 )]
 pub struct AutomationName(String);
 
-impl TryFrom<String> for AutomationName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<AutomationName, String> {
-        let fits = !is_longer(&name, AutomationName::LONGEST) && !name.chars().any(char::is_control);
-        if name.trim().is_empty() || !fits {
-            return Err(format!("must be one line of 1 to {} characters", AutomationName::LONGEST));
-        }
-        Ok(AutomationName(name))
-    }
-}
+checked_text!(
+    AutomationName(name) if is_one_line(name, Self::LONGEST),
+    else format!("must be one line of 1 to {} characters", Self::LONGEST)
+);
 
 impl AutomationName {
     const LONGEST: usize = 200;
@@ -48,10 +39,6 @@ impl AutomationName {
         let room = AutomationName::LONGEST - COPY.chars().count();
         let kept: String = original.chars().take(room).collect();
         AutomationName(format!("{kept}{COPY}"))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -110,24 +97,10 @@ impl ReEntry {
 #[schema(min_length = 1, max_length = 1024, pattern = "^[^\\u0000]+$", example = "subscription.cancelled")]
 pub struct ExitEvent(String);
 
-impl TryFrom<String> for ExitEvent {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<ExitEvent, String> {
-        if name.is_empty() || name.contains('\0') || is_longer(&name, LONGEST_EVENT_NAME) {
-            return Err(format!(
-                "must be the name of an event: 1 to {LONGEST_EVENT_NAME} characters, none of them U+0000"
-            ));
-        }
-        Ok(ExitEvent(name))
-    }
-}
-
-impl ExitEvent {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+checked_text!(
+    ExitEvent(name) if !name.is_empty() && !name.contains('\0') && !is_longer(name, 1024),
+    else "must be the name of an event: 1 to 1024 characters, none of them U+0000"
+);
 
 /// A new secret for webhook steps to sign with, as the store keeps it.
 pub fn new_signing_secret(seal: &Seal) -> String {

@@ -13,7 +13,8 @@ use super::properties::{Declared, Properties};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::id::ContactId;
-use crate::web::{Change, is_longer};
+use crate::text::{checked_text, is_longer};
+use crate::web::Change;
 
 const LONGEST_EMAIL: usize = 254;
 const LONGEST_NAME: usize = 255;
@@ -70,19 +71,12 @@ impl Contact {
 #[serde(try_from = "String")]
 pub struct Email(String);
 
-impl TryFrom<String> for Email {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Email, String> {
-        match Email::fits(&text) {
-            true => Ok(Email(text)),
-            false => Err(format!(
-                "must be one address such as `name@example.com`, without spaces and of at most {LONGEST_EMAIL} \
-                 characters"
-            )),
-        }
-    }
-}
+checked_text!(
+    Email(text) if Email::fits(text),
+    else format!(
+        "must be one address such as `name@example.com`, without spaces and of at most {LONGEST_EMAIL} characters"
+    )
+);
 
 impl PartialSchema for Email {
     fn schema() -> RefOr<openapi::Schema> {
@@ -112,10 +106,6 @@ impl Email {
         !is_longer(text, LONGEST_EMAIL)
             && local.split('.').all(|atom| !atom.is_empty() && !atom.chars().any(breaks_local))
             && domain.split('.').all(is_label)
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     pub fn key(&self) -> String {
@@ -164,16 +154,10 @@ fn unseen(char: char) -> bool {
 #[schema(as = ContactName, max_length = 255, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
 pub struct Name(String);
 
-impl TryFrom<String> for Name {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Name, String> {
-        if is_longer(&name, LONGEST_NAME) || name.chars().any(char::is_control) {
-            return Err(format!("must be one line of at most {LONGEST_NAME} characters"));
-        }
-        Ok(Name(name))
-    }
-}
+checked_text!(
+    Name(name) if !is_longer(name, LONGEST_NAME) && !name.chars().any(char::is_control),
+    else format!("must be one line of at most {LONGEST_NAME} characters")
+);
 
 /// What to change. What is left out stays as it is.
 #[derive(Debug, PartialEq, Deserialize, ToSchema)]
@@ -210,7 +194,7 @@ impl Changes {
         self.check_types(declared)?;
         let name = |Change(change): &Change<Name>, name: &Option<String>| match change {
             None => name.clone(),
-            Some(new) => new.as_ref().map(|name| name.0.clone()),
+            Some(new) => new.as_ref().map(|name| name.as_str().to_owned()),
         };
         Ok(Contact {
             email: self.email.as_ref().map_or(contact.email.clone(), |email| email.0.clone()),

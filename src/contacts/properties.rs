@@ -12,7 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
 use crate::id::PropertyId;
-use crate::web::{is_longer, kind, shown};
+use crate::text::{checked_text, is_longer, kind, shown};
 
 const LONGEST_KEY: usize = 255;
 const MOST_KEYS: usize = 256;
@@ -181,24 +181,14 @@ pub const LONGEST_FALLBACK: usize = 2000;
 #[serde(try_from = "String")]
 pub struct PropertyKey(String);
 
-impl TryFrom<String> for PropertyKey {
-    type Error = String;
-
-    fn try_from(key: String) -> Result<PropertyKey, String> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if !(1..=Self::LONGEST).contains(&key.len()) || !key.bytes().all(plain) {
-            return Err(format!("must have 1 to {} letters, digits and underscores, all ASCII", Self::LONGEST));
-        }
-        Ok(PropertyKey(key))
-    }
-}
+checked_text!(
+    PropertyKey(key) if (1..=Self::LONGEST).contains(&key.len())
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+    else format!("must have 1 to {} letters, digits and underscores, all ASCII", Self::LONGEST)
+);
 
 impl PropertyKey {
     pub const LONGEST: usize = 50;
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// A property that somebody declared.

@@ -14,16 +14,14 @@ pub use event::{EventName, RESERVED_PREFIX};
 pub use fuzzing::event_body;
 pub use store::{by_id, delete, insert, set_schema};
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use in_force::Definitions;
 pub use store::tally;
 
-use crate::app::App;
+use crate::app::holds_app;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
@@ -48,19 +46,7 @@ impl Events {
     }
 }
 
-impl Deref for Events {
-    type Target = Occurrences;
-
-    fn deref(&self) -> &Occurrences {
-        &self.occurrences
-    }
-}
-
-impl FromRef<Events> for App {
-    fn from_ref(events: &Events) -> App {
-        App::from_ref(&events.occurrences)
-    }
-}
+holds_app!(Events { occurrences: Occurrences });
 
 pub fn routes() -> OpenApiRouter<Events> {
     routes::router().merge(occurrences::router())

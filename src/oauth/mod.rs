@@ -15,15 +15,13 @@ mod redirect_uri;
 mod refusal;
 mod tokens;
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::clock::{Clock, HOUR};
 use crate::credentials::raise_access;
 use crate::db::{Db, DbError, Sql};
@@ -57,19 +55,7 @@ struct Limits {
     token_address: Attempts,
 }
 
-impl Deref for OAuth {
-    type Target = App;
-
-    fn deref(&self) -> &App {
-        &self.app
-    }
-}
-
-impl FromRef<OAuth> for App {
-    fn from_ref(oauth: &OAuth) -> App {
-        oauth.app.clone()
-    }
-}
+holds_app!(OAuth { app: App });
 
 impl OAuth {
     pub fn new(app: App) -> OAuth {

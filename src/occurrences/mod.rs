@@ -4,15 +4,13 @@
 mod listeners;
 mod store;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::FromRef;
 use serde_json::Value;
 
 pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
 
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::Clock;
 use crate::db::{self, Batch, DbError, Effect, Sql, Stmt};
@@ -208,19 +206,7 @@ pub struct Occurrences {
     listening: Arc<Listening>,
 }
 
-impl Deref for Occurrences {
-    type Target = App;
-
-    fn deref(&self) -> &App {
-        &self.app
-    }
-}
-
-impl FromRef<Occurrences> for App {
-    fn from_ref(occurrences: &Occurrences) -> App {
-        occurrences.app.clone()
-    }
-}
+holds_app!(Occurrences { app: App });
 
 impl Occurrences {
     pub fn new(app: App, automations: Box<dyn Automations>) -> Occurrences {

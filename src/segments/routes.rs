@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::segment::SegmentName;
-use super::store::{self, Stored};
+use super::store;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
@@ -79,8 +79,7 @@ pub struct Item {
 
 impl Item {
     pub fn read(row: &Row) -> Result<Item, Error> {
-        let Stored { id, name, created_at } = Stored::read(row)?;
-        Ok(Item { object: None, id, name, created_at: rfc3339(created_at) })
+        Ok(Item { object: None, id: row.id(0)?, name: row.text(1)?, created_at: rfc3339(row.int(2)?) })
     }
 }
 

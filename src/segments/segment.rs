@@ -10,7 +10,8 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::SegmentId;
-use crate::web::{id_schema, is_longer};
+use crate::text::{checked_text, is_one_line};
+use crate::web::id_schema;
 
 /// How many segments one request may name.
 const MOST_NAMED: usize = 100;
@@ -26,25 +27,10 @@ const MOST_NAMED: usize = 100;
 )]
 pub struct SegmentName(String);
 
-impl TryFrom<String> for SegmentName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<SegmentName, String> {
-        let one_line = !is_longer(&name, Self::LONGEST) && !name.chars().any(char::is_control);
-        if !one_line || name.trim().is_empty() {
-            return Err(format!("must be one line of 1 to {} characters, not all of them spaces", Self::LONGEST));
-        }
-        Ok(SegmentName(name))
-    }
-}
-
-impl SegmentName {
-    const LONGEST: usize = 255;
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+checked_text!(
+    SegmentName(name) if is_one_line(name, 255),
+    else "must be one line of 1 to 255 characters, not all of them spaces"
+);
 
 /// Segments by id, each as `{"id": …}` or as the id alone. One that is named
 /// twice counts once.

@@ -1,7 +1,7 @@
 //! Segments and who is in them, in the store.
 
 use super::segment::SegmentName;
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, statements};
 use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 
@@ -39,19 +39,6 @@ statements! {
          FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
          WHERE m.workspace_id = $1 AND m.contact_id BETWEEN $2 AND $3
          ORDER BY m.contact_id, m.segment_id");
-}
-
-/// A segment as the store keeps it.
-pub struct Stored {
-    pub id: SegmentId,
-    pub name: String,
-    pub created_at: i64,
-}
-
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored { id: row.id(0)?, name: row.text(1)?, created_at: row.int(2)? })
-    }
 }
 
 pub fn insert(workspace_id: WorkspaceId, id: SegmentId, name: &SegmentName, now: i64) -> Stmt {

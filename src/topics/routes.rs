@@ -7,7 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::shapes::Item;
-use super::store::{self, Stored};
+use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
@@ -67,7 +67,7 @@ async fn create(
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Stored::read(row)?.into())).collect();
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
     Ok(Json(page.list(items?)))
 }
 
@@ -83,7 +83,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     ),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
-    Ok(Json(Item::from(find(&caller, id).await?).alone()))
+    Ok(Json(find(&caller, id).await?.alone()))
 }
 
 /// Change a topic
@@ -139,7 +139,7 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error> {
+async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Item, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+    Ok(Item::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::store::Stored;
 use super::topic::{Subscription, Visibility};
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
@@ -25,28 +24,26 @@ pub struct Item {
     #[schema(nullable = false, example = "What is new, about once a month.")]
     description: Option<String>,
     #[schema(value_type = Subscription)]
-    default_subscription: String,
+    pub(super) default_subscription: String,
     #[schema(value_type = Visibility)]
     visibility: String,
     #[schema(format = DateTime)]
     created_at: String,
 }
 
-impl From<Stored> for Item {
-    fn from(topic: Stored) -> Item {
-        Item {
-            object: None,
-            id: topic.id,
-            name: topic.name,
-            description: topic.description,
-            default_subscription: topic.default_subscription,
-            visibility: topic.visibility,
-            created_at: rfc3339(topic.created_at),
-        }
-    }
-}
-
 impl Item {
+    pub fn read(row: &Row) -> Result<Item, DbError> {
+        Ok(Item {
+            object: None,
+            id: row.id(0)?,
+            name: row.text(1)?,
+            description: row.maybe(2, Row::text)?,
+            default_subscription: row.text(3)?,
+            visibility: row.text(4)?,
+            created_at: rfc3339(row.int(5)?),
+        })
+    }
+
     /// As an answer of its own, which says what it is.
     pub fn alone(self) -> Item {
         Item { object: Some("topic"), ..self }

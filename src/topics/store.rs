@@ -1,7 +1,7 @@
 //! Topics and what contacts chose of them, in the store.
 
 use super::topic::{Choice, NewTopic, TopicChange, Visibility};
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, statements};
 use crate::id::{ContactId, TopicId, WorkspaceId};
 use crate::web::Page;
 
@@ -38,29 +38,6 @@ statements! {
          FOR KEY SHARE OF t, c
          ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
     FORGET = Sql::both("DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");
-}
-
-/// A topic as the store keeps it.
-pub struct Stored {
-    pub id: TopicId,
-    pub name: String,
-    pub description: Option<String>,
-    pub default_subscription: String,
-    pub visibility: String,
-    pub created_at: i64,
-}
-
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            id: row.id(0)?,
-            name: row.text(1)?,
-            description: row.maybe(2, Row::text)?,
-            default_subscription: row.text(3)?,
-            visibility: row.text(4)?,
-            created_at: row.int(5)?,
-        })
-    }
 }
 
 pub fn insert(workspace_id: WorkspaceId, id: TopicId, new: &NewTopic, now: i64) -> Stmt {

@@ -9,7 +9,8 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::TopicId;
-use crate::web::{Change, is_longer};
+use crate::text::{checked_text, is_longer, is_one_line};
+use crate::web::Change;
 
 /// How many topics one request may name.
 const MOST_NAMED: usize = 100;
@@ -25,25 +26,10 @@ const MOST_NAMED: usize = 100;
 )]
 pub struct TopicName(String);
 
-impl TryFrom<String> for TopicName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<TopicName, String> {
-        let one_line = !is_longer(&name, Self::LONGEST) && !name.chars().any(char::is_control);
-        if !one_line || name.trim().is_empty() {
-            return Err(format!("must be one line of 1 to {} characters, not all of them spaces", Self::LONGEST));
-        }
-        Ok(TopicName(name))
-    }
-}
-
-impl TopicName {
-    const LONGEST: usize = 50;
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+checked_text!(
+    TopicName(name) if is_one_line(name, 50),
+    else "must be one line of 1 to 50 characters, not all of them spaces"
+);
 
 /// What a topic is about, in a few words; they may have several lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
@@ -56,25 +42,13 @@ impl TopicName {
 )]
 pub struct Description(String);
 
-impl TryFrom<String> for Description {
-    type Error = String;
+checked_text!(
+    Description(words) if !is_longer(words, 200) && !words.chars().any(is_unseen),
+    else "must be text of at most 200 characters, without control characters"
+);
 
-    fn try_from(words: String) -> Result<Description, String> {
-        let unseen = |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r');
-        if is_longer(&words, Self::LONGEST) || words.chars().any(unseen) {
-            let longest = Self::LONGEST;
-            return Err(format!("must be text of at most {longest} characters, without control characters"));
-        }
-        Ok(Description(words))
-    }
-}
-
-impl Description {
-    const LONGEST: usize = 200;
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn is_unseen(char: char) -> bool {
+    char.is_control() && !matches!(char, '\t' | '\n' | '\r')
 }
 
 /// Whether somebody wants mail about a topic.
@@ -300,7 +274,7 @@ mod tests {
         fn a_name_never_holds_a_control_or_more_than_its_length(name in any::<String>()) {
             if let Ok(name) = TopicName::try_from(name) {
                 prop_assert!(!name.as_str().chars().any(char::is_control));
-                prop_assert!((1..=TopicName::LONGEST).contains(&name.as_str().chars().count()));
+                prop_assert!((1..=50).contains(&name.as_str().chars().count()));
             }
         }
     }

@@ -131,8 +131,7 @@ async fn create(
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Stored::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Stored::read(row)?.into()))
 }
 
 impl From<Stored> for Item {

@@ -95,7 +95,7 @@ async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<
     caller.confirm().await?;
     let Draft { steps: OrNull(steps), connections: OrNull(connections) } = body.read()?;
     let findings = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default()).err().unwrap_or_default();
-    Ok(Json(Check::new(findings)))
+    Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 
 /// List automations
@@ -115,8 +115,7 @@ async fn list(
     Query(StatusParam { status }): Query<StatusParam>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
 }
 
 /// Read an automation
@@ -269,7 +268,7 @@ async fn stop(
     let now = app.clock.now();
     let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
     caller.try_commit(disable).await?.or_missing(not_found)?;
-    Ok(Json(Stopped::new(id)))
+    Ok(Json(Stopped { object: "automation", id, status: "disabled" }))
 }
 
 pub(super) fn not_found() -> Error {

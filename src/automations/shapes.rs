@@ -88,11 +88,11 @@ pub struct StatusParam {
 #[schema(as = StoppedAutomation)]
 pub struct Stopped {
     #[schema(pattern = "^automation$")]
-    object: &'static str,
+    pub object: &'static str,
     #[schema(value_type = Uuid)]
-    id: AutomationId,
+    pub id: AutomationId,
     #[schema(pattern = "^disabled$")]
-    status: &'static str,
+    pub status: &'static str,
 }
 
 /// What is wrong with a graph.
@@ -100,11 +100,11 @@ pub struct Stopped {
 #[schema(as = AutomationCheck)]
 pub struct Check {
     #[schema(pattern = "^automation_check$")]
-    object: &'static str,
+    pub object: &'static str,
     /// Whether an automation could be made of it.
-    valid: bool,
+    pub valid: bool,
     /// Everything that is wrong with it.
-    findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
 }
 
 /// An automation as lists show it.
@@ -156,18 +156,6 @@ pub struct AutomationDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, pattern = "^whsec_")]
     webhook_secret: Option<String>,
-}
-
-impl Stopped {
-    pub fn new(id: AutomationId) -> Stopped {
-        Stopped { object: "automation", id, status: "disabled" }
-    }
-}
-
-impl Check {
-    pub fn new(findings: Vec<Finding>) -> Check {
-        Check { object: "automation_check", valid: findings.is_empty(), findings }
-    }
 }
 
 impl From<Listed> for Item {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{CommandContext, print_json, print_table};
 use crate::clock::rfc3339;
 use crate::db::DbError;
-use crate::oauth::{self, AuthMethod, Grant, Origin, Registration};
+use crate::oauth::{self, AuthMethod, Grant, Origin, RegisteredClient, Registration};
 use crate::secret;
 
 #[derive(Subcommand, Debug)]
@@ -54,12 +54,7 @@ pub enum Clients {
     /// Let a client in again
     Enable(One),
     /// Delete a client; from then on it is unknown
-    Delete {
-        id: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Delete(One),
 }
 
 /// A client, named by its id.
@@ -96,7 +91,7 @@ impl Clients {
             Clients::Verify { id, host, json } => verify(context, &id, host.as_deref(), json).await,
             Clients::Disable(one) => disable(context, &one, Some(context.clock.now())).await,
             Clients::Enable(one) => disable(context, &one, None).await,
-            Clients::Delete { id, json } => delete(context, &id, json).await,
+            Clients::Delete(one) => delete(context, &one).await,
         }
     }
 }
@@ -111,7 +106,7 @@ async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json:
     let hash = secret.as_deref().map(secret::hash);
     context.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;
     if as_json {
-        print_json(&oauth::response(&client, secret.as_deref()));
+        print_json(&json!(RegisteredClient::new(&client, secret.as_deref())));
     } else {
         println!("{}", client.id);
         secret.iter().for_each(|secret| println!("{secret}"));
@@ -122,7 +117,7 @@ async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json:
 async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
     let clients = oauth::clients(&context.db).await?;
     if as_json {
-        let items: Vec<_> = clients.iter().map(|client| oauth::response(client, None)).collect();
+        let items: Vec<_> = clients.iter().map(|client| RegisteredClient::new(client, None)).collect();
         print_json(&json!(items));
     } else {
         let rows: Vec<_> = clients
@@ -163,9 +158,9 @@ fn no_such_client(id: &str) -> anyhow::Error {
     anyhow::anyhow!("{id}: there is no client with this id; `posthorn clients list` shows them")
 }
 
-async fn delete(context: &CommandContext, id: &str, as_json: bool) -> anyhow::Result<()> {
+async fn delete(context: &CommandContext, One { id, json }: &One) -> anyhow::Result<()> {
     match context.db.commit(oauth::delete_client(id, context.clock.now())).await {
-        Ok(_) if as_json => print_json(&json!({"client_id": id, "deleted": true})),
+        Ok(_) if *json => print_json(&json!({"client_id": id, "deleted": true})),
         Ok(_) => println!("Deleted the client {id}."),
         Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
         Err(error) => return Err(error.into()),

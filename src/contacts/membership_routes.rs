@@ -68,8 +68,7 @@ pub struct EndedMembership {
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
     let rows = caller.read(|| segments::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
-    let items: Result<Vec<segments::Item>, Error> = rows.iter().map(segments::Item::read).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, segments::Item::read)
 }
 
 /// Put a contact into a segment

@@ -129,8 +129,7 @@ async fn create(
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Declared::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Declared::read(row)?.into()))
 }
 
 /// Read a contact property

@@ -14,7 +14,7 @@ use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
 use super::store::Listed;
 use super::{change, store};
 use crate::auth::{Caller, FullAccess};
-use crate::db::{DbError, Row};
+use crate::db::Row;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
@@ -102,8 +102,7 @@ pub(super) async fn list_of_segment(
 }
 
 fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(rows, |row| Ok(Listed::read(row)?.into()))
 }
 
 /// Read a contact

@@ -36,8 +36,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
     let contact = named.find(&caller).await?;
     let rows = caller.read(|| topics::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
-    let items: Result<Vec<Chosen>, DbError> = rows.iter().map(Chosen::read).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Chosen::read(row)?))
 }
 
 /// Choose a contact's topics

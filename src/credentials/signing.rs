@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::jwt::{self, Claims, SigningKey};
@@ -124,12 +124,11 @@ impl Signing {
     }
 
     /// The public keys, for `jwks_uri`.
-    pub async fn published(&self, db: &Db, clock: &Clock) -> Result<Value, Error> {
+    pub async fn published(&self, db: &Db, clock: &Clock) -> Result<Vec<Value>, Error> {
         let now = clock.now();
         let ring = self.load(db, now).await?;
         let believed = |held: &&Arc<Held>| held.retired_at.is_none_or(|retired| now - retired <= BELIEVED_AFTER);
-        let keys: Vec<Value> = ring.keys.iter().filter(believed).map(|held| held.key.public()).collect();
-        Ok(json!({ "keys": keys }))
+        Ok(ring.keys.iter().filter(believed).map(|held| held.key.public()).collect())
     }
 
     fn snapshot(&self) -> Arc<Ring> {

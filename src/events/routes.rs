@@ -167,8 +167,7 @@ fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Item::new(Stored::read(row)?)).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Item::new(Stored::read(row)?))
 }
 
 /// Read an event

@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -49,29 +51,25 @@ pub fn outside(base_path: &str) -> Router<OAuth> {
 async fn authorization_server(State(app): State<OAuth>) -> Response {
     let issuer = app.addresses.base.as_str();
     let methods: Vec<&str> = AuthMethod::ALL.iter().map(|method| method.as_str()).collect();
-    let mut document = json!({
-        "issuer": issuer,
-        "authorization_endpoint": format!("{issuer}/oauth/authorize"),
-        "token_endpoint": format!("{issuer}/oauth/token"),
-        "revocation_endpoint": format!("{issuer}/oauth/revoke"),
-        "jwks_uri": format!("{issuer}/.well-known/jwks.json"),
-        "scopes_supported": ScopeSet::all().iter().map(Scope::as_str).collect::<Vec<_>>(),
-        "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": Grant::ALL.map(Grant::as_str),
-        "token_endpoint_auth_methods_supported": methods,
-        "revocation_endpoint_auth_methods_supported": methods,
-        "code_challenge_methods_supported": ["S256"],
-        "authorization_response_iss_parameter_supported": app.config.oauth_iss,
-        "service_documentation": format!("{issuer}/docs"),
-    });
-    if app.config.client_id_documents {
-        document["client_id_metadata_document_supported"] = json!(true);
-    }
-    if app.config.registration != Registration::Off {
-        document["registration_endpoint"] = json!(format!("{issuer}/oauth/register"));
-    }
-    published(document)
+    let can_register = app.config.registration != Registration::Off;
+    published(AuthorizationServer {
+        issuer: issuer.to_owned(),
+        authorization_endpoint: format!("{issuer}/oauth/authorize"),
+        token_endpoint: format!("{issuer}/oauth/token"),
+        registration_endpoint: can_register.then(|| format!("{issuer}/oauth/register")),
+        revocation_endpoint: format!("{issuer}/oauth/revoke"),
+        jwks_uri: format!("{issuer}/.well-known/jwks.json"),
+        scopes_supported: ScopeSet::all().iter().map(Scope::as_str).collect(),
+        response_types_supported: vec!["code"],
+        response_modes_supported: vec!["query"],
+        grant_types_supported: Grant::ALL.map(Grant::as_str).into(),
+        token_endpoint_auth_methods_supported: methods.clone(),
+        revocation_endpoint_auth_methods_supported: methods,
+        code_challenge_methods_supported: vec!["S256"],
+        client_id_metadata_document_supported: app.config.client_id_documents.then_some(true),
+        authorization_response_iss_parameter_supported: app.config.oauth_iss,
+        service_documentation: format!("{issuer}/docs"),
+    })
 }
 
 /// What protects the API
@@ -87,15 +85,14 @@ async fn protected_resource(State(app): State<OAuth>, OriginalUri(uri): Original
     // Asked about a path below the API, the document speaks of that path.
     let asked = uri.path().split_once(RESOURCE).map_or("", |(_, path)| path);
     let below = asked.strip_prefix(base.path()).unwrap_or(asked);
-    published(json!({
-        "resource": format!("{}{below}", base.as_str()),
-        "authorization_servers": [base.as_str()],
-        "bearer_methods_supported": ["header"],
-        // What to ask for at first. Clients ask for all that is listed, so the
-        // least is.
-        "scopes_supported": [Scope::EmailsSend.as_str()],
-        "resource_documentation": format!("{}/docs", base.as_str()),
-    }))
+    published(ProtectedResource {
+        resource: format!("{}{below}", base.as_str()),
+        authorization_servers: vec![base.as_str().to_owned()],
+        bearer_methods_supported: vec!["header"],
+        // Clients ask for all that is listed, so the least is.
+        scopes_supported: vec![Scope::EmailsSend.as_str()],
+        resource_documentation: format!("{}/docs", base.as_str()),
+    })
 }
 
 /// The keys that sign access tokens
@@ -111,18 +108,17 @@ async fn protected_resource(State(app): State<OAuth>, OriginalUri(uri): Original
     security(()),
 )]
 async fn jwks(State(app): State<OAuth>) -> Result<Response, Error> {
-    Ok(published(app.credentials.signing.published(&app.db, &app.clock).await?))
+    Ok(published(SigningKeys { keys: app.credentials.signing.published(&app.db, &app.clock).await? }))
 }
 
-fn published(document: Value) -> Response {
+fn published(document: impl Serialize) -> Response {
     let mut response = axum::Json(document).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     answer::readable_by_pages(response)
 }
 
 /// What the authorization server offers.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+#[derive(Serialize, ToSchema)]
 pub struct AuthorizationServer {
     #[schema(example = "https://posthorn.example")]
     issuer: String,
@@ -131,6 +127,7 @@ pub struct AuthorizationServer {
     #[schema(example = "https://posthorn.example/oauth/token")]
     token_endpoint: String,
     /// Only while clients can be registered over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "https://posthorn.example/oauth/register")]
     registration_endpoint: Option<String>,
     #[schema(example = "https://posthorn.example/oauth/revoke")]
@@ -138,20 +135,21 @@ pub struct AuthorizationServer {
     #[schema(example = "https://posthorn.example/.well-known/jwks.json")]
     jwks_uri: String,
     #[schema(example = json!(["full_access", "emails:send"]))]
-    scopes_supported: Vec<String>,
+    scopes_supported: Vec<&'static str>,
     #[schema(example = json!(["code"]))]
-    response_types_supported: Vec<String>,
+    response_types_supported: Vec<&'static str>,
     #[schema(example = json!(["query"]))]
-    response_modes_supported: Vec<String>,
+    response_modes_supported: Vec<&'static str>,
     #[schema(example = json!(["authorization_code", "refresh_token"]))]
-    grant_types_supported: Vec<String>,
+    grant_types_supported: Vec<&'static str>,
     #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
-    token_endpoint_auth_methods_supported: Vec<String>,
+    token_endpoint_auth_methods_supported: Vec<&'static str>,
     #[schema(example = json!(["none", "client_secret_basic", "client_secret_post"]))]
-    revocation_endpoint_auth_methods_supported: Vec<String>,
+    revocation_endpoint_auth_methods_supported: Vec<&'static str>,
     #[schema(example = json!(["S256"]))]
-    code_challenge_methods_supported: Vec<String>,
+    code_challenge_methods_supported: Vec<&'static str>,
     /// Only where a `client_id` may be the address of a metadata document.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     client_id_metadata_document_supported: Option<bool>,
     /// Whether answers carry `iss` (RFC 9207).
@@ -161,25 +159,23 @@ pub struct AuthorizationServer {
 }
 
 /// What protects the API.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+#[derive(Serialize, ToSchema)]
 pub struct ProtectedResource {
     #[schema(example = "https://posthorn.example")]
     resource: String,
     #[schema(example = json!(["https://posthorn.example"]))]
     authorization_servers: Vec<String>,
     #[schema(example = json!(["header"]))]
-    bearer_methods_supported: Vec<String>,
+    bearer_methods_supported: Vec<&'static str>,
     /// What to ask for at first: the least.
     #[schema(example = json!(["emails:send"]))]
-    scopes_supported: Vec<String>,
+    scopes_supported: Vec<&'static str>,
     #[schema(example = "https://posthorn.example/docs")]
     resource_documentation: String,
 }
 
 /// The keys that sign access tokens.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the document to readers of the API's description")]
+#[derive(Serialize, ToSchema)]
 pub struct SigningKeys {
     #[schema(value_type = Vec<Object>, example = json!([{
         "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71",

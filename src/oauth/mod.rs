@@ -30,8 +30,8 @@ use crate::limits::{Attempts, RateLimit};
 pub use answer::OAuthError;
 pub use client_document::Documents;
 pub use clients::{
-    AuthMethod, Clients, Grant, Origin, Registration, clients, delete_client, disable_client, insert_client, response,
-    verify_client,
+    AuthMethod, Clients, Grant, Origin, RegisteredClient, Registration, clients, delete_client, disable_client,
+    insert_client, verify_client,
 };
 pub use fuzzing::{raw_query, redirect_match};
 pub use grant::{Token, decide, revoke_token, router as grant_routes, tally};

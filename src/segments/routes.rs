@@ -138,8 +138,7 @@ pub(super) async fn make<T: Serialize>(
 )]
 pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(Item::read).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, Item::read)
 }
 
 /// Read a segment

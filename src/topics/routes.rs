@@ -11,7 +11,6 @@ use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
 use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
@@ -67,8 +66,7 @@ async fn create(
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Item::read(row)?))
 }
 
 /// Read a topic

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use axum::Json;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::parameter;
 use super::query::{Flaw, Params, Sent};
-use crate::db::{ReadLimit, Sql, Stmt, Value};
+use crate::db::{ReadLimit, Row, Sql, Stmt, Value};
 use crate::error::Error;
 use crate::id::Id;
 
@@ -160,6 +161,12 @@ impl Page {
             data.reverse();
         }
         List { object: "list", has_more, data }
+    }
+
+    /// As [`Page::list`], as the answer to a request: `read` makes an item of each row.
+    pub fn answer<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<Json<List<T>>, Error> {
+        let items: Result<Vec<T>, Error> = rows.iter().map(read).collect();
+        Ok(Json(self.list(items?)))
     }
 
     /// As [`Page::list`], with links to the pages around it at `address`, which

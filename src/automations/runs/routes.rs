@@ -74,8 +74,7 @@ async fn list(
     let found = caller.read(|| version_number(caller.workspace_id(), id)).await?;
     found.first().ok_or_else(not_found)?;
     let rows = caller.read(|| store::page(id, &page, &wanted)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
 }
 
 /// Read a run

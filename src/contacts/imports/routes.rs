@@ -15,7 +15,7 @@ use super::store::{self, CHUNK, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::contacts::{properties::Declared, properties_store};
-use crate::db::{Batch, DbError};
+use crate::db::Batch;
 use crate::error::Error;
 use crate::id::ImportId;
 use crate::occurrences::Occurrences;
@@ -161,8 +161,7 @@ async fn list(
     Query(Filter { status }): Query<Filter>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), status, &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Item::new(&Stored::read(row)?))).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Item::new(&Stored::read(row)?)))
 }
 
 /// Read an import

@@ -45,8 +45,7 @@ pub fn not_found() -> Error {
 )]
 pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), name, page)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Item::new(Stored::read(row)?)).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Item::new(Stored::read(row)?))
 }
 
 /// Read an occurrence

@@ -16,7 +16,7 @@ use crate::oauth::answer::preflighted;
 
 pub use cache::{Clients, Known};
 pub use client::{AuthMethod, Client, Grant, GrantSet};
-pub use registration::{Origin, Registration, response};
+pub use registration::{Origin, RegisteredClient, Registration};
 pub use store::{
     ALL, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents, verify_client,
 };

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::registration::{self, Origin, Registration};
+use super::registration::{Origin, RegisteredClient, Registration};
 use super::store;
 use crate::config::Registration as Mode;
 use crate::error::Error;
@@ -93,7 +93,7 @@ async fn store_client(app: &OAuth, registration: Registration) -> Result<Respons
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
     app.db.commit(store::insert_client(&client, "open", hash.as_ref())).await?;
-    let body = registration::response(&client, secret.as_deref());
+    let body = RegisteredClient::new(&client, secret.as_deref());
     let mut response = (StatusCode::CREATED, axum::Json(body)).into_response();
     answer::keep_private(response.headers_mut());
     Ok(response)
@@ -128,41 +128,5 @@ pub struct ClientMetadata {
     client_uri: Option<String>,
     /// Picture of the client, `http` or `https`.
     #[schema(max_length = 2048)]
-    logo_uri: Option<String>,
-}
-
-/// What is in force.
-#[derive(utoipa::ToSchema)]
-#[schema(example = json!({
-    "client_id": "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71",
-    "client_id_issued_at": 1_768_469_400,
-    "client_name": "Acme Mailer",
-    "redirect_uris": ["http://127.0.0.1/callback"],
-    "grant_types": ["authorization_code", "refresh_token"],
-    "response_types": ["code"],
-    "scope": "emails:send",
-    "token_endpoint_auth_method": "none",
-}))]
-#[expect(dead_code, reason = "describes the answer to readers of the API's description")]
-pub struct RegisteredClient {
-    #[schema(format = Uuid)]
-    client_id: String,
-    /// Seconds since 1970.
-    client_id_issued_at: i64,
-    /// Shown this once, and only to a client that authenticates with a secret.
-    #[schema(nullable = false)]
-    client_secret: Option<String>,
-    /// 0: it does not expire.
-    #[schema(nullable = false)]
-    client_secret_expires_at: Option<i64>,
-    client_name: String,
-    redirect_uris: Vec<String>,
-    grant_types: Vec<String>,
-    response_types: Vec<String>,
-    scope: String,
-    token_endpoint_auth_method: String,
-    #[schema(nullable = false)]
-    client_uri: Option<String>,
-    #[schema(nullable = false)]
     logo_uri: Option<String>,
 }

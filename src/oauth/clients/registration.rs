@@ -1,6 +1,8 @@
 //! Dynamic client registration (RFC 7591): metadata in, a client out.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::client::{AuthMethod, Client, Grant, GrantSet};
 use crate::credentials::ScopeSet;
@@ -71,29 +73,63 @@ impl Registration {
     }
 }
 
-/// The body of the 201: what is in force, and the secret for the only time.
-pub fn response(client: &Client, secret: Option<&str>) -> Value {
-    let mut body = Map::new();
-    let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
-    put("client_id", json!(client.id));
-    put("client_id_issued_at", json!(client.created_at.div_euclid(1_000_000)));
-    if let Some(secret) = secret {
-        put("client_secret", json!(secret));
-        put("client_secret_expires_at", json!(0));
+/// What is in force.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "client_id": "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71",
+    "client_id_issued_at": 1_768_469_400,
+    "client_name": "Acme Mailer",
+    "redirect_uris": ["http://127.0.0.1/callback"],
+    "grant_types": ["authorization_code", "refresh_token"],
+    "response_types": ["code"],
+    "scope": "emails:send",
+    "token_endpoint_auth_method": "none",
+}))]
+pub struct RegisteredClient {
+    #[schema(format = Uuid)]
+    client_id: String,
+    /// Seconds since 1970.
+    client_id_issued_at: i64,
+    /// Shown this once, and only to a client that authenticates with a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    client_secret: Option<String>,
+    /// 0: it does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    client_secret_expires_at: Option<i64>,
+    client_name: String,
+    redirect_uris: Vec<String>,
+    grant_types: Vec<&'static str>,
+    response_types: Vec<&'static str>,
+    scope: String,
+    token_endpoint_auth_method: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    client_uri: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    logo_uri: Option<String>,
+}
+
+impl RegisteredClient {
+    /// With the secret, for the only time.
+    pub fn new(client: &Client, secret: Option<&str>) -> RegisteredClient {
+        RegisteredClient {
+            client_id: client.id.clone(),
+            client_id_issued_at: client.created_at.div_euclid(1_000_000),
+            client_secret: secret.map(str::to_owned),
+            client_secret_expires_at: secret.map(|_| 0),
+            client_name: client.name.clone(),
+            redirect_uris: client.redirect_uris.clone(),
+            grant_types: client.grants.iter().map(Grant::as_str).collect(),
+            response_types: vec!["code"],
+            scope: client.scopes.to_string(),
+            token_endpoint_auth_method: client.auth_method.as_str(),
+            client_uri: client.client_uri.clone(),
+            logo_uri: client.logo_uri.clone(),
+        }
     }
-    put("client_name", json!(client.name));
-    put("redirect_uris", json!(client.redirect_uris));
-    put("grant_types", client.grants.iter().map(Grant::as_str).collect());
-    put("response_types", json!(["code"]));
-    put("scope", json!(client.scopes.to_string()));
-    put("token_endpoint_auth_method", json!(client.auth_method.as_str()));
-    if let Some(uri) = &client.client_uri {
-        put("client_uri", json!(uri));
-    }
-    if let Some(uri) = &client.logo_uri {
-        put("logo_uri", json!(uri));
-    }
-    Value::Object(body)
 }
 
 struct Metadata<'a>(&'a Map<String, Value>);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client::{AuthMethod, GrantSet};
-use super::registration::{Origin, Registration, response};
+use super::registration::{Origin, RegisteredClient, Registration};
 use crate::credentials::ScopeSet;
 use crate::oauth::refusal::ErrorCode;
 
@@ -32,7 +32,7 @@ fn cases_354_355_360_the_minimum_is_a_public_client_with_every_scope_and_grant()
     let registration = register(json!({})).expect("the minimum is enough");
     assert_eq!(registration.scopes, ScopeSet::all());
     assert_eq!(registration.grants, GrantSet::all());
-    let body = response(&registration.into_client("id-1".to_owned(), 1_700_000_000_999_999), None);
+    let body = json!(RegisteredClient::new(&registration.into_client("id-1".to_owned(), 1_700_000_000_999_999), None));
     assert_eq!(
         body,
         json!({
@@ -58,7 +58,7 @@ fn case_356_a_secret_is_shown_once_and_never_expires() {
         }))
         .expect("a confidential client");
         assert!(registration.auth_method.has_secret());
-        let body = response(&registration.into_client("id".to_owned(), 0), Some("s3cret"));
+        let body = json!(RegisteredClient::new(&registration.into_client("id".to_owned(), 0), Some("s3cret")));
         assert_eq!(body["client_secret"], "s3cret");
         assert_eq!(body["client_secret_expires_at"], 0);
         assert_eq!(body["client_uri"], "https://app.example");

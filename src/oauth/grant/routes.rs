@@ -85,8 +85,7 @@ pub struct Revoked {
 )]
 pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, Error> = rows.iter().map(|row| Ok(Listed::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
 }
 
 /// End a grant

@@ -2,10 +2,11 @@
 //! parameters it sends there: a form or JSON, each at most once.
 
 use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -258,10 +259,15 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Denied> {
     Ok(Some((text(&joined[..colon])?, text(&joined[colon + 1..])?)))
 }
 
-/// How a denial reads to the client.
-impl Denied {
-    pub fn into_response(self) -> axum::response::Response {
-        use http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE};
+/// What a client reads, for itself alone, whatever page it runs in.
+pub fn answered(settled: Result<impl IntoResponse, Denied>) -> Response {
+    let mut response = settled.into_response();
+    answer::keep_private(response.headers_mut());
+    answer::readable_by_pages(response)
+}
+
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
         match self {
             Denied::Refused(refusal) => answer::refused(StatusCode::BAD_REQUEST, &refusal),
             Denied::Failed(error) => answer::failed(error),
@@ -283,7 +289,7 @@ pub struct Unproved;
 impl utoipa::IntoResponses for Unproved {
     fn responses() -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
         let words = Refusal::new(ErrorCode::InvalidClient, UNPROVED).to_json();
-        let header = http::header::WWW_AUTHENTICATE.to_string();
+        let header = WWW_AUTHENTICATE.to_string();
         let response = refusal("The client is unknown or could not be authenticated.", "OAuthError", [words], [header]);
         [("401".to_owned(), response)].into()
     }

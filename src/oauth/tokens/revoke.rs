@@ -1,7 +1,7 @@
 //! `POST /oauth/revoke` (RFC 7009).
 
 use axum::extract::{Extension, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
 use utoipa::ToSchema;
 
@@ -63,15 +63,7 @@ pub async fn revoke(
             }
         }
     };
-    let response = match revoked.await {
-        Ok(()) => {
-            let mut response = StatusCode::OK.into_response();
-            answer::keep_private(response.headers_mut());
-            response
-        }
-        Err(denied) => denied.into_response(),
-    };
-    answer::readable_by_pages(response)
+    client_auth::answered(revoked.await.map(|()| StatusCode::OK))
 }
 
 /// Ends whatever the token is, whatever the client thinks it is.

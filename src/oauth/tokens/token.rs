@@ -1,10 +1,9 @@
 //! `POST /oauth/token`: codes and refresh tokens become access tokens.
 
 use axum::extract::{Extension, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::StatusCode;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -108,15 +107,7 @@ pub async fn token(
             }
         }
     };
-    let response = match granted.await {
-        Ok(tokens) => {
-            let mut response = (StatusCode::OK, axum::Json(tokens)).into_response();
-            answer::keep_private(response.headers_mut());
-            response
-        }
-        Err(denied) => denied.into_response(),
-    };
-    answer::readable_by_pages(response)
+    client_auth::answered(granted.await.map(axum::Json))
 }
 
 /// What a well-formed request asks for.

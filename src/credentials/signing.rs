@@ -191,7 +191,7 @@ mod tests {
             clock.advance(TOKEN_LIFETIME * SECOND);
             assert!(signing.verify(&app.db, &clock, &first).await.is_ok());
             let published = signing.published(&app.db, &clock).await.expect("keys");
-            assert_eq!(published["keys"].as_array().map(Vec::len), Some(2));
+            assert_eq!(published.len(), 2);
             clock.advance(BELIEVED_AFTER);
             assert!(signing.verify(&app.db, &clock, &first).await.is_err());
             assert!(signing.verify(&app.db, &clock, &second).await.is_ok());

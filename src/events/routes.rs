@@ -279,8 +279,6 @@ async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> 
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
 
-/// A row that was there a moment ago and is gone now is not found.
-
 fn not_found() -> Error {
     Error::not_found("Event not found. Check the id or the name; names are case-sensitive.")
 }

@@ -5,11 +5,10 @@ mod pages;
 mod routes;
 mod store;
 
-pub use store::tally;
-
 use crate::db::Sql;
 
 pub use pages::router as pages;
 pub use routes::router as routes;
+pub use store::tally;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -11,25 +11,19 @@ use crate::id::{AutomationId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
 
-/// A page of automations. Its last two parameters are both statuses, or one of
-/// them twice.
-macro_rules! listed {
-    ($more:literal, $side:literal, $order:literal) => {
-        concat!(
-            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at),
-                    v.event_name",
-            $more,
-            " FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
-             WHERE a.workspace_id = $1 AND a.id ",
-            $side,
-            " $2 AND a.deleted_at IS NULL AND a.status IN ($4, $5) ORDER BY a.id",
-            $order,
-            " LIMIT $3"
-        )
-    };
-}
-
 statements! {
+    lists {
+        /// The last two parameters are both statuses, or one of them twice.
+        OLDER, NEWER =
+            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND a.status IN ($4, $5)" by "a.id";
+        OLDER_COUNTED, NEWER_COUNTED =
+            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
+                    (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND a.status IN ($4, $5)" by "a.id";
+    }
     INSERT = Sql::both(
         "INSERT INTO automations
              (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
@@ -37,14 +31,6 @@ statements! {
     INSERT_VERSION = Sql::both(
         "INSERT INTO automation_versions (automation_id, version, event_name, steps, connections, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)");
-    OLDER = Sql::both(listed!("", "<", " DESC"));
-    NEWER = Sql::both(listed!("", ">", ""));
-    OLDER_COUNTED = Sql::both(listed!(
-        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
-        "<", " DESC"));
-    NEWER_COUNTED = Sql::both(listed!(
-        ", (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)",
-        ">", ""));
     BY_ID = Sql::both(
         "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
                 a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections

@@ -10,22 +10,19 @@ mod payload;
 mod routes;
 mod store;
 
-pub use event::{EventName, RESERVED_PREFIX};
-pub use fuzzing::event_body;
-pub use store::{by_id, delete, insert, set_schema};
-
 use std::sync::Arc;
 
 use utoipa_axum::router::OpenApiRouter;
-
-pub use in_force::Definitions;
-pub use store::tally;
 
 use crate::app::holds_app;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
+pub use event::{EventName, RESERVED_PREFIX};
+pub use fuzzing::event_body;
+pub use in_force::Definitions;
 pub use pages::router as pages;
+pub use store::{by_id, delete, insert, set_schema, tally};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::ALL];
 

@@ -7,16 +7,14 @@ mod routes;
 mod segment;
 mod store;
 
-pub use segment::SegmentName;
-pub use store::{add, exists, insert, is_member, names_between, page_of_contact, remove};
-
 use utoipa_axum::router::OpenApiRouter;
-
-pub use routes::{Item, must_exist, not_found};
-pub use segment::SegmentList;
 
 use crate::app::App;
 use crate::db::Sql;
+
+pub use routes::{Item, must_exist, not_found};
+pub use segment::{SegmentList, SegmentName};
+pub use store::{add, exists, insert, is_member, names_between, page_of_contact, remove};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 

@@ -8,14 +8,11 @@ mod shapes;
 mod store;
 mod topic;
 
-pub use store::{choose, forget, page_of_contact};
-
-pub use routes::{must_exist, not_found};
-pub use shapes::Chosen;
-pub use topic::{Choice, ChoiceList, TopicChoices};
-
 use crate::db::Sql;
 
-pub use routes::router as routes;
+pub use routes::{must_exist, not_found, router as routes};
+pub use shapes::Chosen;
+pub use store::{choose, forget, page_of_contact};
+pub use topic::{Choice, ChoiceList, TopicChoices};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

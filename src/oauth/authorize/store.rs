@@ -96,6 +96,10 @@ pub fn bind_request(
 /// Deletes the requests that nobody decided in time, a bounded number at once.
 pub async fn sweep(db: &Db, now: i64) -> Result<(), DbError> {
     let first = first_id_at(now - LIFETIME + 1);
-    while db.commit(SWEEP_REQUESTS.with([first.into(), now.into(), SWEEP.into()])).await?[0].changed >= SWEEP as u64 {}
-    Ok(())
+    loop {
+        let swept = db.commit(SWEEP_REQUESTS.with([first.into(), now.into(), SWEEP.into()])).await?;
+        if swept.first().is_none_or(|effect| effect.changed < SWEEP as u64) {
+            return Ok(());
+        }
+    }
 }

@@ -175,7 +175,7 @@ fn page(app: &OAuth, open: &Open, visitor: Visitor) -> Response {
             verified: open.client.is_verified_for(&open.request.redirect_uri),
             registered: (open.client.created_at > 0).then(|| Stamp::new(open.client.created_at)),
         },
-        redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind.into() },
+        redirect: RedirectFacts { host: destination.shown.to_owned(), kind: destination.kind },
         scopes: open.request.scopes.iter().map(ScopeWords::from).collect(),
         visitor,
         expires: Stamp::new(app.clock.now() + left),

@@ -33,23 +33,7 @@ pub struct ClientFacts {
 
 pub struct RedirectFacts {
     pub host: String,
-    pub kind: RedirectKind,
-}
-
-pub enum RedirectKind {
-    Web,
-    Loopback,
-    PrivateScheme,
-}
-
-impl From<DestinationKind> for RedirectKind {
-    fn from(kind: DestinationKind) -> RedirectKind {
-        match kind {
-            DestinationKind::Website => RedirectKind::Web,
-            DestinationKind::Loopback => RedirectKind::Loopback,
-            DestinationKind::CustomScheme => RedirectKind::PrivateScheme,
-        }
-    }
+    pub kind: DestinationKind,
 }
 
 /// A scope in words that need no manual.

@@ -55,3 +55,34 @@ macro_rules! checked_text {
     };
 }
 pub(crate) use checked_text;
+
+/// The word that each variant of an enum is written as, for those who read and
+/// write it; `ALL` lists the variants, `parse` finds one by its word.
+macro_rules! words {
+    ($name:ident: ALL, parse { $($words:tt)+ }) => {
+        $crate::text::words!($name: ALL { $($words)+ });
+
+        impl $name {
+            pub fn parse(text: &str) -> Option<$name> {
+                $name::ALL.into_iter().find(|one| one.as_str() == text)
+            }
+        }
+    };
+    ($name:ident: ALL { $($variant:ident = $word:literal),+ $(,)? }) => {
+        $crate::text::words!($name { $($variant = $word),+ });
+
+        impl $name {
+            pub const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
+        }
+    };
+    ($name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        impl $name {
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use words;

@@ -29,6 +29,7 @@ use crate::db::{Batch, Db, DbError, Sql};
 use crate::grants;
 use crate::id::{UserId, WorkspaceId};
 use crate::limits::Attempts;
+use crate::text::words;
 
 pub const STATEMENTS: &[&[Sql]] = &[device::ALL, store::ALL];
 
@@ -91,20 +92,11 @@ pub enum Role {
     Owner,
 }
 
-impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Member => "member",
-            Role::Admin => "admin",
-            Role::Owner => "owner",
-        }
-    }
-}
+words!(Role: ALL, parse { Member = "member", Admin = "admin", Owner = "owner" });
 
 impl Role {
     fn from_store(text: &str) -> Result<Role, DbError> {
-        let known = [Role::Member, Role::Admin, Role::Owner].into_iter().find(|role| role.as_str() == text);
-        known.ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
+        Role::parse(text).ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
     }
 
     /// Who may let an app into the workspace.

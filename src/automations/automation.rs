@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::graph::{Finding, Graph};
 use crate::error::Error;
 use crate::seal::Seal;
-use crate::text::{checked_text, is_longer, is_one_line};
+use crate::text::{checked_text, is_longer, is_one_line, words};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
@@ -51,16 +51,7 @@ pub enum Status {
     Disabled,
 }
 
-impl Status {
-    pub const ALL: [Status; 2] = [Status::Enabled, Status::Disabled];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Enabled => "enabled",
-            Status::Disabled => "disabled",
-        }
-    }
-}
+words!(Status: ALL { Enabled = "enabled", Disabled = "disabled" });
 
 /// What happens when the trigger occurs again for a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -74,21 +65,7 @@ pub enum ReEntry {
     OneAtATime,
 }
 
-impl ReEntry {
-    pub const ALL: [ReEntry; 3] = [ReEntry::Always, ReEntry::OncePerContact, ReEntry::OneAtATime];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ReEntry::Always => "always",
-            ReEntry::OncePerContact => "once_per_contact",
-            ReEntry::OneAtATime => "one_at_a_time",
-        }
-    }
-
-    pub fn named(text: &str) -> Option<ReEntry> {
-        ReEntry::ALL.into_iter().find(|one| one.as_str() == text)
-    }
-}
+words!(ReEntry: ALL, parse { Always = "always", OncePerContact = "once_per_contact", OneAtATime = "one_at_a_time" });
 
 /// The name of an event that ends runs wherever they are. Unlike a definition,
 /// it may be one of the product's own.

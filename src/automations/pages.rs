@@ -200,7 +200,7 @@ fn graph(stored: &Stored) -> Result<Graph, Error> {
 }
 
 fn re_entry(stored: &str) -> &'static str {
-    match ReEntry::named(stored) {
+    match ReEntry::parse(stored) {
         Some(ReEntry::OncePerContact) => "once for each contact",
         Some(ReEntry::OneAtATime) => "one at a time for each contact",
         _ => "every time",

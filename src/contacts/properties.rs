@@ -12,7 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
 use crate::id::PropertyId;
-use crate::text::{checked_text, is_longer, kind, shown};
+use crate::text::{checked_text, is_longer, kind, shown, words};
 
 const LONGEST_KEY: usize = 255;
 const MOST_KEYS: usize = 256;
@@ -121,7 +121,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), String> {
 fn mismatch(key: &str, wanted: Kind, value: &Value) -> Error {
     Error::invalid(format!(
         "The property `{key}` is declared as a {}, but the value is {}.",
-        wanted.word(),
+        wanted.as_str(),
         kind(value)
     ))
 }
@@ -134,22 +134,9 @@ pub enum Kind {
     Number,
 }
 
+words!(Kind: ALL, parse { String = "string", Number = "number" });
+
 impl Kind {
-    pub fn read(word: &str) -> Option<Kind> {
-        match word {
-            "string" => Some(Kind::String),
-            "number" => Some(Kind::Number),
-            _ => None,
-        }
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::String => "string",
-            Kind::Number => "number",
-        }
-    }
-
     fn fits(self, value: &Value) -> bool {
         match self {
             Kind::String => value.is_string(),
@@ -167,7 +154,7 @@ impl Kind {
             Some(value) if self.fits(&value) => Ok(Some(value)),
             Some(value) => Err(Error::invalid(format!(
                 "The `fallback_value` field must be a {}, as `type` says, but is {}.",
-                self.word(),
+                self.as_str(),
                 kind(&value)
             ))),
         }

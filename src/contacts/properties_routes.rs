@@ -67,7 +67,7 @@ impl From<Declared> for Item {
             object: "contact_property",
             id: property.id,
             key: property.key,
-            kind: property.kind.word(),
+            kind: property.kind.as_str(),
             fallback_value: property.fallback,
             created_at: rfc3339(property.created_at),
         }
@@ -175,7 +175,7 @@ async fn update(
 /// would look as if it were granted.
 fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<Value>, Error> {
     let ContactPropertyChange { key, kind, fallback_value: Change(fallback) } = change;
-    for (field, given, own) in [("key", key, property.key.as_str()), ("type", kind, property.kind.word())] {
+    for (field, given, own) in [("key", key, property.key.as_str()), ("type", kind, property.kind.as_str())] {
         if given.is_some_and(|value| value != own) {
             return Err(Error::invalid(format!("The `{field}` field of a property cannot be changed.")));
         }

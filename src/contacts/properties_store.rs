@@ -36,7 +36,7 @@ impl Declared {
         Ok(Declared {
             id: row.id(0)?,
             key: row.text(1)?,
-            kind: Kind::read(&row.text(2)?).ok_or_else(|| broken("type"))?,
+            kind: Kind::parse(&row.text(2)?).ok_or_else(|| broken("type"))?,
             fallback: fallback.transpose().map_err(|_| broken("fallback"))?,
             created_at: row.int(4)?,
         })
@@ -56,7 +56,7 @@ pub fn insert(
         workspace_id.into(),
         id.into(),
         key.as_str().into(),
-        kind.word().into(),
+        kind.as_str().into(),
         fallback.map(ToString::to_string).into(),
         now.into(),
         MOST.into(),

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::db::DbError;
 use crate::id::{ApiKeyId, GrantId, WorkspaceId};
 use crate::secret;
+use crate::text::words;
 
 /// What a key may do.
 #[derive(ValueEnum, Deserialize, ToSchema, Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +24,9 @@ pub enum Permission {
     SendingAccess,
 }
 
+words!(Permission: ALL, parse { FullAccess = "full_access", SendingAccess = "sending_access" });
+
 impl Permission {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Permission::FullAccess => "full_access",
-            Permission::SendingAccess => "sending_access",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Permission> {
-        [Permission::FullAccess, Permission::SendingAccess].into_iter().find(|one| one.as_str() == text)
-    }
-
     pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
         Permission::parse(text).ok_or_else(|| DbError::Broken(format!("unknown permission {text}")))
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::words;
+
 /// A scope of spec section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -9,22 +11,10 @@ pub enum Scope {
     EmailsSend,
 }
 
+// Widest first: in this order scopes are listed and printed everywhere.
+words!(Scope: ALL, parse { FullAccess = "full_access", EmailsSend = "emails:send" });
+
 impl Scope {
-    /// The order in which scopes are listed and printed everywhere: widest first, as the metadata
-    /// document lists them.
-    pub const ALL: [Scope; 2] = [Scope::FullAccess, Scope::EmailsSend];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::FullAccess => "full_access",
-            Scope::EmailsSend => "emails:send",
-        }
-    }
-
-    pub fn parse(token: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.as_str() == token)
-    }
-
     fn bit(self) -> u8 {
         match self {
             Scope::FullAccess => 1,

@@ -8,6 +8,7 @@ pub use automations::{AppAutomation, of_grant as automations_of, stop_of_client}
 use crate::credentials::raise_access;
 use crate::db::{Batch, Sql, statements};
 use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
+use crate::text::words;
 
 pub const STATEMENTS: &[&[Sql]] = &[automations::ALL, ALL];
 
@@ -45,29 +46,15 @@ pub enum Reason {
     UserRemoved,
 }
 
-impl Reason {
-    pub const ALL: [Reason; 7] = [
-        Reason::CodeReuse,
-        Reason::RefreshReuse,
-        Reason::Client,
-        Reason::Api,
-        Reason::Dashboard,
-        Reason::UserDisabled,
-        Reason::UserRemoved,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::CodeReuse => "authorization_code_reuse",
-            Reason::RefreshReuse => "refresh_token_reuse",
-            Reason::Client => "revoked_by_client",
-            Reason::Api => "revoked_from_api",
-            Reason::Dashboard => "revoked_from_dashboard",
-            Reason::UserDisabled => "user_disabled",
-            Reason::UserRemoved => "user_removed",
-        }
-    }
-}
+words!(Reason: ALL {
+    CodeReuse = "authorization_code_reuse",
+    RefreshReuse = "refresh_token_reuse",
+    Client = "revoked_by_client",
+    Api = "revoked_from_api",
+    Dashboard = "revoked_from_dashboard",
+    UserDisabled = "user_disabled",
+    UserRemoved = "user_removed",
+});
 
 /// Ends a grant everywhere at once, the keys that were made through it, and what its
 /// app published that calls the outside. An ended one stays as it is: the batch then

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::text::words;
+
 /// The error codes this product answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
@@ -22,24 +24,20 @@ pub enum ErrorCode {
     TooManyRequests,
 }
 
-impl ErrorCode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorCode::InvalidRequest => "invalid_request",
-            ErrorCode::InvalidClient => "invalid_client",
-            ErrorCode::InvalidRedirectUri => "invalid_redirect_uri",
-            ErrorCode::InvalidClientMetadata => "invalid_client_metadata",
-            ErrorCode::UnauthorizedClient => "unauthorized_client",
-            ErrorCode::InvalidScope => "invalid_scope",
-            ErrorCode::InvalidGrant => "invalid_grant",
-            ErrorCode::UnsupportedGrantType => "unsupported_grant_type",
-            ErrorCode::AccessDenied => "access_denied",
-            ErrorCode::ServerError => "server_error",
-            ErrorCode::TemporarilyUnavailable => "temporarily_unavailable",
-            ErrorCode::TooManyRequests => "too_many_requests",
-        }
-    }
-}
+words!(ErrorCode {
+    InvalidRequest = "invalid_request",
+    InvalidClient = "invalid_client",
+    InvalidRedirectUri = "invalid_redirect_uri",
+    InvalidClientMetadata = "invalid_client_metadata",
+    UnauthorizedClient = "unauthorized_client",
+    InvalidScope = "invalid_scope",
+    InvalidGrant = "invalid_grant",
+    UnsupportedGrantType = "unsupported_grant_type",
+    AccessDenied = "access_denied",
+    ServerError = "server_error",
+    TemporarilyUnavailable = "temporarily_unavailable",
+    TooManyRequests = "too_many_requests",
+});
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -104,7 +104,7 @@ async fn update(
 ) -> Result<Json<Reference>, Error> {
     let changes = body.read()?;
     if let Some(default) = changes.default_subscription
-        && find(&caller, id).await?.default_subscription != default.word()
+        && find(&caller, id).await?.default_subscription != default.as_str()
     {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }

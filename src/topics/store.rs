@@ -46,8 +46,8 @@ pub fn insert(workspace_id: WorkspaceId, id: TopicId, new: &NewTopic, now: i64) 
         id.into(),
         new.name.as_str().into(),
         new.description.as_ref().map(|words| words.as_str()).into(),
-        new.default_subscription.word().into(),
-        new.visibility.unwrap_or(Visibility::Private).word().into(),
+        new.default_subscription.as_str().into(),
+        new.visibility.unwrap_or(Visibility::Private).as_str().into(),
         now.into(),
     ])
 }
@@ -67,7 +67,7 @@ pub fn change(workspace_id: WorkspaceId, id: TopicId, changes: &TopicChange) -> 
         workspace_id.into(),
         id.into(),
         changes.name.as_ref().map(|name| name.as_str()).into(),
-        changes.visibility.map(|visibility| visibility.word()).into(),
+        changes.visibility.map(|visibility| visibility.as_str()).into(),
         changes.description.0.is_some().into(),
         description.map(|words| words.as_str()).into(),
     ]);
@@ -83,7 +83,7 @@ pub fn delete(workspace_id: WorkspaceId, id: TopicId) -> Batch {
 
 /// Writes down what a contact chose, where both are there and of this workspace.
 pub fn choose(workspace_id: WorkspaceId, contact_id: ContactId, choice: &Choice) -> Stmt {
-    let (topic_id, subscription) = (choice.topic_id, choice.subscription.word());
+    let (topic_id, subscription) = (choice.topic_id, choice.subscription.as_str());
     CHOOSE.with([workspace_id.into(), contact_id.into(), topic_id.into(), subscription.into()])
 }
 

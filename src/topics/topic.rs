@@ -9,7 +9,7 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::TopicId;
-use crate::text::{checked_text, is_longer, is_one_line};
+use crate::text::{checked_text, is_longer, is_one_line, words};
 use crate::web::Change;
 
 /// How many topics one request may name.
@@ -59,14 +59,7 @@ pub enum Subscription {
     OptOut,
 }
 
-impl Subscription {
-    pub fn word(self) -> &'static str {
-        match self {
-            Subscription::OptIn => "opt_in",
-            Subscription::OptOut => "opt_out",
-        }
-    }
-}
+words!(Subscription { OptIn = "opt_in", OptOut = "opt_out" });
 
 /// Who sees that there is such a topic: everybody, or those who have chosen it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -76,14 +69,7 @@ pub enum Visibility {
     Private,
 }
 
-impl Visibility {
-    pub fn word(self) -> &'static str {
-        match self {
-            Visibility::Public => "public",
-            Visibility::Private => "private",
-        }
-    }
-}
+words!(Visibility { Public = "public", Private = "private" });
 
 /// What to make.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::duration::Duration;
 use crate::automations::values::{self, Rule};
 use crate::id::SegmentId;
-use crate::text::{kind, shown};
+use crate::text::{kind, shown, words};
 
 const LONGEST_EVENT_NAME: usize = 1024;
 
@@ -38,24 +38,13 @@ pub enum Exit {
     Timeout,
 }
 
-impl Exit {
-    pub const ALL: [Exit; 5] =
-        [Exit::Default, Exit::ConditionMet, Exit::ConditionNotMet, Exit::EventReceived, Exit::Timeout];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Exit::Default => "default",
-            Exit::ConditionMet => "condition_met",
-            Exit::ConditionNotMet => "condition_not_met",
-            Exit::EventReceived => "event_received",
-            Exit::Timeout => "timeout",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Exit> {
-        Exit::ALL.into_iter().find(|exit| exit.as_str() == text)
-    }
-}
+words!(Exit: ALL, parse {
+    Default = "default",
+    ConditionMet = "condition_met",
+    ConditionNotMet = "condition_not_met",
+    EventReceived = "event_received",
+    Timeout = "timeout",
+});
 
 impl Action {
     pub fn type_name(&self) -> &'static str {

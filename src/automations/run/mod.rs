@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::automations::graph::{Action, Exit, Graph, Step};
 use crate::clock::{SECOND, time_of};
 use crate::id::RunId;
+use crate::text::words;
 
 pub use advance::{Call, ContactRules, Effect, Heard, HistoryPart, World};
 
@@ -61,15 +62,7 @@ pub enum Ending {
     Cancelled,
 }
 
-impl Ending {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ending::Completed => "completed",
-            Ending::Failed => "failed",
-            Ending::Cancelled => "cancelled",
-        }
-    }
-}
+words!(Ending { Completed = "completed", Failed = "failed", Cancelled = "cancelled" });
 
 /// What is kept of a step that was reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -98,7 +98,7 @@ fn read(row: &Row) -> Result<Trigger, DbError> {
     Ok(Trigger {
         automation_id: row.id(0)?,
         version: row.int(1)?,
-        re_entry: ReEntry::named(&row.text(3)?).ok_or_else(broken)?,
+        re_entry: ReEntry::parse(&row.text(3)?).ok_or_else(broken)?,
         exit_on: row.maybe(4, Row::text)?,
         calls_out: graph.calls_out(),
         graph,

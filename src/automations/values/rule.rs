@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::budget::Budget;
 use super::{Path, Root, Values, excerpt};
-use crate::text::{kind, shown};
+use crate::text::{kind, shown, words};
 
 const DEEPEST: usize = 8;
 const MOST: usize = 100;
@@ -37,41 +37,21 @@ pub enum Operator {
     IsEmpty,
 }
 
+words!(Operator: ALL, parse {
+    Eq = "eq",
+    Neq = "neq",
+    Gt = "gt",
+    Gte = "gte",
+    Lt = "lt",
+    Lte = "lte",
+    Contains = "contains",
+    StartsWith = "starts_with",
+    EndsWith = "ends_with",
+    Exists = "exists",
+    IsEmpty = "is_empty",
+});
+
 impl Operator {
-    pub const ALL: [Operator; 11] = [
-        Operator::Eq,
-        Operator::Neq,
-        Operator::Gt,
-        Operator::Gte,
-        Operator::Lt,
-        Operator::Lte,
-        Operator::Contains,
-        Operator::StartsWith,
-        Operator::EndsWith,
-        Operator::Exists,
-        Operator::IsEmpty,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Operator::Eq => "eq",
-            Operator::Neq => "neq",
-            Operator::Gt => "gt",
-            Operator::Gte => "gte",
-            Operator::Lt => "lt",
-            Operator::Lte => "lte",
-            Operator::Contains => "contains",
-            Operator::StartsWith => "starts_with",
-            Operator::EndsWith => "ends_with",
-            Operator::Exists => "exists",
-            Operator::IsEmpty => "is_empty",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Operator> {
-        Operator::ALL.into_iter().find(|operator| operator.as_str() == text)
-    }
-
     /// What is wrong with a value for this operator.
     fn check(self, value: &Value) -> Result<(), String> {
         let wanted = match self {

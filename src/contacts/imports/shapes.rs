@@ -8,6 +8,7 @@ use super::apply::{Counts, Problem};
 use super::store::Stored;
 use crate::clock::rfc3339;
 use crate::id::ImportId;
+use crate::text::words;
 
 /// The answer to a file: which import it has become.
 #[derive(Serialize, ToSchema)]
@@ -90,14 +91,4 @@ pub enum ImportStatus {
     Failed,
 }
 
-impl ImportStatus {
-    /// As the store keeps it.
-    pub fn word(self) -> &'static str {
-        match self {
-            ImportStatus::Queued => "queued",
-            ImportStatus::InProgress => "in_progress",
-            ImportStatus::Completed => "completed",
-            ImportStatus::Failed => "failed",
-        }
-    }
-}
+words!(ImportStatus { Queued = "queued", InProgress = "in_progress", Completed = "completed", Failed = "failed" });

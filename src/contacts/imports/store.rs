@@ -165,7 +165,7 @@ pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
 
 /// `status` keeps to imports of one.
 pub fn page(workspace_id: WorkspaceId, status: Option<ImportStatus>, page: &Page) -> Stmt {
-    page.statement(OLDER, NEWER, workspace_id, [status.map_or("", ImportStatus::word).into()])
+    page.statement(OLDER, NEWER, workspace_id, [status.map_or("", ImportStatus::as_str).into()])
 }
 
 pub fn by_id(workspace_id: WorkspaceId, id: ImportId) -> Stmt {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::credentials::ScopeSet;
 use crate::oauth::redirect_uri::{self, Destination};
+use crate::text::words;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
@@ -51,20 +52,7 @@ pub enum Grant {
     RefreshToken,
 }
 
-impl Grant {
-    pub const ALL: [Grant; 2] = [Grant::AuthorizationCode, Grant::RefreshToken];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Grant::AuthorizationCode => "authorization_code",
-            Grant::RefreshToken => "refresh_token",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Grant> {
-        Grant::ALL.into_iter().find(|grant| grant.as_str() == text)
-    }
-}
+words!(Grant: ALL, parse { AuthorizationCode = "authorization_code", RefreshToken = "refresh_token" });
 
 /// The grants a client is registered for, possibly none. It prints as names separated by spaces
 /// and reads them back.
@@ -131,21 +119,13 @@ pub enum AuthMethod {
     ClientSecretPost,
 }
 
+words!(AuthMethod: ALL, parse {
+    None = "none",
+    ClientSecretBasic = "client_secret_basic",
+    ClientSecretPost = "client_secret_post",
+});
+
 impl AuthMethod {
-    pub const ALL: [AuthMethod; 3] = [AuthMethod::None, AuthMethod::ClientSecretBasic, AuthMethod::ClientSecretPost];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AuthMethod::None => "none",
-            AuthMethod::ClientSecretBasic => "client_secret_basic",
-            AuthMethod::ClientSecretPost => "client_secret_post",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<AuthMethod> {
-        AuthMethod::ALL.into_iter().find(|method| method.as_str() == text)
-    }
-
     pub fn has_secret(self) -> bool {
         self != AuthMethod::None
     }

@@ -12,6 +12,7 @@ mod store;
 
 use std::sync::Arc;
 
+use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::holds_app;
@@ -46,5 +47,6 @@ impl Events {
 holds_app!(Events { occurrences: Occurrences });
 
 pub fn routes() -> OpenApiRouter<Events> {
-    routes::router().merge(occurrences::router())
+    let described = occurrences::Described::openapi();
+    OpenApiRouter::with_openapi(described).merge(routes::router()).merge(occurrences::router())
 }

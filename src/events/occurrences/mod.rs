@@ -6,5 +6,5 @@ mod send;
 mod shapes;
 mod store;
 
-pub use routes::{list, router};
+pub use routes::{Described, list, router};
 pub use store::{ALL, any};

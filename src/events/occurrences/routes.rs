@@ -1,7 +1,6 @@
 //! What happened, over HTTP.
 
 use axum::Json;
-use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -16,12 +15,12 @@ use crate::id::OccurrenceId;
 use crate::web::{List, Newest, OfCaller, OfPath, OfQuery, Page, PathId};
 
 /// One route takes every path below `/events/`, so this one is described here.
-#[derive(OpenApi)]
+#[derive(utoipa::OpenApi)]
 #[openapi(paths(list))]
-struct Described;
+pub struct Described;
 
 pub fn router() -> OpenApiRouter<Events> {
-    OpenApiRouter::with_openapi(Described::openapi())
+    OpenApiRouter::new()
         .routes(routes!(send::send))
         .routes(routes!(send::send_many))
         .routes(routes!(read))

@@ -77,6 +77,12 @@ ids! {
     AutomationId;
     RunId;
     MessageId;
+    EmailId;
+    AttachmentId;
+    /// Of one thing that happened to an email.
+    EmailEventId;
+    DomainId;
+    SuppressionId;
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

@@ -11,6 +11,7 @@ pub mod config;
 pub mod contacts;
 pub mod credentials;
 pub mod db;
+pub mod emails;
 pub mod error;
 pub mod events;
 pub mod grants;

@@ -20,6 +20,7 @@ const FLOORS: &[&[&str]] = &[
         "api_keys",
         "automations",
         "contacts",
+        "emails",
         "events",
         "home",
         "mail",

@@ -22,6 +22,8 @@ const ATTEMPTS: usize = 4;
 /// What a route asks of a credential: section 5 of the spec, as types.
 pub trait Need: Send + Sync + 'static {
     const SCOPE: Scope;
+    /// What it asks of an API key.
+    const OF_KEY: Scope = Self::SCOPE;
 }
 
 /// Every route that does not only send.
@@ -29,6 +31,15 @@ pub struct FullAccess;
 
 /// The routes that only send.
 pub struct SendOnly;
+
+/// A route that only sends, and that section 5 does not list among those: a key that may send
+/// may use it, a token needs every right.
+pub struct SendMany;
+
+impl Need for SendMany {
+    const SCOPE: Scope = Scope::FullAccess;
+    const OF_KEY: Scope = Scope::EmailsSend;
+}
 
 impl Need for FullAccess {
     const SCOPE: Scope = Scope::FullAccess;
@@ -142,7 +153,8 @@ fn lookup(app: &App) -> Lookup<'_> {
 
 fn permit<N: Need>(known: &Known) -> Result<(), Error> {
     match known.source {
-        _ if known.scopes.allows(N::SCOPE) => Ok(()),
+        Source::Key(_) if known.scopes.allows(N::OF_KEY) => Ok(()),
+        Source::Grant(_) if known.scopes.allows(N::SCOPE) => Ok(()),
         Source::Key(_) => Err(Error::RestrictedKey),
         Source::Grant(_) => Err(Error::InsufficientScope),
     }

@@ -1,5 +1,6 @@
 //! Every setting: its flag, its environment name, its default, its rules.
 
+mod mail;
 mod relay;
 
 use std::net::{IpAddr, SocketAddr};
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use lettre::message::Mailbox;
 
+pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use relay::{Encryption, Relay};
 
 use crate::db::{Location, Options};
@@ -80,6 +82,9 @@ pub struct Config {
     #[arg(long, global = true, env = "POSTHORN_MAIL_FROM", value_name = "ADDRESS")]
     #[arg(value_parser = mail_from)]
     pub mail_from: Option<Mailbox>,
+
+    #[command(flatten)]
+    pub mail: MailSettings,
 
     /// Let webhook steps call addresses that are not on the public internet
     #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
@@ -264,8 +269,18 @@ impl Config {
         }
     }
 
+    /// How mail leaves where its domain has no way of its own.
+    pub fn transport(&self) -> TransportKind {
+        let default = if self.smtp_url.is_some() { TransportKind::Relay } else { TransportKind::Capture };
+        self.mail.transport.unwrap_or(default)
+    }
+
     /// Rules between settings, which no single one can check.
     pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.mail.transport != Some(TransportKind::Relay) || self.smtp_url.is_some(),
+            "--transport relay needs --smtp-url (POSTHORN_SMTP_URL)",
+        );
         let gated = self.registration == Registration::Token;
         anyhow::ensure!(
             !gated || self.registration_token.as_ref().is_some_and(|token| token.len() >= 16),

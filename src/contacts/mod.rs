@@ -32,7 +32,7 @@ mod store;
 mod topic_routes;
 mod write;
 
-pub use contact::{Changes, Email, FIRST_VERSION};
+pub use contact::{Changes, Email, FIRST_VERSION, email_key};
 pub use imports::fuzzing::csv_file;
 pub use imports::worker::{
     claim as claim_import, round as import_round, run as run_imports, step as import_step, sweep as sweep_imports,
@@ -40,7 +40,8 @@ pub use imports::worker::{
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
 pub use write::{
-    add_to_segment, bump_version, delete as delete_contact, hold_version, update as update_contact, upsert_by_email,
+    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, update as update_contact,
+    upsert_by_email,
 };
 
 use axum::Router;

@@ -17,7 +17,7 @@ use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, emails, grants, hold, home, mail, segments, topics};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -178,6 +178,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
+        emails::STATEMENTS,
         events::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,

@@ -4,7 +4,7 @@ use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::id::{MessageId, WorkspaceId};
 use crate::web::Page;
-use crate::work::{Claimable, claim_rows};
+use crate::work::{Claimable, InOrder, claim_rows};
 
 statements! {
     INSERT = Sql::both(
@@ -120,8 +120,6 @@ pub(super) struct Claimed {
 impl Claimable for Claimed {
     const QUEUE: &'static str = "mail";
     const LEASE: i64 = 30 * SECOND;
-    const NEXT: Sql = NEXT;
-    const CLAIM: Sql = CLAIM;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
@@ -133,6 +131,11 @@ impl Claimable for Claimed {
             attempt: row.int(5)?,
         })
     }
+}
+
+impl InOrder for Claimed {
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
 }
 
 pub(super) fn renew(message: &Claimed, lease_until: i64) -> Stmt {

@@ -266,8 +266,6 @@ struct Brief;
 impl Claimable for Brief {
     const QUEUE: &'static str = "brief";
     const LEASE: i64 = SECOND / 100;
-    const NEXT: Sql = Claimed::NEXT;
-    const CLAIM: Sql = Claimed::CLAIM;
 
     fn read(_: &Row) -> Result<Brief, DbError> {
         Ok(Brief)

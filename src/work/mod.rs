@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::db::DbError;
 
 pub(crate) use claim::claim_rows;
-pub use claim::{Claimable, claim_by, claim_due, claim_due_with, next_due, unless_lost};
+pub use claim::{Claimable, InOrder, claim_by, claim_due, claim_due_with, next_due, unless_lost};
 pub use lease::{settle, under_lease};
 
 /// The net below the waking: what other processes left is noticed within this time.

@@ -23,7 +23,7 @@ use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, limits, mail, oauth};
+use crate::{automations, contacts, credentials, emails, limits, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -310,6 +310,11 @@ async fn do_chores(app: Product) {
             && let Err(error) = contacts::sweep_imports(app.occurrences()).await
         {
             tracing::warn!(%error, "what is left of broken uploads could not be deleted");
+        }
+        if tick % RARELY == 0
+            && let Err(error) = emails::sweep(&app).await
+        {
+            tracing::warn!(%error, "contents of mail that need not be kept could not be deleted");
         }
         if tick % RARELY == 0
             && let Err(error) = accounts::sweep_devices(&app.db, app.clock.now()).await

@@ -31,6 +31,13 @@ pub fn parse(text: &str, now: i64) -> Result<i64, String> {
     }
 }
 
+/// How long a text says, such as `10m`, `2 hours` or `1h 30m`, in microseconds.
+pub fn parse_span(text: &str) -> Option<i64> {
+    let text = text.to_ascii_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    span_of(&words).filter(|_| text.len() <= LONGEST)
+}
+
 fn in_words(text: &str, now: i64) -> Option<i64> {
     if text.len() > LONGEST || !text.is_ascii() {
         return None;

@@ -13,11 +13,12 @@ use crate::accounts::{self, Accounts};
 use crate::app::App;
 use crate::automations::{self, Triggers};
 use crate::db::{self, Sql};
+use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, emails, grants, hold, home, mail, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -26,6 +27,7 @@ pub struct Product {
     accounts: Accounts,
     oauth: OAuth,
     events: Events,
+    emails: Emails,
     system: System,
 }
 
@@ -40,10 +42,12 @@ impl Deref for Product {
 impl Product {
     pub fn new(app: App) -> Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
+        let occurrences = Occurrences::new(app.clone(), triggers);
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            events: Events::new(Occurrences::new(app.clone(), triggers)),
+            emails: Emails::new(occurrences.clone()),
+            events: Events::new(occurrences),
             system: System::new(app.clone()),
             app,
         }
@@ -104,6 +108,7 @@ impl Product {
     fn for_callers(&self) -> OpenApiRouter {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
+            .merge(emails::routes().with_state(self.emails.clone()))
             .merge(api_keys::routes().with_state(app()))
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
@@ -117,6 +122,7 @@ impl Product {
     fn doors(&self) -> OpenApiRouter {
         OpenApiRouter::new()
             .merge(oauth::routes().with_state(self.oauth.clone()))
+            .merge(emails::link_routes().with_state(self.emails.clone()))
             .merge(web::system_routes().with_state(self.system.clone()))
     }
 
@@ -148,6 +154,7 @@ impl Product {
 pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
+        emails::routes().into_openapi(),
         api_keys::routes().into_openapi(),
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),

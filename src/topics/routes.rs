@@ -10,7 +10,7 @@ use super::shapes::{Deleted, Item, Reference};
 use super::store::{self, Stored};
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::{Caller, FullAccess, Need};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::TopicId;
@@ -133,7 +133,7 @@ async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Resu
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: TopicId) -> Result<(), Error> {
+pub async fn must_exist<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<(), Error> {
     find(caller, id).await.map(drop)
 }
 
@@ -141,7 +141,7 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Stored, Error> {
+async fn find<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

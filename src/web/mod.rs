@@ -11,6 +11,7 @@ mod idempotency;
 mod input;
 mod layout;
 mod listener;
+mod long_strings;
 mod many;
 mod multipart;
 mod pagination;
@@ -39,6 +40,7 @@ pub use input::{
 };
 pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
 pub use listener::{bind, run as answer_connections};
+pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;
 pub use multipart::Form as MultipartForm;
 pub use pagination::{Leaf, List, Newest, Page, RECENT};

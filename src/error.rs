@@ -59,6 +59,10 @@ pub enum Error {
     RestrictedKey,
     /// An access token without the scope.
     InsufficientScope,
+    /// A domain that the caller cannot have, or cannot send from.
+    DomainRefused {
+        message: String,
+    },
     /// Known, but not allowed.
     Forbidden {
         message: String,
@@ -143,6 +147,7 @@ impl Error {
             Error::InvalidToken => (S::UNAUTHORIZED, "invalid_token"),
             Error::RestrictedKey => (S::UNAUTHORIZED, "restricted_api_key"),
             Error::InsufficientScope => (S::FORBIDDEN, "invalid_permission"),
+            Error::DomainRefused { .. } => (S::FORBIDDEN, "validation_error"),
             Error::Forbidden { .. } => (S::FORBIDDEN, "invalid_access"),
             Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
@@ -162,6 +167,7 @@ impl Error {
             | Error::Missing { message }
             | Error::NotJson { message }
             | Error::BadRequest { message }
+            | Error::DomainRefused { message }
             | Error::Forbidden { message }
             | Error::Conflict { message } => message.into(),
             Error::NotFound { message } => message.as_ref().into(),

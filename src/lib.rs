@@ -11,6 +11,8 @@ pub mod config;
 pub mod contacts;
 pub mod credentials;
 pub mod db;
+pub mod dns;
+pub mod domains;
 pub mod emails;
 pub mod error;
 pub mod events;

@@ -13,6 +13,7 @@ use crate::accounts::{self, Accounts};
 use crate::app::App;
 use crate::automations::{self, Triggers};
 use crate::db::{self, Sql};
+use crate::domains::{self, Domains};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
@@ -26,6 +27,7 @@ pub struct Product {
     accounts: Accounts,
     oauth: OAuth,
     events: Events,
+    domains: Domains,
     system: System,
 }
 
@@ -44,6 +46,7 @@ impl Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
             events: Events::new(Occurrences::new(app.clone(), triggers)),
+            domains: Domains::new(app.clone()),
             system: System::new(app.clone()),
             app,
         }
@@ -51,6 +54,10 @@ impl Product {
 
     pub fn occurrences(&self) -> &Occurrences {
         self.events.occurrences()
+    }
+
+    pub fn domains(&self) -> &Domains {
+        &self.domains
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -105,6 +112,7 @@ impl Product {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
             .merge(api_keys::routes().with_state(app()))
+            .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
@@ -127,6 +135,7 @@ impl Product {
             .merge(home::pages())
             .merge(accounts::pages().with_state(self.accounts.clone()))
             .merge(api_keys::pages().with_state(app()))
+            .merge(domains::pages().with_state(self.domains.clone()))
             .merge(contacts::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
@@ -149,6 +158,7 @@ pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
         api_keys::routes().into_openapi(),
+        domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
@@ -178,6 +188,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
+        domains::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
         grants::STATEMENTS,

@@ -110,3 +110,39 @@ impl Header {
         &self.value
     }
 }
+
+/// A key that signs.
+pub struct DkimKey {
+    bytes: Vec<u8>,
+    is_rsa: bool,
+}
+
+impl DkimKey {
+    pub fn generate_rsa() -> DkimKey {
+        let bytes = (0..8).flat_map(|_| crate::secret::random::<32>()).collect();
+        DkimKey { bytes, is_rsa: true }
+    }
+
+    pub fn generate_ed25519() -> DkimKey {
+        DkimKey { bytes: crate::secret::random::<32>().to_vec(), is_rsa: false }
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&[u8::from(self.is_rsa)], self.bytes.as_slice()].concat()
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<DkimKey> {
+        let (first, bytes) = bytes.split_first()?;
+        Some(DkimKey { bytes: bytes.to_vec(), is_rsa: *first == 1 })
+    }
+
+    pub fn dns_value(&self) -> String {
+        use base64::Engine;
+        let key = base64::engine::general_purpose::STANDARD.encode(&self.bytes);
+        format!("v=DKIM1; k={}; p={key}", self.algorithm())
+    }
+
+    pub fn algorithm(&self) -> &'static str {
+        if self.is_rsa { "rsa" } else { "ed25519" }
+    }
+}

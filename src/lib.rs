@@ -32,6 +32,7 @@ pub mod seal;
 pub mod secret;
 pub mod segments;
 pub mod serve;
+pub mod smtp;
 #[cfg(test)]
 mod testing;
 mod tls;

@@ -7,6 +7,8 @@ mod address;
 #[cfg(test)]
 mod tests;
 
+pub use address::is_public;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -26,7 +28,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::tls;
-use address::is_public;
 
 /// What the status line and the headers of an answer may take up.
 const MAX_HEAD: usize = 16 << 10;

@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{events, oauth, web};
+use posthorn::{events, oauth, smtp, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -193,6 +193,19 @@ fn fuzz_form_body() {
     let mut dice = Dice::new("form_body");
     let forms = (0..30_000).filter(|_| web::form_body(&dice.mutated(&TEXTS, &WORDS))).count();
     assert!(forms > 100, "the fuzzer hardly ever gets through: {forms}");
+}
+
+#[test]
+fn fuzz_smtp_reply() {
+    const TEXTS: [&[u8]; 3] = [
+        b"220 mx.example ESMTP\r\n250-mx.example\r\n250-SIZE 35882577\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING\r\n",
+        b"550-5.1.1 no such user\r\n550 5.1.1 here\r\n",
+        b"421 4.7.0 caf\xe9 \xf0\x9f\x93\xaf\n354\n",
+    ];
+    const WORDS: [&[u8]; 9] = [b"\r\n", b"250-", b"550 ", b"5.1.", b"999", b" ", b"AUTH=", b"\xff", b"SIZE 1"];
+    let mut dice = Dice::new("smtp_reply");
+    let answers: usize = (0..30_000).map(|_| smtp::smtp_reply(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(answers > 10_000, "the fuzzer hardly ever gets through: {answers}");
 }
 
 #[test]

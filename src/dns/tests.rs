@@ -50,6 +50,11 @@ fn said(of: &str, kind: RecordType) -> Said {
         ("s1._domainkey.a.example.", RecordType::TXT) => {
             Said::Records(vec![RData::TXT(TXT::new(vec!["v=DKIM1; ".into(), "p=abc".into()]))])
         }
+        ("_mta-sts.a.example." | "_mta-sts.b.example.", RecordType::TXT) => {
+            Said::Records(vec![RData::TXT(TXT::new(vec!["v=STSv1; id=7;".into()]))])
+        }
+        ("_mta-sts.absent.example.", _) => Said::Code(ResponseCode::NXDomain),
+        ("_mta-sts.silent.example.", _) => Said::Nothing,
         ("1.2.0.192.in-addr.arpa.", RecordType::PTR) => Said::Records(vec![RData::PTR(PTR(name("Mail.a.example.")))]),
         ("broken.example.", _) => Said::Code(ResponseCode::ServFail),
         ("silent.example.", _) => Said::Nothing,

@@ -2,7 +2,7 @@
 
 use super::records::{Expected, Purpose, dmarc_name};
 use super::status::Look;
-use crate::dns::{DnsError, Resolver};
+use crate::dns::{DnsError, Exchange, Resolver};
 
 /// Long values are told by their beginning.
 const SHOWN: usize = 300;
@@ -11,30 +11,34 @@ const SHOWN: usize = 300;
 pub async fn look(dns: &Resolver, domain: &str, record: &Expected) -> Look {
     let name = &record.name;
     let look = match &record.purpose {
-        Purpose::ReturnPath | Purpose::Receiving => {
-            answered(dns.mx(name).await.map(|found| judge_mx(&found, record)))
-        }
-        Purpose::Spf(terms) => answered(dns.txt(name).await.map(|found| judge_spf(&found, terms, record))),
-        Purpose::Dkim => answered(dns.txt(name).await.map(|found| judge_dkim(&found, record))),
-        Purpose::Tracking => answered(dns.cname(name).await.map(|found| judge_cname(found, record))),
+        Purpose::ReturnPath | Purpose::Receiving => present(dns.mx(name).await).map(|found| judge_mx(&found, record)),
+        Purpose::Spf(terms) => present(dns.txt(name).await).map(|found| judge_spf(&found, terms, record)),
+        Purpose::Dkim => present(dns.txt(name).await).map(|found| judge_dkim(&found, record)),
+        Purpose::Tracking => present(dns.cname(name).await).map(|found| judge_cname(&found, record)),
     };
     match look {
-        Look::Missing { advice } => Look::Missing { advice: misplaced(dns, domain, record).await.unwrap_or(advice) },
-        other => other,
+        Err(reason) => Look::Unanswered { reason },
+        Ok(Look::Missing { advice }) => Look::Missing { advice: misplaced(dns, domain, record).await.unwrap_or(advice) },
+        Ok(other) => other,
     }
 }
 
-fn answered(judged: Result<Look, DnsError>) -> Look {
-    judged.unwrap_or_else(|error| Look::Unanswered { reason: error.to_string() })
+/// What is there, which may be nothing; or why nobody knows.
+fn present<T>(answer: Result<Vec<T>, DnsError>) -> Result<Vec<T>, String> {
+    match answer {
+        Err(DnsError::NoName | DnsError::Missing) => Ok(Vec::new()),
+        Err(DnsError::Later(reason)) => Err(reason),
+        Ok(found) => Ok(found),
+    }
 }
 
 /// Many providers add the domain to whatever is typed.
 async fn misplaced(dns: &Resolver, domain: &str, record: &Expected) -> Option<String> {
     let doubled = format!("{}.{domain}", record.name);
     let is_there = match record.purpose.kind() {
-        "MX" => dns.mx(&doubled).await.is_ok_and(|found| !found.is_empty()),
-        "TXT" => dns.txt(&doubled).await.is_ok_and(|found| !found.is_empty()),
-        _ => dns.cname(&doubled).await.is_ok_and(|found| found.is_some()),
+        "MX" => dns.mx(&doubled).await.is_ok(),
+        "TXT" => dns.txt(&doubled).await.is_ok(),
+        _ => dns.cname(&doubled).await.is_ok(),
     };
     let typed = record.name.strip_suffix(&format!(".{domain}")).unwrap_or("@");
     is_there.then(|| {
@@ -47,15 +51,14 @@ fn missing(record: &Expected) -> Look {
     Look::Missing { advice: format!("There is no {kind} record at `{name}` yet. Add it with the value shown.") }
 }
 
-fn judge_mx(found: &[(u16, String)], record: &Expected) -> Look {
-    let host = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
-    let shown = found.iter().map(|(priority, name)| format!("{priority} {}", host(name))).collect::<Vec<_>>().join(", ");
+fn judge_mx(found: &[Exchange], record: &Expected) -> Look {
+    let told = found.iter().map(|one| format!("{} {}", one.preference, one.host)).collect::<Vec<_>>().join(", ");
     match found {
         [] => missing(record),
-        _ if found.iter().any(|(_, name)| host(name) == record.value) => Look::Right { found: shown },
+        _ if found.iter().any(|one| one.host == record.value) => Look::Right { found: shown(&told) },
         _ => Look::Wrong {
             advice: format!("The MX record points elsewhere. Let it point to `{}`.", record.value),
-            found: shown,
+            found: shown(&told),
         },
     }
 }
@@ -123,13 +126,13 @@ fn tag(text: &str, name: &str) -> Option<String> {
     Some(value.chars().filter(|char| !char.is_whitespace()).collect())
 }
 
-fn judge_cname(found: Option<String>, record: &Expected) -> Look {
-    match found.map(|name| name.trim_end_matches('.').to_ascii_lowercase()) {
+fn judge_cname(found: &[String], record: &Expected) -> Look {
+    match found.first() {
         None => missing(record),
-        Some(found) if found == record.value => Look::Right { found },
-        Some(found) => Look::Wrong {
+        Some(target) if *target == record.value => Look::Right { found: shown(target) },
+        Some(target) => Look::Wrong {
             advice: format!("The CNAME record points elsewhere. Let it point to `{}`.", record.value),
-            found,
+            found: shown(target),
         },
     }
 }
@@ -138,8 +141,8 @@ fn judge_cname(found: Option<String>, record: &Expected) -> Look {
 pub async fn look_for_dmarc(dns: &Resolver, domain: &str) -> Look {
     let mut name = domain;
     loop {
-        match dns.txt(&dmarc_name(name)).await {
-            Err(error) => return Look::Unanswered { reason: error.to_string() },
+        match present(dns.txt(&dmarc_name(name)).await) {
+            Err(reason) => return Look::Unanswered { reason },
             Ok(found) => {
                 if let Some(policy) = judge_dmarc(&found) {
                     return policy;
@@ -238,13 +241,14 @@ mod tests {
     #[test]
     fn mx_and_cname_must_lead_here() {
         let mx = record(Purpose::ReturnPath, "mail.example");
-        is(judge_mx(&[(5, "x.example.".into()), (10, "MAIL.example.".into())], &mx), "right", "");
-        is(judge_mx(&[(5, "x.example.".into())], &mx), "wrong", "`mail.example`");
+        let to = |host: &str| Exchange { preference: 10, host: host.into() };
+        is(judge_mx(&[to("x.example"), to("mail.example")], &mx), "right", "");
+        is(judge_mx(&[to("x.example")], &mx), "wrong", "`mail.example`");
         is(judge_mx(&[], &mx), "missing", "MX");
         let cname = record(Purpose::Tracking, "api.example");
-        is(judge_cname(Some("API.example.".into()), &cname), "right", "");
-        is(judge_cname(Some("x.example".into()), &cname), "wrong", "`api.example`");
-        is(judge_cname(None, &cname), "missing", "CNAME");
+        is(judge_cname(&texts(&["api.example"]), &cname), "right", "");
+        is(judge_cname(&texts(&["x.example"]), &cname), "wrong", "`api.example`");
+        is(judge_cname(&[], &cname), "missing", "CNAME");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod asking;
 mod binary;
+mod dns;
 mod graphs;
 mod harness;
 mod store;
@@ -29,6 +30,7 @@ mod doctor;
 mod emails;
 mod emails_large;
 mod emails_read;
+mod domains;
 mod engine;
 mod engine_limits;
 mod engine_races;

@@ -2,6 +2,7 @@
 
 mod faults;
 mod messages;
+mod sts;
 mod times;
 mod tls;
 

@@ -8,13 +8,13 @@ use super::*;
 
 const OFFERED: &str = "250-mx.test\r\n250 STARTTLS";
 
-/// What encrypts for a server that is called `localhost`, and whom to believe for that.
-fn certificate() -> (TlsAcceptor, RootCertStore) {
+/// What encrypts for a server of this name, and whom to believe for that.
+pub(super) fn certificate(host: &str) -> (TlsAcceptor, RootCertStore) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().expect("a key")).expect("an authority");
     let key = KeyPair::generate().expect("a key");
-    let leaf = CertificateParams::new(vec!["localhost".to_owned()]).expect("a host");
+    let leaf = CertificateParams::new(vec![host.to_owned()]).expect("a host");
     let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).expect("a root");
@@ -59,7 +59,7 @@ const OPPORTUNISTIC: &str = "smtp://localhost:PORT?tls=opportunistic";
 
 #[tokio::test]
 async fn a_certificate_has_to_be_valid_where_encryption_is_required() {
-    let (acceptor, roots) = certificate();
+    let (acceptor, roots) = certificate("localhost");
     let script = encrypting(&acceptor, "250 mx.test", vec![]);
     let nobody = RootCertStore::empty();
     for (relay, roots, is_secured) in [
@@ -101,7 +101,7 @@ async fn encryption_that_is_offered_and_broken_is_told_as_such() {
 
 #[tokio::test]
 async fn what_is_injected_behind_starttls_ends_the_dialogue() {
-    let (acceptor, roots) = certificate();
+    let (acceptor, roots) = certificate("localhost");
     for injected in ["220 go\r\n250 mx.test\r\n", "220 go\r\n2", "220-go\r\n220 go\r\n\r\n"] {
         let acts =
             vec![Act::Raw(injected.into()), Act::Encrypt(acceptor.clone()), Act::Expect("EHLO"), say("250 mx.test")];
@@ -127,7 +127,7 @@ async fn without_an_offer_only_those_who_must_not_go_on_stop() {
 
 #[tokio::test]
 async fn a_log_in_is_made_as_the_relay_offers_it() {
-    let (acceptor, roots) = certificate();
+    let (acceptor, roots) = certificate("localhost");
     let relay = "smtp://us%40er:p%C3%A4ss@localhost:PORT?tls=required";
     let plain = vec![Act::Expect("AUTH PLAIN AHVzQGVyAHDDpHNz"), say("235 2.7.0 welcome")];
     let login = vec![

@@ -50,7 +50,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/automations", "branch", "Automations"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
-        place("/messages", "mail", "Messages"),
+        place("/emails", "mail", "Emails"),
     ]
 }
 

@@ -23,8 +23,8 @@ use crate::id::EmailId;
 const LONGEST_SHOWN: u64 = 1 << 20;
 
 /// What a mail may do in a browser: show itself, and nothing else.
-pub const SANDBOX: &str =
-    "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'";
+const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; \
+     frame-ancestors 'self'";
 
 pub fn router() -> OpenApiRouter<Emails> {
     OpenApiRouter::new()
@@ -33,7 +33,7 @@ pub fn router() -> OpenApiRouter<Emails> {
 }
 
 /// A body that stands in pieces, if there is one and it is no longer than what is shown.
-pub async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) -> Result<Option<String>, DbError> {
+async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) -> Result<Option<String>, DbError> {
     let Some(size) = size.filter(|size| *size <= LONGEST_SHOWN) else { return Ok(None) };
     let mut whole = Vec::with_capacity(size as usize);
     for number in 0..size.div_ceil(CHUNK as u64) as i64 {
@@ -45,6 +45,22 @@ pub async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) ->
     Ok(String::from_utf8(whole).ok())
 }
 
+/// The HTML of a mail, wherever it stands.
+pub async fn html_of(db: &Db, email: &Stored) -> Result<Option<String>, DbError> {
+    match &email.html {
+        Some(html) => Ok(Some(html.clone())),
+        None => text_of_part(db, email.summary.id, HTML, email.summary.envelope.html_size).await,
+    }
+}
+
+/// The same, of its text.
+pub async fn text_of(db: &Db, email: &Stored) -> Result<Option<String>, DbError> {
+    match &email.text {
+        Some(text) => Ok(Some(text.clone())),
+        None => text_of_part(db, email.summary.id, TEXT, email.summary.envelope.text_size).await,
+    }
+}
+
 fn gone() -> Error {
     Error::not_found("It is not kept any more.")
 }
@@ -54,13 +70,12 @@ async fn download(State(emails): State<Emails>, Path(token): Path<String>) -> Re
     let email = store::load(&emails.db, link.email_id).await?.filter(|email| email.size.is_some()).ok_or_else(gone)?;
     let mut attachments = email.summary.envelope.attachments.into_iter();
     let found = attachments.find(|attachment| Some(attachment.part) == link.part).ok_or_else(gone)?;
-    Ok(file(&emails, link.email_id, &found))
+    Ok(file(&emails.db, link.email_id, &found))
 }
 
 /// A file as a browser saves it.
-fn file(emails: &Emails, id: EmailId, attachment: &Attachment) -> Response {
-    let mut response =
-        Body::from_stream(pieces(emails.db.clone(), id, attachment.part, attachment.size)).into_response();
+pub fn file(db: &Db, id: EmailId, attachment: &Attachment) -> Response {
+    let mut response = Body::from_stream(pieces(db.clone(), id, attachment.part, attachment.size)).into_response();
     let name = attachment.filename.as_deref().unwrap_or("attachment");
     let disposition = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     let headers = response.headers_mut();
@@ -103,20 +118,12 @@ async fn shared(State(emails): State<Emails>, Path(token): Path<String>) -> Resu
     let link = links::open(&emails, &token).await?;
     let is_whole = link.part.is_none();
     let email = store::load(&emails.db, link.email_id).await?.filter(|_| is_whole).ok_or_else(gone)?;
-    sandboxed(&emails, email).await
+    sandboxed(&emails.db, email).await
 }
 
 /// A mail as a page of its own, which can do nothing but be looked at.
-pub async fn sandboxed(emails: &Emails, email: Stored) -> Result<Response, Error> {
-    let (id, envelope) = (email.summary.id, &email.summary.envelope);
-    let html = match email.html {
-        Some(html) => Some(html),
-        None => text_of_part(&emails.db, id, HTML, envelope.html_size).await?,
-    };
-    let text = match email.text {
-        Some(text) => Some(text),
-        None => text_of_part(&emails.db, id, TEXT, envelope.text_size).await?,
-    };
+pub async fn sandboxed(db: &Db, email: Stored) -> Result<Response, Error> {
+    let (html, text) = (html_of(db, &email).await?, text_of(db, &email).await?);
     let page = match (html, text) {
         (Some(html), _) => html,
         (None, Some(text)) => format!("<!doctype html><meta charset=utf-8><pre>{}</pre>", escaped(&text)),

@@ -19,8 +19,10 @@ mod contents_read;
 mod draft;
 mod email;
 mod fetch;
+mod fuzzing;
 mod line;
 mod links;
+mod pages;
 mod queue;
 mod retention;
 mod routes;
@@ -34,14 +36,19 @@ mod store;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
+pub use fuzzing::schedule_text;
 pub use line::{TEST as TEST_LINE, line};
 pub use retention::sweep;
 pub use state::State;
-pub use store::{Attachment, Envelope, NewEvent, Stored, Summary, add_event, chunk, insert, load, message_id, tally};
+pub use store::{
+    Attachment, Envelope, HTML as HTML_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, add_event, chunk, insert,
+    load, message_id, tally,
+};
 
 use crate::app::App;
 use crate::db::Sql;
@@ -76,6 +83,10 @@ impl FromRef<Emails> for App {
     fn from_ref(emails: &Emails) -> App {
         App::from_ref(&emails.occurrences)
     }
+}
+
+pub fn pages() -> Router<App> {
+    pages::router()
 }
 
 pub fn routes() -> OpenApiRouter<Emails> {

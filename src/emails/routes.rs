@@ -8,10 +8,10 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::contents_read::{self, text_of_part};
+use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
 use super::shapes::{Detail, File, Item, Reference, Shared};
-use super::store::{self, Attachment, HTML, Stored, Summary, TEXT};
+use super::store::{self, Attachment, Stored, Summary};
 use super::{Emails, State as EmailState, schedule, send};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
@@ -86,9 +86,7 @@ async fn read(
     PathId(id): PathId<EmailId>,
 ) -> Result<Json<Detail>, Error> {
     let email = find(&caller, id).await?;
-    let envelope = &email.summary.envelope;
-    let html = text_of_part(&emails.db, id, HTML, envelope.html_size).await?;
-    let text = text_of_part(&emails.db, id, TEXT, envelope.text_size).await?;
+    let (html, text) = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
     Ok(Json(Detail::new(email, html, text)))
 }
 

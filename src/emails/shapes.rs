@@ -129,13 +129,13 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// `html` and `text` are those that stand in pieces.
+    /// `html` and `text` are the contents, wherever they stand.
     pub fn new(mut email: Stored, html: Option<String>, text: Option<String>) -> Detail {
         let tags = std::mem::take(&mut email.summary.envelope.tags);
         Detail {
             object: "email",
-            html: email.html.or(html),
-            text: email.text.or(text),
+            html,
+            text,
             tags: tags.into_iter().map(|(name, value)| Tag { name, value }).collect(),
             topic_id: email.summary.envelope.topic_id,
             item: email.summary.into(),

@@ -45,7 +45,7 @@ statements! {
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
          FROM emails WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     RECIPIENTS = Sql::both(
-        "SELECT number, address, state, line, due_at, attempt, reason FROM email_recipients
+        "SELECT number, address, state, due_at, reason FROM email_recipients
          WHERE email_id = $1 ORDER BY number");
     EVENTS = Sql::both(
         "SELECT number, type, detail, created_at FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
@@ -327,10 +327,8 @@ pub struct Recipient {
     pub number: i64,
     pub address: String,
     pub state: State,
-    pub line: String,
     /// In steady time; `None` where nothing is to be done.
     pub due_at: Option<i64>,
-    pub attempt: i64,
     /// Why it waits, or what the last server said.
     pub reason: Option<String>,
 }
@@ -341,10 +339,8 @@ impl Recipient {
             number: row.int(0)?,
             address: row.text(1)?,
             state: State::of(row.int(2)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?,
-            line: row.text(3)?,
-            due_at: row.maybe(4, Row::int)?,
-            attempt: row.int(5)?,
-            reason: row.maybe(6, Row::text)?,
+            due_at: row.maybe(3, Row::int)?,
+            reason: row.maybe(4, Row::text)?,
         })
     }
 }

@@ -145,6 +145,7 @@ impl Product {
             .merge(contacts::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
+            .merge(emails::pages().with_state(app()))
             .merge(mail::pages().with_state(app()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(web::assets())

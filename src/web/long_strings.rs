@@ -92,7 +92,12 @@ pub struct LongValues {
 impl LongValues {
     /// Looks through a body for long values behind these names, and makes the short text.
     pub fn split(body: Spool, names: &[&str]) -> Result<(Vec<u8>, LongValues), Error> {
-        let mut scan = Scan::new(names);
+        LongValues::split_by(body, names, LONG)
+    }
+
+    /// The same, where values are long that are longer than this.
+    pub(super) fn split_by(body: Spool, names: &[&str], long: usize) -> Result<(Vec<u8>, LongValues), Error> {
+        let mut scan = Scan::new(names, long);
         for start in (0..body.len()).step_by(BLOCK) {
             let block = body.read(start..body.len().min(start + BLOCK)).map_err(|error| spool::unusable(&error))?;
             scan.look(&block)?;
@@ -166,7 +171,11 @@ fn numbers(text: &[u8]) -> Result<Vec<u8>, Error> {
     let one = |number: &[u8]| std::str::from_utf8(number.trim_ascii()).ok()?.parse::<u8>().ok();
     let parts = text.split(|byte| *byte == b',').filter(|part| !part.trim_ascii().is_empty());
     let bytes: Option<Vec<u8>> = parts.map(one).collect();
-    bytes.ok_or_else(|| Error::invalid("An array of bytes must hold whole numbers from 0 to 255."))
+    bytes.ok_or_else(not_bytes)
+}
+
+fn not_bytes() -> Error {
+    Error::invalid("An array of bytes must hold whole numbers from 0 to 255.")
 }
 
 /// Where the inside of a string can be cut without cutting a character or an escape.
@@ -200,6 +209,7 @@ fn begins_escape(text: &[u8], at: usize) -> bool {
 /// Looks through JSON, block by block, for long values.
 struct Scan<'a> {
     names: &'a [&'a str],
+    long: usize,
     short: Vec<u8>,
     places: Vec<Range<usize>>,
     /// How much was looked through before this block.
@@ -227,9 +237,10 @@ enum State {
 }
 
 impl<'a> Scan<'a> {
-    fn new(names: &'a [&'a str]) -> Scan<'a> {
+    fn new(names: &'a [&'a str], long: usize) -> Scan<'a> {
         Scan {
             names,
+            long,
             short: Vec::new(),
             places: Vec::new(),
             before: 0,
@@ -309,23 +320,23 @@ impl<'a> Scan<'a> {
                 Ok(end + 1)
             }
             // Something else than numbers: it is read as anything is.
-            Some(_) if self.held.len() <= LONG => {
+            Some(_) if self.held.len() <= self.long => {
                 let held = std::mem::take(&mut self.held);
                 self.write(&held)?;
                 self.state = State::Outside;
                 Ok(end)
             }
-            Some(_) => Err(flaw("an array of numbers holds something else")),
+            Some(_) => Err(not_bytes()),
         }
     }
 
     /// Notes some more of a value. Of one that is left where it is only the digest grows.
     fn hold(&mut self, bytes: &[u8], may_be_long: bool) -> Result<(), Error> {
-        let was_long = self.held.len() > LONG;
+        let was_long = self.held.len() > self.long;
         if !(was_long && may_be_long) {
             self.held.extend_from_slice(bytes);
         }
-        match (was_long, self.held.len() > LONG) {
+        match (was_long, self.held.len() > self.long) {
             (true, _) if may_be_long => self.digest.update(bytes),
             (false, true) if may_be_long => self.digest.update(&self.held),
             _ if self.held.len() > LIMIT => return Err(too_much()),
@@ -338,7 +349,7 @@ impl<'a> Scan<'a> {
     fn end(&mut self, end: usize, may_be_long: bool) -> Result<(), Error> {
         let held = std::mem::take(&mut self.held);
         self.last.clear();
-        if may_be_long && held.len() > LONG {
+        if may_be_long && held.len() > self.long {
             let digest = std::mem::take(&mut self.digest).finalize();
             let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             self.write(format!("[\"\\u0000long\",{},\"{hex}\"]", self.places.len()).as_bytes())?;

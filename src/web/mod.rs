@@ -31,14 +31,14 @@ pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
 pub use connections::Bounds;
 pub use form::Form;
-pub use fuzzing::{form_body, json_body};
+pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, is_longer, json as read_json, kind,
     read as read_body, shown,
 };
-pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
+pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_framing, page_leading_away};
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;

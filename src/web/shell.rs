@@ -51,7 +51,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/domains", "globe", "Domains"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
-        place("/messages", "mail", "Messages"),
+        place("/emails", "mail", "Emails"),
     ]
 }
 

@@ -153,7 +153,7 @@ on_both! {
         assert!(refused.contains("`acme.example`") && refused.contains("erif"), "{refused}");
         let lax = TestApp::open(&app.store, &["--smtp-url=smtp://127.0.0.1:1", "--senders=any"]).await;
         sent(&lax, &key, mail()).await;
-        let lines = app.store.rows("SELECT line FROM email_recipients ORDER BY email_id").await;
+        let lines = app.store.rows("SELECT line FROM email_recipients ORDER BY line").await;
         assert_eq!(lines, [[Some("capture".to_owned())], [Some("relay".to_owned())]]);
     }
 

@@ -25,6 +25,13 @@ fn good(path: &str) -> Value {
             json!({"email": "{n}@example.com", "first_name": "Ann",
             "last_name": "Lee", "unsubscribed": false, "properties": {}, "segments": [], "topics": []})
         }
+        "emails" if path.starts_with("PATCH") => json!({"scheduled_at": "in 2 hours"}),
+        "emails" if path.ends_with("/share") => json!({"expires_in": "1h"}),
+        "emails" if path.ends_with("/batch") => json!([{"from": "a@b.example", "to": "{n}@example.com",
+            "subject": "x", "text": "x", "attachments": null, "scheduled_at": null}]),
+        "emails" => json!({"from": "a@b.example", "to": "{n}@example.com", "subject": "x", "html": "x", "text": "x",
+            "cc": [], "bcc": [], "reply_to": "r@b.example", "headers": {"X-A": "b"}, "tags": [], "topic_id": null,
+            "scheduled_at": "in 1 hour", "attachments": [{"content": "aGk=", "filename": "a.txt"}], "template": null}),
         "contact-properties" => json!({"key": "property_{n}", "type": "string", "fallback_value": "x"}),
         "segments" | "audiences" => json!({"name": "segment {n}"}),
         "topics" => {
@@ -157,6 +164,11 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
+        "emails" => {
+            let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",
+                "scheduled_at": "in 1 hour"});
+            make("/emails", mail).await
+        }
         "events" => make("/events", json!({"name": format!("e{n}")})).await,
         "automations" => automation(app, &key, body("a")).await,
         _ => NOBODY.to_owned(),

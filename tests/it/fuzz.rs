@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{events, oauth, smtp, web};
+use posthorn::{emails, events, oauth, smtp, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -206,6 +206,33 @@ fn fuzz_smtp_reply() {
     let mut dice = Dice::new("smtp_reply");
     let answers: usize = (0..30_000).map(|_| smtp::smtp_reply(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(answers > 10_000, "the fuzzer hardly ever gets through: {answers}");
+}
+
+#[test]
+fn fuzz_long_body() {
+    const TEXTS: [&[u8]; 3] = [
+        br#"{"html":"0123456789","n":[{"content":"x\ud83d\ude00\n0123456789"}]}"#,
+        br#"{"content":[1,22,255,0,1,2],"html":["a"],"x":"html","html":"short"}"#,
+        "{\"html\" : \"\u{20ac}\u{1f600}\u{20ac}\u{1f600}\"}".as_bytes(),
+    ];
+    const WORDS: [&[u8]; 10] = [b"\"html\":", b"\"", b"\\", b"\\u0000", b"[", b"]", b"1,", b"{", b"}", b"0123456789"];
+    let mut dice = Dice::new("long_body");
+    let values: usize = (0..30_000).map(|_| web::long_body(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(values > 1000, "the fuzzer hardly ever gets through: {values}");
+}
+
+#[test]
+fn fuzz_schedule_text() {
+    const TEXTS: [&[u8]; 4] = [
+        b"in 1 hour and 30 min",
+        b"tomorrow at 9am",
+        b"Friday at 3:15pm Europe/Berlin",
+        b"2026-01-05T10:00:00.5+01:00",
+    ];
+    const WORDS: [&[u8]; 10] = [b" ", b"in ", b"at ", b"9", b":", b"am", b"days", b"ET", b"999999999", b"-"];
+    let mut dice = Dice::new("schedule_text");
+    let read = (0..30_000).filter(|_| emails::schedule_text(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
 }
 
 #[test]

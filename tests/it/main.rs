@@ -27,6 +27,7 @@ mod credentials;
 mod db;
 mod decisions;
 mod doctor;
+mod email_pages;
 mod emails;
 mod emails_large;
 mod emails_read;

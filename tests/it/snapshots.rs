@@ -140,6 +140,9 @@ fn main_of(html: &str) -> &str {
 
 on_both! {
     async fn snapshots_of_pages_for_strangers(app: TestApp) {
+        let mail = json!({"from": "Acme <hello@acme.example>", "to": "ann@example.com", "subject": "Hello", "html": "<p>Hi</p>",
+            "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "attachments": [{"content": "aGk=", "filename": "a.txt"}]});
+        let email = format!("/emails/{}", crate::emails::sent(&app, &key, mail).await);
         let client = app.client(json!({"client_name": "App", "redirect_uris": [CALLBACK]})).await;
         let request = ask(&app, query(&client, &[("scope", Some("emails:send"))])).await;
         let consent = format!("/dashboard/oauth/authorize/{}", request.consent());
@@ -188,6 +191,8 @@ on_both! {
             ("automation", &automation),
             ("automation_delete", &format!("{automation}/delete")),
             ("run", &format!("{automation}/runs/{run}")),
+            ("emails", "/emails"),
+            ("email", &email),
             ("messages", "/messages"),
             ("apps", "/apps"),
             ("password", "/password"),

@@ -84,7 +84,6 @@ async fn accept_large(
     mut draft: Draft,
     values: Option<&Arc<LongValues>>,
 ) -> Result<Response, Error> {
-    emails.admission.admit().await?;
     let id = emails.clock.ordered_id();
     let sender = allowed(emails, caller, &draft).await?;
     contents::store(emails, caller, id, &mut draft, values).await?;

@@ -23,6 +23,7 @@ pub mod id;
 pub mod limits;
 pub mod log;
 pub mod mail;
+pub mod mime;
 pub mod oauth;
 pub mod occurrences;
 pub mod product;

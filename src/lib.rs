@@ -11,6 +11,7 @@ pub mod config;
 pub mod contacts;
 pub mod credentials;
 pub mod db;
+pub mod dns;
 pub mod emails;
 pub mod error;
 pub mod events;
@@ -30,6 +31,7 @@ pub mod seal;
 pub mod secret;
 pub mod segments;
 pub mod serve;
+pub mod smtp;
 #[cfg(test)]
 mod testing;
 mod tls;

@@ -7,6 +7,8 @@ mod address;
 #[cfg(test)]
 mod tests;
 
+pub use address::is_public;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,7 +31,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::tls;
-use address::is_public;
 
 /// What the status line and the headers of an answer may take up.
 const MAX_HEAD: usize = 16 << 10;

@@ -11,7 +11,7 @@ use crate::imports::{Reading, Reference, module_of, rust_files};
 const FLOORS: &[&[&str]] = &[
     &["clock", "id", "mime", "secret", "tls"],
     &["db"],
-    &["config", "error", "hold", "http_client", "log", "seal", "work"],
+    &["config", "dns", "error", "hold", "http_client", "log", "seal", "smtp", "work"],
     &["credentials", "grants", "limits"],
     &["app"],
     &["auth", "web"],

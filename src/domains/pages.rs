@@ -71,7 +71,7 @@ struct ListPage {
     may_manage: bool,
     action: String,
     hidden: Vec<(String, String)>,
-    name: Field,
+    domain_name: Field,
     domains: Vec<DomainRow>,
     newer: Option<String>,
     older: Option<String>,
@@ -139,7 +139,7 @@ async fn list_page<D: Duty>(
     member: &Member<D>,
     status: StatusCode,
     page: &Page,
-    name: Field,
+    domain_name: Field,
 ) -> Result<Response, Error> {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
@@ -159,7 +159,7 @@ async fn list_page<D: Duty>(
         may_manage: member.may_manage(),
         action: member.address("/domains"),
         hidden: member.hidden("add a domain"),
-        name,
+        domain_name,
         domains: items.into_iter().map(row).collect(),
         newer,
         older,

@@ -12,6 +12,7 @@ pub mod contacts;
 pub mod credentials;
 pub mod db;
 pub mod dns;
+pub mod domains;
 pub mod emails;
 pub mod error;
 pub mod events;

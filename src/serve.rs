@@ -23,7 +23,7 @@ use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, emails, limits, mail, oauth};
+use crate::{automations, contacts, credentials, domains, emails, limits, mail, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -140,6 +140,8 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     }
     let each = || (app.occurrences().clone(), stopping.clone());
     let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
+    let checks = (app.domains().clone(), stopping.clone());
+    let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
     let mail = keep_running("mail", move || mail::run_worker(mail.0.clone(), mail.1.clone()));
     let runs = keep_running("runs", move || automations::run_engine(runs.0.clone(), runs.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
@@ -150,7 +152,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, imports) } => {}
+        _ = async { tokio::join!(mail, runs, imports, checks) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
@@ -201,7 +203,9 @@ pub fn make_folder(file: &Path) -> anyhow::Result<()> {
 /// What an earlier version kept as it was is sealed, and what another key has
 /// sealed is sealed with today's.
 async fn seal_secrets(app: &App) -> anyhow::Result<()> {
-    let unopened = credentials::reseal(&app.db, &app.seal).await? + automations::reseal(&app.db, &app.seal).await?;
+    let unopened = credentials::reseal(&app.db, &app.seal).await?
+        + automations::reseal(&app.db, &app.seal).await?
+        + domains::reseal(&app.db, &app.seal).await?;
     if unopened > 0 {
         tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
     }

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
-use crate::id::{GrantId, WorkspaceId};
+use crate::id::{DomainId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 
 /// How often a caller is looked up again whose credential was given back to it a
@@ -87,6 +87,11 @@ impl<N: Need> Caller<N> {
     /// makes that gives access carries it on, and dies with the grant.
     pub fn grant_id(&self) -> Option<GrantId> {
         self.known.grant_id
+    }
+
+    /// The only domain that the caller may send from, if its key is held to one.
+    pub fn domain_id(&self) -> Option<DomainId> {
+        self.known.domain_id
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash

@@ -1,5 +1,7 @@
 //! The settings of mail.
 
+use std::net::{IpAddr, SocketAddr};
+
 use clap::{Args, ValueEnum};
 
 /// What mail is sent by, and what is kept of it.
@@ -21,6 +23,48 @@ pub struct MailSettings {
     #[arg(long, global = true, env = "POSTHORN_MAIL_RETENTION", default_value = "30", value_name = "DAYS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub mail_retention: u32,
+
+    /// Name of this server in the dialogue with other mail servers, and in the records of domains
+    /// [default: the host of <base-url>]
+    #[arg(long, global = true, env = "POSTHORN_HELO", value_name = "NAME")]
+    #[arg(value_parser = host_name)]
+    pub helo: Option<String>,
+
+    /// Terms by which SPF records of domains allow this server to send, such as include:relay.example
+    /// [default: a:<host> of the relay, or of this server]
+    #[arg(long, global = true, env = "POSTHORN_SPF", value_name = "TERMS")]
+    #[arg(value_parser = spf_terms)]
+    pub spf: Option<String>,
+
+    /// DNS servers to ask, comma-separated [default: the system's]
+    #[arg(long, global = true, env = "POSTHORN_DNS_SERVER", value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
+    #[arg(value_parser = dns_server)]
+    pub dns_server: Vec<SocketAddr>,
+}
+
+fn host_name(given: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    match !given.is_empty() && given.len() <= 253 && given.bytes().all(is_part) {
+        true => Ok(given.to_ascii_lowercase()),
+        false => Err("allowed is the name of a host, such as mail.example.com".into()),
+    }
+}
+
+fn spf_terms(given: &str) -> Result<String, String> {
+    let is_term = |term: &str| term.len() <= 200 && term.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    let is_whole = |term: &str| term.ends_with("all") || term.starts_with("v=");
+    match given.split_whitespace().count() {
+        1..=8 if given.split_whitespace().all(|term| is_term(term) && !is_whole(term)) => Ok(given.to_owned()),
+        _ => {
+            Err("allowed are one to eight terms of SPF without `v=spf1` and `all`, such as include:relay.example"
+                .into())
+        }
+    }
+}
+
+fn dns_server(given: &str) -> Result<SocketAddr, String> {
+    let address = given.parse().or_else(|_| given.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53)));
+    address.map_err(|_| "allowed is an address, perhaps with a port, such as 127.0.0.1 or [::1]:53".into())
 }
 
 /// How mail leaves.

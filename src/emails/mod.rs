@@ -51,23 +51,25 @@ pub use store::{
 
 use crate::app::App;
 use crate::db::Sql;
+use crate::domains::Domains;
 use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
-/// What emails need: who is told of them, and what fetches attachments. Clones share it.
+/// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]
 pub struct Emails {
     occurrences: Occurrences,
+    domains: Domains,
     fetcher: Fetcher,
 }
 
 impl Emails {
-    pub fn new(occurrences: Occurrences) -> Emails {
+    pub fn new(occurrences: Occurrences, domains: Domains) -> Emails {
         let reach = if occurrences.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Emails { fetcher: Fetcher::new(reach), occurrences }
+        Emails { fetcher: Fetcher::new(reach), occurrences, domains }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::accounts::{self, Accounts};
 use crate::app::App;
 use crate::automations::{self, Triggers};
 use crate::db::{self, Sql};
+use crate::domains::{self, Domains};
 use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
@@ -27,6 +28,7 @@ pub struct Product {
     accounts: Accounts,
     oauth: OAuth,
     events: Events,
+    domains: Domains,
     emails: Emails,
     system: System,
 }
@@ -43,11 +45,13 @@ impl Product {
     pub fn new(app: App) -> Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
         let occurrences = Occurrences::new(app.clone(), triggers);
+        let domains = Domains::new(app.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            emails: Emails::new(occurrences.clone()),
+            emails: Emails::new(occurrences.clone(), domains.clone()),
             events: Events::new(occurrences),
+            domains,
             system: System::new(app.clone()),
             app,
         }
@@ -55,6 +59,10 @@ impl Product {
 
     pub fn occurrences(&self) -> &Occurrences {
         self.events.occurrences()
+    }
+
+    pub fn domains(&self) -> &Domains {
+        &self.domains
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -110,6 +118,7 @@ impl Product {
         OpenApiRouter::with_openapi(description::frame())
             .merge(emails::routes().with_state(self.emails.clone()))
             .merge(api_keys::routes().with_state(app()))
+            .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
@@ -133,6 +142,7 @@ impl Product {
             .merge(home::pages())
             .merge(accounts::pages().with_state(self.accounts.clone()))
             .merge(api_keys::pages().with_state(app()))
+            .merge(domains::pages().with_state(self.domains.clone()))
             .merge(contacts::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
@@ -157,6 +167,7 @@ pub fn openapi(base: &str) -> OpenApi {
     let described = [
         emails::routes().into_openapi(),
         api_keys::routes().into_openapi(),
+        domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
@@ -186,6 +197,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
+        domains::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
         grants::STATEMENTS,

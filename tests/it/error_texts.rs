@@ -16,7 +16,10 @@ const NOBODY: &str = "0199a5a0-0000-7000-8000-000000000000";
 fn good(path: &str) -> Value {
     let (steps, connections) = graph();
     match path.split(' ').nth(1).unwrap_or_default().split('/').nth(1).unwrap_or_default() {
-        "api-keys" => json!({"name": "key {n}", "permission": "full_access"}),
+        "api-keys" => json!({"name": "key {n}", "permission": "sending_access", "domain_id": null}),
+        "domains" => json!({"name": "d{n}.example", "region": "eu-west-1", "custom_return_path": "send",
+            "open_tracking": false, "click_tracking": false, "tls": "enforced", "capabilities": {"sending": "enabled"},
+            "tracking_subdomain": "links", "transport": "direct", "warm_up": 10}),
         "contacts" if path.ends_with("/topics") => json!([{"id": NOBODY, "subscription": "opt_in"}]),
         "contacts" | "audiences" if path.contains("contacts") => {
             json!({"email": "{n}@example.com", "first_name": "Ann",
@@ -156,6 +159,7 @@ async fn made(asker: &mut Asker, path: &str) -> String {
     let n = asker.number;
     let id = match path.split('/').nth(1).unwrap_or_default() {
         "api-keys" => make("/api-keys", json!({"name": "a"})).await,
+        "domains" => make("/domains", json!({"name": format!("made{n}.example")})).await,
         "contacts" => make("/contacts", json!({"email": format!("{n}@example.com")})).await,
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,

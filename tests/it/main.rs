@@ -5,6 +5,7 @@
 
 mod asking;
 mod binary;
+mod dns;
 mod graphs;
 mod harness;
 mod store;
@@ -26,6 +27,7 @@ mod credentials;
 mod db;
 mod decisions;
 mod doctor;
+mod domains;
 mod email_pages;
 mod emails;
 mod emails_large;

@@ -175,12 +175,16 @@ on_both! {
         let client = app.client(json!({"client_name": "App", "redirect_uris": [CALLBACK]})).await;
         let request = ask(&app, query(&client, &[])).await;
         let consent = format!("/oauth/authorize/{}", request.consent());
+        let domain = app.post("/domains").key(&key).json(json!({"name": "example.com"})).send().await.json();
+        let domain = format!("/domains/{}", domain["id"].as_str().expect("an id"));
         let scene = Scene::new(app, branching()).await;
         let run = scene.run(json!({"plan": "pro"})).await;
         let automation = format!("/automations/{}", scene.automation);
         let pages = [
             ("home", "/"),
             ("keys", "/keys"),
+            ("domains", "/domains"),
+            ("domain", &domain),
             ("contacts", "/contacts"),
             ("events", "/events"),
             ("automations", "/automations"),

@@ -20,6 +20,7 @@ const FLOORS: &[&[&str]] = &[
         "api_keys",
         "automations",
         "contacts",
+        "domains",
         "emails",
         "events",
         "home",

@@ -59,7 +59,7 @@ pub enum Error {
     RestrictedKey,
     /// An access token without the scope.
     InsufficientScope,
-    /// A domain that mail may not come from.
+    /// A domain that the caller cannot have, or cannot send from.
     DomainRefused {
         message: String,
     },

@@ -10,7 +10,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::TopicId;
-use crate::mime::{Header, Mailbox};
+use crate::mime::{AttachmentInfo, Header, Mailbox};
 use crate::web::{LONG_MARK, LongFields, is_longer};
 
 /// How many addresses one field may name.
@@ -19,7 +19,6 @@ const MOST_HEADERS: usize = 100;
 const MOST_TAGS: usize = 100;
 const LONGEST_SUBJECT: usize = 2000;
 const LONGEST_TAG: usize = 256;
-const LONGEST_NAME: usize = 255;
 
 /// How much a mail may hold: its bodies, and its attachments as they are.
 pub const LARGEST: u64 = 40 << 20;
@@ -94,7 +93,7 @@ pub struct AttachmentToSend {
     #[schema(value_type = Option<String>, example = "application/pdf")]
     pub content_type: Option<ContentType>,
     /// By which the HTML shows it as a picture: `<img src="cid:…">`.
-    #[schema(value_type = Option<String>, max_length = 128)]
+    #[schema(value_type = Option<String>, max_length = 257)]
     pub content_id: Option<ContentId>,
 }
 
@@ -151,26 +150,10 @@ words! {
     };
     FileName: |text| match text.contains(['/', '\\']) {
         true => Err("must be a name without a path".into()),
-        false => one_line(text, LONGEST_NAME),
+        false => AttachmentInfo::check_filename(text),
     };
-    ContentType: |text| {
-        let is_token = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
-        };
-        let essence = text.split(';').next().unwrap_or_default().trim();
-        let is_printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        match essence.split_once('/') {
-            Some((kind, subtype)) if is_token(kind) && is_token(subtype) && is_printable && text.len() <= 255 => Ok(()),
-            _ => Err("must be a kind of content such as `application/pdf`".into()),
-        }
-    };
-    ContentId: |text| {
-        let fits = |byte: u8| (b'!'..=b'~').contains(&byte) && !b"<>\"()\\,;:".contains(&byte);
-        match (1..=128).contains(&text.len()) && text.bytes().all(fits) {
-            true => Ok(()),
-            false => Err("must be 1 to 128 printable ASCII characters without spaces, brackets and quotes".into()),
-        }
-    };
+    ContentType: AttachmentInfo::check_content_type;
+    ContentId: AttachmentInfo::check_content_id;
 }
 
 fn one_line(text: &str, longest: usize) -> Result<(), String> {

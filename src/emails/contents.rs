@@ -9,7 +9,7 @@ use super::base64::Decoder;
 use super::body::LARGEST;
 use super::draft::{Draft, Pending, Source};
 use super::email::Content;
-use super::fetch::Fetch;
+use super::fetch::{self, Fetch};
 use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, TEXT};
 use crate::auth::{Caller, Need};
 use crate::db::Batch;
@@ -28,6 +28,7 @@ pub async fn store<N: Need>(
     draft: &mut Draft,
     values: Option<&Arc<LongValues>>,
 ) -> Result<(), Error> {
+    let deadline = fetch::deadline();
     for Pending { part, source } in std::mem::take(&mut draft.pending) {
         let field = name_of(part);
         let feed = match source {
@@ -40,7 +41,10 @@ pub async fn store<N: Need>(
                 Content::Stored { .. } => Feed::long(values, number, None, &field)?,
             },
             Source::Base64(number) => Feed::long(values, number, Some(Decoder::default()), &field)?,
-            Source::Path(path) => Feed::Fetch(Box::new(Fetch::begin(emails, &path, &field).await?)),
+            Source::Path(path) => {
+                emails.admission.release();
+                Feed::Fetch(Box::new(Fetch::begin(&emails.fetcher, &path, &field, deadline).await?))
+            }
         };
         let room = LARGEST - draft.email.size();
         let size = keep(emails, caller, (id, part), feed, room).await?;

@@ -34,7 +34,6 @@ mod state;
 mod store;
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
@@ -52,22 +51,25 @@ pub use store::{
 
 use crate::app::App;
 use crate::db::Sql;
-use crate::http_client::{HttpClient, Reach};
+use crate::domains::Domains;
+use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
+use fetch::Fetcher;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
-/// What emails need: who is told of them, and the client that fetches attachments. Clones share it.
+/// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]
 pub struct Emails {
     occurrences: Occurrences,
-    client: Arc<HttpClient>,
+    domains: Domains,
+    fetcher: Fetcher,
 }
 
 impl Emails {
-    pub fn new(occurrences: Occurrences) -> Emails {
+    pub fn new(occurrences: Occurrences, domains: Domains) -> Emails {
         let reach = if occurrences.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Emails { client: Arc::new(HttpClient::new(reach)), occurrences }
+        Emails { fetcher: Fetcher::new(reach), occurrences, domains }
     }
 }
 

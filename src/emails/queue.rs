@@ -1,15 +1,18 @@
 //! Mails on their way into one commit: with the idempotency key that they came under, and with what
 //! is told of them.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::sender::Sender;
+use super::sender::{line, may_send};
 use super::{Emails, NewEmail, insert, message_id};
 use crate::auth::{Caller, Need};
 use crate::clock::rfc3339;
 use crate::contacts;
 use crate::db::{Batch, DbError};
+use crate::domains::Sender;
 use crate::error::Error;
 use crate::id::EmailId;
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
@@ -19,7 +22,7 @@ use crate::web::{Answer, IdempotentRequest};
 pub struct Ready {
     pub id: EmailId,
     pub email: NewEmail,
-    pub sender: Sender,
+    pub sender: Arc<Sender>,
 }
 
 /// Queues mails, all or none, and answers.
@@ -28,7 +31,7 @@ pub async fn commit<N: Need>(
     caller: &Caller<N>,
     request: &IdempotentRequest<'_, N>,
     answer: Answer,
-    mails: &[Ready],
+    mails: &mut [Ready],
 ) -> Result<Response, Error> {
     let workspace_id = caller.workspace_id();
     for attempt in 0..ATTEMPTS {
@@ -37,8 +40,14 @@ pub async fn commit<N: Need>(
         let mut taken = Batch::new();
         request.take(&answer, &mut taken);
         occurrences.batch.append(taken);
-        for mail in mails {
-            let line = |recipient: &_| mail.sender.line(recipient);
+        let mut before: Option<&Arc<Sender>> = None;
+        for mail in &*mails {
+            // What is asked of one domain is asked once.
+            if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
+                occurrences.batch.guard(mail.sender.guard());
+                before = Some(&mail.sender);
+            }
+            let line = |recipient: &_| line(&mail.sender, recipient);
             occurrences.batch.append(insert(&mail.email, mail.id, &emails.clock, line));
         }
         if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
@@ -46,7 +55,13 @@ pub async fn commit<N: Need>(
         }
         let (batch, follow_up) = occurrences.follow_up();
         match caller.commit_once(batch).await? {
-            Err(DbError::Stale) => emails.forget_listeners(workspace_id),
+            Err(DbError::Stale) => {
+                emails.forget_listeners(workspace_id);
+                for mail in &mut *mails {
+                    emails.domains.forget_sender(workspace_id, mail.email.from.address.ascii_domain());
+                    mail.sender = may_send(emails, caller, &mail.email).await?;
+                }
+            }
             settled => {
                 if let Ok(effects) = &settled {
                     emails.wake_workers_if(follow_up.is_urgent(effects));

@@ -11,10 +11,11 @@ use sha2::{Digest, Sha256};
 use super::body::EmailToSend;
 use super::draft::{self, Draft};
 use super::queue::{self, Ready};
-use super::sender::{Sender, may_send};
+use super::sender::may_send;
 use super::shapes::{Refused, Sent, SentMany};
 use super::{Emails, contents};
 use crate::auth::{Caller, Need, SendMany, SendOnly};
+use crate::domains::Sender;
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::topics;
@@ -71,9 +72,9 @@ async fn accept(
     request: &IdempotentRequest<'_, SendOnly>,
     draft: Draft,
 ) -> Result<Response, Error> {
-    let ready = ready(emails, caller, draft).await?;
+    let mut ready = ready(emails, caller, draft).await?;
     let answer = Answer::json(StatusCode::OK, &Sent { id: ready.id })?;
-    queue::commit(emails, caller, request, answer, std::slice::from_ref(&ready)).await
+    queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
 }
 
 /// The same, of a mail whose contents go into the store before it does.
@@ -84,14 +85,13 @@ async fn accept_large(
     mut draft: Draft,
     values: Option<&Arc<LongValues>>,
 ) -> Result<Response, Error> {
-    emails.admission.admit().await?;
     let id = emails.clock.ordered_id();
     let sender = allowed(emails, caller, &draft).await?;
     contents::store(emails, caller, id, &mut draft, values).await?;
-    let ready = Ready { id, email: draft.email, sender };
+    let mut ready = Ready { id, email: draft.email, sender };
     let answer = Answer::json(StatusCode::OK, &Sent { id })?;
     let _turn = emails.admission.write().await?;
-    queue::commit(emails, caller, request, answer, std::slice::from_ref(&ready)).await
+    queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
 }
 
 async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Result<Ready, Error> {
@@ -100,11 +100,11 @@ async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Re
 }
 
 /// What holds for mail like this, if the caller may send it.
-async fn allowed<N: Need>(emails: &Emails, caller: &Caller<N>, draft: &Draft) -> Result<Sender, Error> {
+async fn allowed<N: Need>(emails: &Emails, caller: &Caller<N>, draft: &Draft) -> Result<Arc<Sender>, Error> {
     if let Some(topic_id) = draft.email.topic_id {
         topics::must_exist(caller, topic_id).await?;
     }
-    may_send(emails, &draft.email.from.address)
+    may_send(emails, caller, &draft.email).await
 }
 
 /// What is done where some of many mails cannot be sent.
@@ -231,5 +231,5 @@ async fn accept_many(
         true => Some(emails.admission.write().await?),
         false => None,
     };
-    queue::commit(emails, caller, request, answer, &mails).await
+    queue::commit(emails, caller, request, answer, &mut mails).await
 }

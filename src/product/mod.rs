@@ -28,8 +28,8 @@ pub struct Product {
     accounts: Accounts,
     oauth: OAuth,
     events: Events,
-    emails: Emails,
     domains: Domains,
+    emails: Emails,
     system: System,
 }
 
@@ -45,12 +45,13 @@ impl Product {
     pub fn new(app: App) -> Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
         let occurrences = Occurrences::new(app.clone(), triggers);
+        let domains = Domains::new(app.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            emails: Emails::new(occurrences.clone()),
+            emails: Emails::new(occurrences.clone(), domains.clone()),
             events: Events::new(occurrences),
-            domains: Domains::new(app.clone()),
+            domains,
             system: System::new(app.clone()),
             app,
         }

@@ -165,8 +165,9 @@ impl Client {
     async fn encrypt(&self, stream: Stream, terms: &Terms<'_>) -> Result<Stream, Failure> {
         let Shared { verifying, unverified, settings, .. } = &*self.shared;
         let tls = if terms.verify { verifying } else { unverified };
+        let tls_failed = terms.encryption == Encryption::Opportunistic && !terms.verify;
         let encrypted = stream.encrypt(tls.clone(), terms.host, settings.timeouts.hello).await;
-        encrypted.map_err(|error: HandshakeError| Failure { tls_failed: true, ..Failure::new(Phase::StartTls, error) })
+        encrypted.map_err(|error: HandshakeError| Failure { tls_failed, ..Failure::new(Phase::StartTls, error) })
     }
 
     /// EHLO, or HELO with those who do not know it.

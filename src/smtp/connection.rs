@@ -233,8 +233,10 @@ impl Connection {
     async fn reset_reply(&mut self) -> Result<(), Outcome> {
         match self.stream.reply(self.timeouts.mail).await {
             Ok(reply) if reply.is_positive() => Ok(()),
-            Ok(reply) if reply.is_negative() => Err(Outcome::Refused { reply, at: Phase::Mail }),
-            Ok(reply) => Err(unexpected(&reply, Phase::Mail)),
+            // That is about the message before.
+            Ok(reply) => {
+                Err(Outcome::Failed { reason: format!("the server answered {reply} to RSET"), at: Phase::Mail })
+            }
             Err(lost) => Err(failed(&lost, Phase::Mail)),
         }
     }

@@ -46,7 +46,7 @@ pub struct Failure {
     pub reason: String,
     /// What the server said, where it was the server who refused.
     pub reply: Option<Reply>,
-    /// Encryption was offered and failed. Where it is opportunistic, a new
+    /// Encryption was offered and failed, and nobody had insisted on it: a new
     /// connection with [`super::TlsPolicy::None`] may do.
     pub tls_failed: bool,
 }

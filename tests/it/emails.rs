@@ -157,6 +157,21 @@ on_both! {
         assert_eq!(lines, [[Some("capture".to_owned())], [Some("relay".to_owned())]]);
     }
 
+    async fn decisions_7_a_key_held_to_a_domain_sends_from_it_alone(app: TestApp) {
+        let key = app.full_key().await;
+        let domain = app.post("/domains").key(&key).json(json!({"name": "acme.example"})).send().await.json()["id"].clone();
+        let body = json!({"name": "shop", "permission": "sending_access", "domain_id": domain});
+        let held = app.post("/api-keys").key(&key).json(body).send().await.json()["token"].clone();
+        let held = held.as_str().expect("a key");
+        sent(&app, held, mail()).await;
+        let elsewhere = mail_with(json!({"from": "a@other.example"}));
+        let refused = post(&app, held, elsewhere.clone()).await.refused(403, "validation_error");
+        assert!(refused.contains("`acme.example`") && refused.contains("`other.example`"), "{refused}");
+        let many = app.post("/emails/batch").key(held).json(json!([mail(), elsewhere])).send().await;
+        assert!(many.refused(403, "validation_error").starts_with("Email 1: "));
+        assert_eq!(app.count("emails").await, 1);
+    }
+
     async fn of_64_callers_with_one_key_one_mail_is_made_and_all_get_the_same_answer(app: TestApp) {
         let key = app.full_key().await;
         let other = TestApp::open(&app.store, &[]).await;

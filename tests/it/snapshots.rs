@@ -140,9 +140,6 @@ fn main_of(html: &str) -> &str {
 
 on_both! {
     async fn snapshots_of_pages_for_strangers(app: TestApp) {
-        let mail = json!({"from": "Acme <hello@acme.example>", "to": "ann@example.com", "subject": "Hello", "html": "<p>Hi</p>",
-            "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "attachments": [{"content": "aGk=", "filename": "a.txt"}]});
-        let email = format!("/emails/{}", crate::emails::sent(&app, &key, mail).await);
         let client = app.client(json!({"client_name": "App", "redirect_uris": [CALLBACK]})).await;
         let request = ask(&app, query(&client, &[("scope", Some("emails:send"))])).await;
         let consent = format!("/dashboard/oauth/authorize/{}", request.consent());
@@ -172,6 +169,9 @@ on_both! {
         assert_eq!(app.post("/contacts").key(&key).json(contact).send().await.status, 201);
         let sent = app.post("/events/send").key(&key).json(json!({"event": "misspelt", "email": "bob@example.com"})).send();
         assert_eq!(sent.await.status, 202);
+        let mail = json!({"from": "Acme <hello@acme.example>", "to": "ann@example.com", "subject": "Hello", "html": "<p>Hi</p>",
+            "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "attachments": [{"content": "aGk=", "filename": "a.txt"}]});
+        let email = format!("/emails/{}", crate::emails::sent(&app, &key, mail).await);
         let client = app.client(json!({"client_name": "App", "redirect_uris": [CALLBACK]})).await;
         let request = ask(&app, query(&client, &[])).await;
         let consent = format!("/oauth/authorize/{}", request.consent());

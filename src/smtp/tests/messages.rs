@@ -78,6 +78,25 @@ async fn a_connection_is_used_again_and_reset_where_a_transaction_was_left_open(
 }
 
 #[tokio::test]
+async fn a_reset_that_is_refused_says_nothing_of_the_next_message() {
+    for pipelining in [false, true] {
+        let mut script = until(Phase::Rcpt, pipelining, vec![say("550 no such user")]);
+        if pipelining {
+            script.extend([Act::Expect("DATA"), say("503 no recipients")]);
+        }
+        script.extend([Act::Expect("RSET"), say("502 what?")]);
+        let (address, _) = server(script).await;
+        let mut connection = connect(address).await.expect("a connection");
+        let first = send(&mut connection, Bytes::from_static(MESSAGE)).await;
+        assert!(matches!(first, Came::Sent(Outcome::Refused { at: Phase::Rcpt, .. }, false)), "{first:?}");
+        assert!(connection.is_reusable());
+        let second = send(&mut connection, Bytes::from_static(MESSAGE)).await;
+        assert!(matches!(second, Came::Sent(Outcome::Failed { at: Phase::Mail, .. }, false)), "{second:?}");
+        assert!(!connection.is_reusable());
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_waits_for_a_message_to_nobody_gets_an_empty_one() {
     let mut acts = transaction("250 ok", "550 5.1.1 no such user", "354 go");
     acts.extend([Act::Message, say("554 no recipients"), Act::Expect("RSET"), say("250 ok")]);

@@ -74,7 +74,7 @@ async fn a_certificate_has_to_be_valid_where_encryption_is_required() {
         match tried.connected {
             Ok(connection) => assert!(is_secured && connection.is_secured(), "{relay}"),
             Err(failure) => {
-                assert!(!is_secured && failure.tls_failed && failure.at == Phase::StartTls, "{relay}: {failure:?}");
+                assert!(!is_secured && !failure.tls_failed && failure.at == Phase::StartTls, "{relay}: {failure:?}");
                 assert_eq!(tried.said, ["EHLO us.test", "STARTTLS"], "nothing else was said");
             }
         }
@@ -82,7 +82,7 @@ async fn a_certificate_has_to_be_valid_where_encryption_is_required() {
     let mut wrapped = vec![Act::Encrypt(acceptor.clone()), say("220 mx.test"), Act::Expect("EHLO"), say("250 mx.test")];
     wrapped.push(Act::Wait(Duration::from_secs(60)));
     assert!(try_relay(wrapped.clone(), "smtps://localhost:PORT", &roots).await.connected.is_ok_and(|c| c.is_secured()));
-    assert!(try_relay(wrapped, "smtps://localhost:PORT", &nobody).await.connected.is_err_and(|f| f.tls_failed));
+    assert!(try_relay(wrapped, "smtps://localhost:PORT", &nobody).await.connected.is_err_and(|f| !f.tls_failed));
 }
 
 #[tokio::test]
@@ -94,6 +94,10 @@ async fn encryption_that_is_offered_and_broken_is_told_as_such() {
         let failure = try_relay(offering(acts), OPPORTUNISTIC, &roots).await.connected.err().expect("no handshake");
         assert!(failure.tls_failed && failure.at == Phase::StartTls, "{failure:?}");
     }
+    // Who gets a password has to prove who he is: there is no going on in clear.
+    let acts = vec![say("220 go"), Act::Raw(b"nonsense".into())];
+    let tried = try_relay(offering(acts), "smtp://u:p@0.0.0.0:PORT?tls=opportunistic", &roots).await;
+    assert!(tried.connected.is_err_and(|failure| !failure.tls_failed));
     // The link is lost before anybody tried.
     let failure = try_relay(offering(vec![]), OPPORTUNISTIC, &roots).await.connected.err().expect("no answer");
     assert!(!failure.tls_failed && failure.at == Phase::StartTls, "{failure:?}");

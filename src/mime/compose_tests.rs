@@ -11,7 +11,15 @@ struct Given {
     headers: Vec<(String, String)>,
     text: Option<String>,
     html: Option<String>,
-    files: Vec<(Option<String>, String, Option<String>, Vec<u8>)>,
+    files: Vec<File>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct File {
+    name: String,
+    content_type: String,
+    id: Option<String>,
+    content: Vec<u8>,
 }
 
 impl Given {
@@ -40,7 +48,7 @@ impl Given {
                 Piece::Bytes(bytes) => out.extend(bytes),
                 Piece::Part { part, encoding } => {
                     let mut encoder = Encoder::new(encoding);
-                    encoder.push(&self.files[part as usize - 16].3, &mut out);
+                    encoder.push(&self.files[part as usize - 16].content, &mut out);
                     encoder.finish(&mut out);
                 }
             }
@@ -51,6 +59,11 @@ impl Given {
             message.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n', '\0'])),
             "{message:?}"
         );
+        let (head, _) = message.split_once("\r\n\r\n").expect("an empty line");
+        for line in head.split("\r\n").filter(|line| line.len() > 78) {
+            let words = line.split_once(": ").map_or(line, |(_, words)| words);
+            assert!(!words.trim().contains(' '), "could be folded: {line:?}");
+        }
         message
     }
 }
@@ -64,21 +77,19 @@ fn header(name: &str, value: &str) -> Header {
     Header::new(name, value).expect("a header")
 }
 
-fn info(
-    (filename, content_type, id, content): &(Option<String>, String, Option<String>, Vec<u8>),
-    at: usize,
-) -> AttachmentInfo {
+fn info(file: &File, at: usize) -> AttachmentInfo {
     AttachmentInfo {
-        filename: filename.clone(),
-        content_type: content_type.clone(),
-        content_id: id.clone(),
+        filename: Some(file.name.clone()),
+        content_type: file.content_type.clone(),
+        content_id: file.id.clone(),
         part: at as i64 + 16,
-        size: content.len() as u64,
+        size: file.content.len() as u64,
     }
 }
 
-fn file(content_type: &str, id: Option<&str>) -> (Option<String>, String, Option<String>, Vec<u8>) {
-    (Some("a.png".to_owned()), content_type.to_owned(), id.map(str::to_owned), vec![0, 159, 146, 150])
+fn file(content_type: &str, id: Option<&str>) -> File {
+    let (content_type, id) = (content_type.to_owned(), id.map(str::to_owned));
+    File { name: "a.png".to_owned(), content_type, id, content: vec![0, 159, 146, 150] }
 }
 
 #[test]
@@ -160,7 +171,7 @@ fn a_text_that_holds_the_boundary_gets_another() {
 fn what_nobody_checked_still_begins_no_field() {
     let names = vec!["Eve\r\nBcc: x@example.com".to_owned(), "\0\n\n".to_owned()];
     let bad = "a\r\nBcc: x@example.com\r\n\r\nbody".to_owned();
-    let files = vec![(Some(bad.clone()), bad.clone(), Some(bad.clone()), vec![])];
+    let files = vec![File { name: bad.clone(), content_type: bad.clone(), id: Some(bad.clone()), content: vec![] }];
     let given = Given { names, subject: bad, files, text: Some("t".into()), ..Given::default() };
     let read = Read::of(&given.message());
     assert_eq!(
@@ -172,6 +183,18 @@ fn what_nobody_checked_still_begins_no_field() {
         read.parts[1].names(),
         ["Content-Type", "Content-Transfer-Encoding", "Content-Disposition", "Content-ID"]
     );
+}
+
+#[test]
+fn long_fields_are_folded() {
+    let names = (0..50).map(|at| format!("Person, {at}")).collect();
+    let headers = vec![("X-Words".to_owned(), "word  and\tword ".repeat(100)), ("X-Word".to_owned(), "w".repeat(997))];
+    let given = Given { names, subject: "long ".repeat(100), headers, ..Given::default() };
+    let read = Read::of(&given.message());
+    assert_eq!(read.field("X-Words"), "word  and\tword ".repeat(100).trim());
+    assert_eq!(read.field("X-Word"), "w".repeat(997));
+    assert_eq!(read.field("To").matches("\"Person, ").count(), 50);
+    assert_eq!(unencoded(&read.field("Subject")), "long ".repeat(100));
 }
 
 #[test]
@@ -228,9 +251,10 @@ proptest! {
         files in prop::collection::vec((line(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)), 0..3),
     ) {
         let headers: Vec<_> = values.iter().map(|value| ("X-Any".to_owned(), value.trim().to_owned())).collect();
-        let files: Vec<_> = files.into_iter().map(|(name, inline, content)| {
-            (Some(name), "image/png".to_owned(), inline.then(|| "id".to_owned()), content)
-        }).collect();
+        let files = files.into_iter().map(|(name, is_inline, content)| {
+            File { name, content, ..file("image/png", is_inline.then_some("id")) }
+        });
+        let files: Vec<File> = files.collect();
         let given = Given { names, subject, headers, text, html, files };
         let read = Read::of(&given.message());
         prop_assert_eq!(unencoded(&read.field("Subject")), given.subject.clone());
@@ -248,7 +272,7 @@ proptest! {
             prop_assert!(got == wanted || read.parts.is_empty() && got == format!("{wanted}\r\n"), "{:?} {:?}", got, wanted);
         }
         let mut got: Vec<_> = leaves.iter().filter(|part| part.field("Content-Type") == "image/png").map(|part| (part.filename(), part.content.clone())).collect();
-        let mut sent: Vec<_> = given.files.iter().map(|(name, _, _, content)| (name.clone(), content.clone())).collect();
+        let mut sent: Vec<_> = given.files.iter().map(|file| (Some(file.name.clone()), file.content.clone())).collect();
         got.sort();
         sent.sort();
         prop_assert_eq!(got, sent);

@@ -141,9 +141,10 @@ impl Fields {
     /// ASCII can.
     pub fn parameter(&mut self, name: &str, value: &str) {
         let value = without_controls(value);
-        if value.bytes().all(is_visible_or_space) && value.len() <= SECTION && !value.contains("=?") {
+        let plain = quoted(&value);
+        if value.bytes().all(is_visible_or_space) && plain.len() <= SECTION && !value.contains("=?") {
             self.parameter_end();
-            return self.word(&format!("{name}={}", quoted(&value)));
+            return self.word(&format!("{name}={plain}"));
         }
         let sections = sections(&value);
         for (at, section) in sections.iter().enumerate() {

@@ -23,7 +23,7 @@ use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, domains, emails, limits, mail, oauth};
+use crate::{automations, contacts, credentials, delivery, domains, emails, limits, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -139,10 +139,14 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
+    let (runs, imports) = (each(), each());
     let checks = (app.domains().clone(), stopping.clone());
+    let mail = (each(), app.domains().clone());
     let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
-    let mail = keep_running("mail", move || mail::run_worker(mail.0.clone(), mail.1.clone()));
+    let mail = keep_running("mail", move || {
+        let ((occurrences, stopping), domains) = &mail;
+        delivery::run(occurrences.clone(), domains.clone(), stopping.clone())
+    });
     let runs = keep_running("runs", move || automations::run_engine(runs.0.clone(), runs.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());

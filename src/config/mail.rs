@@ -1,6 +1,7 @@
 //! The settings of mail.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -40,6 +41,23 @@ pub struct MailSettings {
     #[arg(long, global = true, env = "POSTHORN_DNS_SERVER", value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
     #[arg(value_parser = dns_server)]
     pub dns_server: Vec<SocketAddr>,
+
+    /// Certificates that mail servers may have beside the public ones, a file in PEM
+    #[arg(long, global = true, env = "POSTHORN_SMTP_CA", value_name = "FILE")]
+    pub smtp_ca: Option<PathBuf>,
+
+    /// Deliver to mail servers whose addresses are not on the public internet
+    #[arg(long, global = true, env = "POSTHORN_PRIVATE_MX")]
+    pub private_mx: bool,
+
+    /// Port on which the mail servers of recipients are reached: another one is for tests
+    #[arg(long, global = true, env = "POSTHORN_MX_PORT", default_value = "25", value_name = "PORT", hide = true)]
+    pub mx_port: u16,
+
+    /// What the time-outs of SMTP are multiplied by: less than 1 is for tests
+    #[arg(long, global = true, env = "POSTHORN_SMTP_TIMEOUT_FACTOR", default_value = "1", value_name = "FACTOR")]
+    #[arg(value_parser = timeout_factor)]
+    pub smtp_timeout_factor: f64,
 }
 
 fn host_name(given: &str) -> Result<String, String> {
@@ -65,6 +83,11 @@ fn spf_terms(given: &str) -> Result<String, String> {
 fn dns_server(given: &str) -> Result<SocketAddr, String> {
     let address = given.parse().or_else(|_| given.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53)));
     address.map_err(|_| "allowed is an address, perhaps with a port, such as 127.0.0.1 or [::1]:53".into())
+}
+
+fn timeout_factor(given: &str) -> Result<f64, String> {
+    let factor = given.parse().ok().filter(|factor| (0.000_1..=100.0).contains(factor));
+    factor.ok_or_else(|| "allowed is a number between 0.0001 and 100".into())
 }
 
 /// How mail leaves.

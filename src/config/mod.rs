@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use lettre::message::Mailbox;
 
 pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use relay::{Encryption, Relay};
 
 use crate::db::{Location, Options};
+use crate::mime::Mailbox;
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
 /// environment; a flag wins.

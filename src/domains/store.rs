@@ -12,7 +12,7 @@ use crate::db::{Basis, Batch, DbError, Row, Sql, Stmt, Value, statements};
 use crate::id::{DomainId, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
-use crate::work::{Claimable, claim_rows};
+use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many domains a workspace may have: each costs a key pair, and a look at DNS every day.
 pub const MOST: i64 = 1000;
@@ -181,12 +181,15 @@ impl Claimable for Stored {
     const QUEUE: &'static str = "domains";
     /// Far longer than a few questions take.
     const LEASE: i64 = 60 * SECOND;
-    const NEXT: Sql = NEXT;
-    const CLAIM: Sql = CLAIM;
 
     fn read(row: &Row) -> Result<Stored, DbError> {
         Stored::read(row)
     }
+}
+
+impl InOrder for Stored {
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
 }
 
 /// When something happens, in wall time and in steady time.

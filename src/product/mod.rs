@@ -19,7 +19,7 @@ use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -147,7 +147,6 @@ impl Product {
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(app()))
-            .merge(mail::pages().with_state(app()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
@@ -197,12 +196,12 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
+        delivery::STATEMENTS,
         domains::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,
-        mail::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,

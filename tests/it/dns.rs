@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
+const A: u16 = 1;
 const MX: u16 = 15;
 const TXT: u16 = 16;
 const CNAME: u16 = 5;
@@ -59,6 +60,10 @@ impl Dns {
         // A string of DNS has at most 255 bytes.
         let pieces = text.as_bytes().chunks(255).flat_map(|piece| [&[piece.len() as u8], piece].concat());
         self.add(name, TXT, pieces.collect());
+    }
+
+    pub fn a(&self, name: &str, address: [u8; 4]) {
+        self.add(name, A, address.to_vec());
     }
 
     pub fn mx(&self, name: &str, priority: u16, host: &str) {

@@ -8,6 +8,7 @@ mod binary;
 mod dns;
 mod graphs;
 mod harness;
+mod sink;
 mod store;
 
 mod app_automations;
@@ -26,6 +27,8 @@ mod contacts;
 mod credentials;
 mod db;
 mod decisions;
+mod delivery;
+mod delivery_direct;
 mod doctor;
 mod domains;
 mod email_pages;

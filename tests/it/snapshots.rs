@@ -193,7 +193,6 @@ on_both! {
             ("run", &format!("{automation}/runs/{run}")),
             ("emails", "/emails"),
             ("email", &email),
-            ("messages", "/messages"),
             ("apps", "/apps"),
             ("password", "/password"),
             ("consent", &consent),

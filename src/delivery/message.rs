@@ -54,7 +54,7 @@ pub struct Message {
     pieces: Vec<Part>,
     pub size: u64,
     pub smtputf8: bool,
-    /// The sender's address.
+    /// The sender's address, as a dialogue says it.
     sender: String,
     return_path: Option<ReturnPath>,
     /// The sender's domain wants its mail to be encrypted, or not to leave.
@@ -318,7 +318,7 @@ impl Draft {
             pieces: pieces.collect(),
             size: 0,
             smtputf8: letter.needs_smtputf8(),
-            sender: self.from.address.as_str().to_owned(),
+            sender: self.from.address.on_the_wire(),
             return_path: None,
             needs_tls: false,
         }

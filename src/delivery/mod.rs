@@ -162,7 +162,7 @@ impl Engine {
             && let Some(settings) = self.domains.delivery_settings(id).await?
             && let Some(kind) = settings.transport
         {
-            return Ok(Transport { kind, route: Arc::new(Route::relays(&settings.relays)) });
+            return Ok(Transport { kind, route: Arc::new(Route::foreign_relays(&settings.relays)) });
         }
         Ok(Transport { kind: self.app.config.transport(), route: self.relays.clone() })
     }

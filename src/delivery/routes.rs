@@ -36,6 +36,8 @@ pub struct Route {
 /// A server on the way.
 pub enum Stop {
     Relay(Relay),
+    /// One that people of a workspace have named.
+    ForeignRelay(Relay),
     Mx { host: String, tls: TlsPolicy },
 }
 
@@ -43,6 +45,7 @@ impl Stop {
     pub fn hop(&self) -> Hop<'_> {
         match self {
             Stop::Relay(relay) => Hop::Relay(relay),
+            Stop::ForeignRelay(relay) => Hop::ForeignRelay(relay),
             Stop::Mx { host, tls } => Hop::Mx { host, tls: *tls },
         }
     }
@@ -51,24 +54,28 @@ impl Stop {
     pub fn needing_tls(&self) -> Stop {
         match self {
             Stop::Relay(relay) => Stop::Relay(relay.clone()),
+            Stop::ForeignRelay(relay) => Stop::ForeignRelay(relay.clone()),
             Stop::Mx { host, .. } => Stop::Mx { host: host.clone(), tls: TlsPolicy::Enforced },
         }
     }
 
-    /// What connections to it have in common.
+    /// What connections to it have in common, log-in included: nobody gets one that another has
+    /// opened with a password of his own, or that leads where he may not go.
     pub fn key(&self) -> String {
+        let relay = |whose: &str, relay: &Relay| {
+            let (user, password) = relay.credentials.as_ref().map_or(("", ""), |(user, password)| (user, password));
+            format!("{whose} {}:{} {:?} {user}\0{password}", relay.host, relay.port, relay.encryption)
+        };
         match self {
-            Stop::Relay(relay) => {
-                let user = relay.credentials.as_ref().map_or("", |(user, _)| user);
-                format!("relay {}:{} {:?} {user}", relay.host, relay.port, relay.encryption)
-            }
+            Stop::Relay(given) => relay("relay", given),
+            Stop::ForeignRelay(given) => relay("foreign relay", given),
             Stop::Mx { host, tls } => format!("mx {host} {tls:?}"),
         }
     }
 
     pub fn host(&self) -> &str {
         match self {
-            Stop::Relay(relay) => &relay.host,
+            Stop::Relay(relay) | Stop::ForeignRelay(relay) => &relay.host,
             Stop::Mx { host, .. } => host,
         }
     }
@@ -77,9 +84,18 @@ impl Stop {
 impl Route {
     /// Through relays, the first that answers.
     pub fn relays(relays: &[Relay]) -> Route {
+        Route::through("the relay", relays, Stop::Relay)
+    }
+
+    /// Through those that people of a workspace have named.
+    pub fn foreign_relays(relays: &[Relay]) -> Route {
+        Route::through("the domain's relay", relays, Stop::ForeignRelay)
+    }
+
+    fn through(whose: &str, relays: &[Relay], stop: fn(Relay) -> Stop) -> Route {
         let names: Vec<String> = relays.iter().map(|relay| format!("{}:{}", relay.host, relay.port)).collect();
-        let stops = relays.iter().cloned().map(Stop::Relay).collect();
-        Route { site: names.join("+"), pace: Pace::RELAY, via: Via::Relay, stops }
+        let stops = relays.iter().cloned().map(stop).collect();
+        Route { site: format!("{whose} {}", names.join("+")), pace: Pace::RELAY, via: Via::Relay, stops }
     }
 }
 
@@ -143,4 +159,23 @@ fn never(domain: &str, code: &str, reason: String) -> Outcome {
     };
     let refusal = Refusal { reply: Reply { code: 550, enhanced, text: reason }, at: Phase::Connect };
     Outcome::Refused { refusal, host: domain.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_a_connection_that_another_has_opened() {
+        let relay = |url: &str| -> Relay { url.parse().expect("a relay") };
+        let keys = [
+            Stop::Relay(relay("smtp://127.0.0.1:25")).key(),
+            Stop::ForeignRelay(relay("smtp://127.0.0.1:25")).key(),
+            Stop::ForeignRelay(relay("smtp://u:one@127.0.0.1:25")).key(),
+            Stop::ForeignRelay(relay("smtp://u:other@127.0.0.1:25")).key(),
+            Stop::Mx { host: "mx.example".into(), tls: TlsPolicy::Opportunistic }.key(),
+            Stop::Mx { host: "mx.example".into(), tls: TlsPolicy::Enforced }.key(),
+        ];
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "{keys:?}");
+    }
 }

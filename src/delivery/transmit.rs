@@ -1,6 +1,9 @@
 //! One attempt: a dialogue with the first server that answers, and the journal around it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::JoinSet;
 
 use super::Engine;
 use super::claim::Hand;
@@ -12,22 +15,28 @@ use super::sites::Slot;
 use super::store::{self, Claimed};
 use crate::db::Batch;
 use crate::hold;
+use crate::mime::Address;
 use crate::smtp::{self, Connection, Envelope, Failure, Hop, Phase, TlsPolicy};
 use crate::work;
+
+/// A recipient, and its address as a dialogue says it.
+type Whom<'a> = (&'a Claimed, &'a str);
 
 /// What a server made of an attempt.
 enum Answer {
     Ended(Outcome),
     /// It may go by the next one.
     Next(String),
+    /// The same; this one can never be reached.
+    Unreachable(Refusal),
     /// It could not be written down that the dot would be sent, so it was not.
     Unwritten,
 }
 
 impl Engine {
     /// Delivers to recipients that were claimed together, side by side.
-    pub(super) async fn work_off(self: &std::sync::Arc<Engine>, hand: Hand) {
-        let mut deliveries = tokio::task::JoinSet::new();
+    pub(super) async fn work_off(self: &Arc<Engine>, hand: Hand) {
+        let mut deliveries = JoinSet::new();
         for (claimed, slot) in hand.recipients {
             let (engine, route) = (self.clone(), hand.route.clone());
             deliveries.spawn(async move { engine.deliver(claimed, slot, &route).await });
@@ -59,25 +68,33 @@ impl Engine {
                 return None;
             }
         };
+        let Ok(to) = claimed.address.parse::<Address>() else {
+            return Some(Outcome::Never("its address is none that mail can go to".into()));
+        };
+        let to = to.on_the_wire();
         let _turn = slot.turn(|| self.app.clock.steady()).await;
-        let mut reason = String::new();
+        let mut last = None;
         for stop in &route.stops {
             let strict = message.needs_tls.then(|| stop.needing_tls());
             let stop = strict.as_ref().unwrap_or(stop);
-            match self.try_stop(claimed, route, stop, &message).await {
+            match self.try_stop((claimed, &to), route, stop, &message).await {
                 Answer::Ended(outcome) => return Some(outcome),
-                Answer::Next(why) => reason = format!("{}: {why}", stop.host()),
+                Answer::Next(why) => last = Some(Outcome::Later(format!("{}: {why}", stop.host()))),
+                Answer::Unreachable(refusal) => {
+                    let host = stop.host().to_owned();
+                    last.get_or_insert(Outcome::Refused { refusal, host });
+                }
                 Answer::Unwritten => return None,
             }
         }
-        Some(Outcome::Later(reason))
+        last.or_else(|| Some(Outcome::Later("there is no server to hand it to".into())))
     }
 
-    async fn try_stop(&self, claimed: &Claimed, route: &Route, stop: &Stop, message: &Message) -> Answer {
+    async fn try_stop(&self, whom: Whom<'_>, route: &Route, stop: &Stop, message: &Message) -> Answer {
         let key = stop.key();
         // One that waited may have been hung up on just now; that says nothing of the server.
         if let Some(mut connection) = self.pool.take(&key) {
-            let answer = self.hand_over(claimed, route, &mut connection, message).await;
+            let answer = self.hand_over(whom, route, &mut connection, message).await;
             self.pool.put(key.clone(), connection);
             match answer {
                 Answer::Next(_) => {}
@@ -92,10 +109,15 @@ impl Engine {
                 if let Some(reply) = &failure.reply {
                     self.sites.heard(&route.site, (reply.code, &reply.text), now);
                 }
-                return Answer::Next(failure.reason);
+                return match failure.reply {
+                    Some(reply) if failure.at == Phase::Connect && reply.is_permanent() => {
+                        Answer::Unreachable(Refusal { reply, at: failure.at })
+                    }
+                    _ => Answer::Next(failure.reason),
+                };
             }
         };
-        let answer = self.hand_over(claimed, route, &mut connection, message).await;
+        let answer = self.hand_over(whom, route, &mut connection, message).await;
         self.pool.put(key, connection);
         answer
     }
@@ -121,7 +143,7 @@ impl Engine {
 
     async fn hand_over(
         &self,
-        claimed: &Claimed,
+        (claimed, to): Whom<'_>,
         route: &Route,
         connection: &mut Connection,
         message: &Message,
@@ -137,7 +159,7 @@ impl Engine {
         let return_path = message.return_path(claimed);
         let envelope = Envelope {
             from: &return_path,
-            to: &claimed.address,
+            to,
             size: message.size,
             smtputf8: message.smtputf8,
             eightbit: false,

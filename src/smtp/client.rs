@@ -64,6 +64,8 @@ pub enum TlsPolicy {
 #[derive(Debug, Clone, Copy)]
 pub enum Hop<'a> {
     Relay(&'a Relay),
+    /// One that somebody other than the operator has named: it must not lead into our network.
+    ForeignRelay(&'a Relay),
     Mx { host: &'a str, tls: TlsPolicy },
 }
 
@@ -94,7 +96,7 @@ struct Terms<'a> {
 impl<'a> Terms<'a> {
     fn of(hop: &Hop<'a>) -> Terms<'a> {
         match *hop {
-            Hop::Relay(relay) => {
+            Hop::Relay(relay) | Hop::ForeignRelay(relay) => {
                 let is_strict = matches!(relay.encryption, Encryption::Wrapped | Encryption::Required);
                 let is_here = relay.is_this_machine();
                 Terms {
@@ -131,6 +133,7 @@ impl Client {
         let terms = Terms::of(hop);
         let addresses = match *hop {
             Hop::Relay(relay) => relay_addresses(relay).await?,
+            Hop::ForeignRelay(relay) => self.allowed(&relay.host, relay_addresses(relay).await?)?,
             Hop::Mx { host, .. } => self.mx_addresses(host).await?,
         };
         let stream = Stream::new(self.dial(terms.host, &addresses).await?);
@@ -250,7 +253,7 @@ impl Client {
 
     /// Where a mail server is, as far as it may be called.
     async fn mx_addresses(&self, host: &str) -> Result<Vec<SocketAddr>, Failure> {
-        let Settings { private_addresses, mx_port, .. } = self.shared.settings;
+        let mx_port = self.shared.settings.mx_port;
         let found = match self.shared.resolver.addresses(host).await {
             Ok(found) => found,
             Err(DnsError::NoName | DnsError::Missing) => {
@@ -258,17 +261,23 @@ impl Client {
             }
             Err(error) => return Err(Failure::new(Phase::Connect, format!("{host} cannot be looked up: {error}"))),
         };
-        let is_allowed = |address: &IpAddr| private_addresses || http_client::is_public(*address);
-        let allowed: Vec<_> = found.iter().filter(|address| is_allowed(address)).collect();
+        self.allowed(host, found.into_iter().map(|address| SocketAddr::new(address, mx_port)).collect())
+    }
+
+    /// Those of a host's addresses that may be called.
+    fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
+        let private_addresses = self.shared.settings.private_addresses;
+        let is_allowed = |address: &&SocketAddr| private_addresses || http_client::is_public(address.ip());
+        let allowed: Vec<SocketAddr> = found.iter().filter(is_allowed).copied().collect();
         match found.first() {
             Some(address) if allowed.is_empty() => {
-                let text = format!("{host} leads to {address}, which is not on the public internet");
+                let text = format!("{host} leads to {}, which is not on the public internet", address.ip());
                 Err(Failure {
                     reason: text.clone(),
                     ..Failure::refused(Phase::Connect, Reply::local(550, [5, 4, 4], text))
                 })
             }
-            _ => Ok(allowed.into_iter().map(|address| SocketAddr::new(*address, mx_port)).collect()),
+            _ => Ok(allowed),
         }
     }
 

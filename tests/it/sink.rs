@@ -71,24 +71,30 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
         let command = line.trim_end();
         let usual = match command.split(' ').next().unwrap_or_default() {
             "EHLO" => "250-sink\r\n250-PIPELINING\r\n250-SIZE 50000000\r\n250 8BITMIME",
+            "DATA" if to.is_empty() => "503 no recipient was accepted",
             "DATA" => "354 go on",
             "QUIT" => "221 bye",
             _ => "250 ok",
         };
+        let Some(answer) = answer(script(command), usual).await else { return Ok(()) };
         let angles = || command.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
         match command.get(..4) {
-            Some("MAIL") => from = angles(),
-            Some("RCPT") => to = angles(),
+            Some("MAIL") => (from, to) = (angles(), String::new()),
+            Some("RCPT") if answer.starts_with('2') => to = angles(),
             _ => {}
         }
-        let Some(answer) = answer(script(command), usual).await else { return Ok(()) };
         stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
         if !answer.starts_with("354") {
             continue;
         }
         let mut text = String::new();
-        while text != ".\r\n" && !text.ends_with("\r\n.\r\n") && stream.read_line(&mut text).await? > 0 {}
-        let taken = Taken { from: from.clone(), to: to.clone(), text };
+        while !text.ends_with("\r\n.\r\n") {
+            // Who hangs up before the end has said nothing.
+            if stream.read_line(&mut text).await? == 0 {
+                return Ok(());
+            }
+        }
+        let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
         let does = script(".");
         if matches!(does, Does::Usual | Does::HangsUp | Does::Stalls) {
             kept.lock().expect("messages").push(taken);

@@ -36,7 +36,7 @@ pub async fn tell_owners(
     body: &str,
 ) -> Result<Vec<Stmt>, DbError> {
     let owners = accounts::owners(&app.db, workspace_id).await?;
-    let captured = app.config.smtp_url.is_none();
+    let captured = app.config.smtp_url.is_empty();
     let message = |recipient: &String| {
         let (id, now, due_at) = (app.clock.ordered_id(), app.clock.now(), app.clock.steady());
         store::insert(&store::New { id, workspace_id, recipient, subject, body, captured, now, due_at })

@@ -92,7 +92,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     let content = MessagesPage {
         layout: member.layout(),
         shell: member.shell("/messages"),
-        captured: member.app.config.smtp_url.is_none(),
+        captured: member.app.config.smtp_url.is_empty(),
         messages: items.into_iter().map(row).collect(),
         newer,
         older,

@@ -16,7 +16,7 @@ pub(super) const AT_ONCE: usize = 8;
 
 /// Delivers until told to stop.
 pub async fn run(app: App, stopping: watch::Receiver<bool>) {
-    let Some(relay) = &app.config.smtp_url else { return };
+    let Some(relay) = app.config.smtp_url.first() else { return };
     match SmtpDelivery::new(relay, app.config.mail_from.as_ref(), &app.addresses.base) {
         Ok(smtp_delivery) => {
             let clock = app.clock.clone();

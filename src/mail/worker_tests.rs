@@ -81,7 +81,7 @@ async fn open(store: &Store, sink: &Sink, clock: &Clock) -> (Product, SmtpDelive
     let settings = [format!("--smtp-url={}", sink.url), "--base-url=https://mail.example".into()];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let app = store.open(&settings, clock.clone()).await;
-    let relay = app.config.smtp_url.clone().expect("a relay");
+    let relay = app.config.smtp_url[0].clone();
     let smtp_delivery = SmtpDelivery::new(&relay, None, &app.addresses.base).expect("a smtp_delivery");
     (app, smtp_delivery)
 }

@@ -253,9 +253,9 @@ async fn greet(app: &App) -> anyhow::Result<()> {
         Location::Sqlite(path) => format!("SQLite, {}", path.display()),
         Location::Postgres(_) => "PostgreSQL".into(),
     };
-    let mail = match app.config.smtp_url {
-        Some(_) => "relayed by --smtp-url",
-        None => "captured; nothing leaves this machine",
+    let mail = match app.config.smtp_url[..] {
+        [] => "captured; nothing leaves this machine",
+        [..] => "relayed by --smtp-url",
     };
     println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
     println!("  API        {base}");

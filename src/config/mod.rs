@@ -67,16 +67,18 @@ pub struct Config {
     #[arg(value_parser = operators_secret)]
     pub secret: Option<String>,
 
-    /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
+    /// Relays for outgoing mail, smtp://user:password@host:port, comma-separated in the order in which they are
+    /// tried; unset, mail is captured and never leaves
     #[arg(
         long,
         global = true,
         env = "POSTHORN_SMTP_URL",
         hide_env_values = true,
         allow_hyphen_values = true,
+        value_delimiter = ',',
         value_name = "URL"
     )]
-    pub smtp_url: Option<Relay>,
+    pub smtp_url: Vec<Relay>,
 
     /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
     #[arg(long, global = true, env = "POSTHORN_MAIL_FROM", value_name = "ADDRESS")]
@@ -437,6 +439,21 @@ mod tests {
         assert_eq!(url.as_str(), "https://mail.example.com:8443/posthorn");
         assert_eq!((url.authority(), url.path()), ("mail.example.com:8443", "/posthorn"));
         assert_eq!(url.origin(), "https://mail.example.com:8443");
+    }
+
+    #[test]
+    fn several_relays_keep_their_order() {
+        #[derive(clap::Parser)]
+        struct Settings {
+            #[command(flatten)]
+            config: Config,
+        }
+        let relays = |given: &str| {
+            let parsed: Result<Settings, _> = clap::Parser::try_parse_from(["posthorn", "--smtp-url", given]);
+            parsed.map(|settings| settings.config.smtp_url.into_iter().map(|relay| relay.host).collect::<Vec<_>>())
+        };
+        assert_eq!(relays("smtps://u:a%2Cb@first,smtp://second:2525").expect("relays"), ["first", "second"]);
+        assert!(relays("smtp://first,second").is_err() && relays("smtp://first,").is_err());
     }
 
     #[test]

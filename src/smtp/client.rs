@@ -1,7 +1,7 @@
 //! From nothing to a connection on which messages can be sent: dialling, the
 //! greeting, encryption, log-in.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 

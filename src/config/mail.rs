@@ -55,7 +55,10 @@ fn spf_terms(given: &str) -> Result<String, String> {
     let is_whole = |term: &str| term.ends_with("all") || term.starts_with("v=");
     match given.split_whitespace().count() {
         1..=8 if given.split_whitespace().all(|term| is_term(term) && !is_whole(term)) => Ok(given.to_owned()),
-        _ => Err("allowed are one to eight terms of SPF without `v=spf1` and `all`, such as include:relay.example".into()),
+        _ => {
+            Err("allowed are one to eight terms of SPF without `v=spf1` and `all`, such as include:relay.example"
+                .into())
+        }
     }
 }
 

@@ -18,7 +18,9 @@ pub async fn look(dns: &Resolver, domain: &str, record: &Expected) -> Look {
     };
     match look {
         Err(reason) => Look::Unanswered { reason },
-        Ok(Look::Missing { advice }) => Look::Missing { advice: misplaced(dns, domain, record).await.unwrap_or(advice) },
+        Ok(Look::Missing { advice }) => {
+            Look::Missing { advice: misplaced(dns, domain, record).await.unwrap_or(advice) }
+        }
         Ok(other) => other,
     }
 }
@@ -42,7 +44,9 @@ async fn misplaced(dns: &Resolver, domain: &str, record: &Expected) -> Option<St
     };
     let typed = record.name.strip_suffix(&format!(".{domain}")).unwrap_or("@");
     is_there.then(|| {
-        format!("It stands at `{doubled}`: your DNS provider adds the domain by itself. Enter only `{typed}` as the name.")
+        format!(
+            "It stands at `{doubled}`: your DNS provider adds the domain by itself. Enter only `{typed}` as the name."
+        )
     })
 }
 

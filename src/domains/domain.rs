@@ -66,9 +66,9 @@ impl TryFrom<String> for Subdomain {
         let label = given.to_ascii_lowercase();
         match is_label(&label) {
             true => Ok(Subdomain(label)),
-            false => Err(format!(
-                "must be one label of at most {LONGEST_LABEL} letters, digits and hyphens, such as `send`"
-            )),
+            false => {
+                Err(format!("must be one label of at most {LONGEST_LABEL} letters, digits and hyphens, such as `send`"))
+            }
         }
     }
 }
@@ -260,8 +260,23 @@ mod tests {
     fn what_is_no_name_of_a_domain_is_refused() {
         let long = format!("{}.com", ["a"; 120].join("."));
         for given in [
-            "", "localhost", ".", "a..b", "-a.com", "a-.com", "a_b.com", "127.0.0.1", "[::1]", "example.c", "a b.com",
-            "a@b.com", "https://example.com", "example.com/x", "example.com:25", &"a".repeat(64), &long,
+            "",
+            "localhost",
+            ".",
+            "a..b",
+            "-a.com",
+            "a-.com",
+            "a_b.com",
+            "127.0.0.1",
+            "[::1]",
+            "example.c",
+            "a b.com",
+            "a@b.com",
+            "https://example.com",
+            "example.com/x",
+            "example.com:25",
+            &"a".repeat(64),
+            &long,
         ] {
             assert!(DomainName::try_from(given.to_owned()).is_err(), "{given}");
         }

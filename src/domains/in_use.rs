@@ -91,7 +91,11 @@ impl Domains {
         let settings = DeliverySettings {
             transport: store::kind(row.maybe(5, Row::text)?)?,
             relays: relays.ok_or_else(|| DbError::Broken(format!("the relays of {name} cannot be opened")))?,
-            tls: if row.text(4)? == TlsPolicy::Enforced.word() { TlsPolicy::Enforced } else { TlsPolicy::Opportunistic },
+            tls: if row.text(4)? == TlsPolicy::Enforced.word() {
+                TlsPolicy::Enforced
+            } else {
+                TlsPolicy::Opportunistic
+            },
             return_path: format!("{}.{name}", row.text(3)?),
             warm_up: row.maybe(7, Row::int)?.zip(row.maybe(8, Row::int)?),
         };

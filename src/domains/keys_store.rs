@@ -96,12 +96,8 @@ pub fn of_domain(domain_id: DomainId) -> Stmt {
 
 /// A key's record was seen for the first time: it signs from now on, and no other of its kind does.
 pub fn seen(domain_id: DomainId, key: &StoredKey, now: i64) -> [Stmt; 2] {
-    let retire = RETIRE_OTHERS.with([
-        domain_id.into(),
-        (&key.selector).into(),
-        key.algorithm.word().into(),
-        now.into(),
-    ]);
+    let retire =
+        RETIRE_OTHERS.with([domain_id.into(), (&key.selector).into(), key.algorithm.word().into(), now.into()]);
     [SEEN.with([domain_id.into(), (&key.selector).into(), now.into()]), retire]
 }
 

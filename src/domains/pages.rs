@@ -184,7 +184,8 @@ async fn try_create(domains: &Domains, member: &Member<Manage>, form: &Form) -> 
     let whose = member.read(store::taken(member.workspace_id(), name.as_str())).await?;
     if let Some(row) = whose.first() {
         let is_own = row.id::<WorkspaceId>(0)? == member.workspace_id();
-        let sentence = if is_own { "It has been added already.".into() } else { anothers(name.as_str()).message().into_owned() };
+        let sentence =
+            if is_own { "It has been added already.".into() } else { anothers(name.as_str()).message().into_owned() };
         return refused(sentence).await;
     }
     let (domain, _, batch) = domains.prepare(member.workspace_id(), &NewDomain::named(name)).await?;
@@ -207,11 +208,7 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<DomainId>, Error>) 
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn show(
-    State(domains): State<Domains>,
-    member: Member<Look>,
-    id: Result<PathId<DomainId>, Error>,
-) -> Response {
+async fn show(State(domains): State<Domains>, member: Member<Look>, id: Result<PathId<DomainId>, Error>) -> Response {
     member
         .answer(async {
             let domain = find(&member, id).await?;
@@ -231,10 +228,8 @@ fn one(member: &Member<Look>, domain: &Stored, expected: &[Expected]) -> OnePage
     OnePage {
         layout: member.layout(),
         shell: member.shell("/domains"),
-        notice: member
-            .notice("added", added)
-            .or(member.notice("looked", "DNS was looked at."))
-            .or(member.notice("rotated", "The new keys are made. Set their records; the old keys sign until these are seen.")),
+        notice: member.notice("added", added).or(member.notice("looked", "DNS was looked at.")).or(member
+            .notice("rotated", "The new keys are made. Set their records; the old keys sign until these are seen.")),
         back: member.address("/domains"),
         id: domain.id,
         name: domain.name.clone(),

@@ -206,7 +206,9 @@ mod tests {
 
     #[test]
     fn a_host_has_no_port() {
-        for (authority, host) in [("a.example", "a.example"), ("a.example:80", "a.example"), ("[::1]:80", "::1"), ("[::1]", "::1")] {
+        for (authority, host) in
+            [("a.example", "a.example"), ("a.example:80", "a.example"), ("[::1]:80", "::1"), ("[::1]", "::1")]
+        {
             assert_eq!(host_of(authority), host);
         }
     }

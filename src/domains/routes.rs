@@ -6,6 +6,7 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::Domains;
 use super::domain::{DomainChange, NewDomain};
 use super::keys::make_pair;
 use super::keys_store::{self, StoredKey};
@@ -13,7 +14,6 @@ use super::sender::anothers;
 use super::shapes::{Deleted, Item, Reference, Whole};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
-use super::Domains;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Batch, DbError};
@@ -121,7 +121,11 @@ impl Domains {
 
     /// The next keys of a domain, which sign when their records are seen; none where the
     /// last ones were not published yet.
-    pub(super) async fn prepare_rotation(&self, workspace_id: WorkspaceId, id: DomainId) -> Result<Option<Batch>, Error> {
+    pub(super) async fn prepare_rotation(
+        &self,
+        workspace_id: WorkspaceId,
+        id: DomainId,
+    ) -> Result<Option<Batch>, Error> {
         let keys = StoredKey::read_all(&self.app.db.read(keys_store::of_domain(id)).await?)?;
         if keys.iter().any(|key| key.seen_at.is_none()) {
             return Ok(None);

@@ -201,9 +201,7 @@ impl Whole {
 /// What is known under a name.
 fn known(findings: &Findings, key: &str) -> (RecordStatus, Told) {
     match findings.get(key) {
-        Some(Finding { status, found, advice, .. }) => {
-            (*status, Told { found: found.clone(), advice: advice.clone() })
-        }
+        Some(Finding { status, found, advice, .. }) => (*status, Told { found: found.clone(), advice: advice.clone() }),
         None => (RecordStatus::NotStarted, Told { found: None, advice: None }),
     }
 }

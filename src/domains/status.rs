@@ -85,11 +85,20 @@ impl Status {
 /// What DNS said of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
-    Right { found: String },
-    Wrong { found: String, advice: String },
-    Missing { advice: String },
+    Right {
+        found: String,
+    },
+    Wrong {
+        found: String,
+        advice: String,
+    },
+    Missing {
+        advice: String,
+    },
     /// Nobody knows, for the moment.
-    Unanswered { reason: String },
+    Unanswered {
+        reason: String,
+    },
 }
 
 /// What is kept of it.
@@ -141,9 +150,8 @@ pub fn status(expected: &[Expected], findings: &Findings) -> Status {
     let all = |needed: bool| {
         expected.iter().filter(|record| record.is_needed == needed).all(|record| of(record) == RecordStatus::Verified)
     };
-    let any_failed = |needed: bool| {
-        expected.iter().any(|record| record.is_needed == needed && of(record) == RecordStatus::Failed)
-    };
+    let any_failed =
+        |needed: bool| expected.iter().any(|record| record.is_needed == needed && of(record) == RecordStatus::Failed);
     match all(true) {
         true if all(false) => Status::Verified,
         true if any_failed(false) => Status::PartiallyFailed,

@@ -58,7 +58,9 @@ pub fn word(kind: TransportKind) -> &'static str {
 }
 
 pub fn parse(word: &str) -> Option<TransportKind> {
-    [TransportKind::Capture, TransportKind::Relay, TransportKind::Direct].into_iter().find(|kind| self::word(*kind) == word)
+    [TransportKind::Capture, TransportKind::Relay, TransportKind::Direct]
+        .into_iter()
+        .find(|kind| self::word(*kind) == word)
 }
 
 #[cfg(test)]
@@ -69,7 +71,10 @@ mod tests {
     fn a_transport_is_one_that_there_is() {
         let read = |text: &str| TransportWish::try_from(text.to_owned());
         assert_eq!(read("capture").map(|wish| wish.kind()), Ok(TransportKind::Capture));
-        assert_eq!(read("direct").map(|wish| (wish.kind(), wish.relays().is_some())), Ok((TransportKind::Direct, false)));
+        assert_eq!(
+            read("direct").map(|wish| (wish.kind(), wish.relays().is_some())),
+            Ok((TransportKind::Direct, false))
+        );
         let two = read("smtp://a.example, smtps://u:p@b.example").expect("two relays");
         assert_eq!(two.kind(), TransportKind::Relay);
         let hosts: Vec<String> =

@@ -96,7 +96,9 @@ impl Domains {
         // Webhooks will be told here, in the same commit, of a status that is another one
         // than before: `domain.updated`.
         let mut batch: Batch = store::settle(domain, &outcome).into();
-        seen.into_iter().flat_map(|key| keys_store::seen(domain.id, key, clock.now())).for_each(|stmt| batch.push(stmt));
+        seen.into_iter()
+            .flat_map(|key| keys_store::seen(domain.id, key, clock.now()))
+            .for_each(|stmt| batch.push(stmt));
         if outcome.is_news {
             batch.push(store::raise());
         }

@@ -71,7 +71,12 @@ async fn open(store: &Store, dns: &Dns, settings: &[&str]) -> TestApp {
 }
 
 /// Whether mail may be sent, and by what; or what is said.
-async fn may_send(app: &TestApp, workspace: WorkspaceId, held_to: Option<&str>, name: &str) -> Result<TransportKind, String> {
+async fn may_send(
+    app: &TestApp,
+    workspace: WorkspaceId,
+    held_to: Option<&str>,
+    name: &str,
+) -> Result<TransportKind, String> {
     let held_to: Option<DomainId> = held_to.map(|id| id.parse().expect("an id"));
     let sender = app.app.domains().may_send(workspace, held_to, name).await;
     sender.map(|sender| sender.transport).map_err(|error| {

@@ -131,7 +131,9 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
     }
     Ok(if unopened > 0 {
         Err(Problem::failure(
-            format!("{unopened} secrets were sealed with another key: tokens, webhooks or mail cannot be signed with them"),
+            format!(
+                "{unopened} secrets were sealed with another key: tokens, webhooks or mail cannot be signed with them"
+            ),
             "put the store's key file back as `posthorn.key.old`, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
              lost, apps log in again, a copy of an automation gets a new webhook secret, and domains get new DKIM keys",
         ))

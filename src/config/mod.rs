@@ -273,14 +273,14 @@ impl Config {
 
     /// How mail leaves where its domain has no way of its own.
     pub fn transport(&self) -> TransportKind {
-        let default = if self.smtp_url.is_some() { TransportKind::Relay } else { TransportKind::Capture };
+        let default = if !self.smtp_url.is_empty() { TransportKind::Relay } else { TransportKind::Capture };
         self.mail.transport.unwrap_or(default)
     }
 
     /// Rules between settings, which no single one can check.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.mail.transport != Some(TransportKind::Relay) || self.smtp_url.is_some(),
+            self.mail.transport != Some(TransportKind::Relay) || !self.smtp_url.is_empty(),
             "--transport relay needs --smtp-url (POSTHORN_SMTP_URL)",
         );
         let gated = self.registration == Registration::Token;

@@ -38,7 +38,10 @@ pub enum Stop {
     Relay(Relay),
     /// One that people of a workspace have named.
     ForeignRelay(Relay),
-    Mx { host: String, tls: TlsPolicy },
+    Mx {
+        host: String,
+        tls: TlsPolicy,
+    },
 }
 
 impl Stop {

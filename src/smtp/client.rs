@@ -66,7 +66,10 @@ pub enum Hop<'a> {
     Relay(&'a Relay),
     /// One that somebody other than the operator has named: it must not lead into our network.
     ForeignRelay(&'a Relay),
-    Mx { host: &'a str, tls: TlsPolicy },
+    Mx {
+        host: &'a str,
+        tls: TlsPolicy,
+    },
 }
 
 /// Makes connections; clones share what they need for it.

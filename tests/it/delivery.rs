@@ -118,6 +118,16 @@ on_both! {
         assert_eq!((told.len(), post.state(id).await), (2, 40));
     }
 
+    async fn the_next_relay_is_tried_where_the_first_does_not_answer(store: Store) {
+        let sink = Sink::open().await;
+        let busy = Sink::scripted(|_| Does::Says("421 4.3.2 closing")).await;
+        let relays = format!("--smtp-url=smtp://127.0.0.1:1,{},{}", busy.url(), sink.url());
+        let post = Post::open(&store, &[&relays]).await;
+        let id = post.send("bob@example.com").await;
+        assert_eq!((post.round().await, post.state(id).await, sink.kept().len()), (1, 40, 1));
+        assert_eq!(post.types(id).await, ["sent", "delivered"]);
+    }
+
     async fn decisions_7_captured_mail_is_delivered_and_nothing_leaves(store: Store) {
         let post = Post::open(&store, &[]).await;
         let mut ids = Vec::new();

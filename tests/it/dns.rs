@@ -97,7 +97,10 @@ impl Dns {
 }
 
 fn wire_name(name: &str) -> Vec<u8> {
-    let labels = name.split('.').filter(|label| !label.is_empty()).flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    let labels = name
+        .split('.')
+        .filter(|label| !label.is_empty())
+        .flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
     labels.chain([0]).collect()
 }
 

@@ -27,6 +27,8 @@ pub struct Parts {
     pub credentials: Credentials,
     /// Rings when there is work that a worker need not wait for.
     work: Notify,
+    /// The same, of mail.
+    mail: Notify,
     pub admission: Admission,
     /// What bodies take on disk.
     pub spooled: DiskUse,
@@ -78,6 +80,7 @@ impl App {
             seal,
             credentials,
             work: Notify::new(),
+            mail: Notify::new(),
             admission: Admission::default(),
             spooled: DiskUse::default(),
             metrics,
@@ -94,6 +97,16 @@ impl App {
     /// Resolves when somebody said that something is due.
     pub async fn work_waits(&self) {
         self.work.notified().await;
+    }
+
+    /// Tells this process's delivery that a mail is due.
+    pub fn wake_mail(&self) {
+        self.mail.notify_one();
+    }
+
+    /// Resolves when somebody said that a mail is due.
+    pub async fn mail_waits(&self) {
+        self.mail.notified().await;
     }
 }
 

@@ -59,6 +59,14 @@ pub enum Error {
     RestrictedKey,
     /// An access token without the scope.
     InsufficientScope,
+    /// A domain that the caller cannot have, or cannot send from.
+    DomainRefused {
+        message: String,
+    },
+    /// An attachment that cannot be had.
+    InvalidAttachment {
+        message: String,
+    },
     /// Known, but not allowed.
     Forbidden {
         message: String,
@@ -113,6 +121,7 @@ impl Error {
         match self {
             Error::Invalid { message } => Error::Invalid { message: placed(message) },
             Error::Missing { message } => Error::Missing { message: placed(message) },
+            Error::DomainRefused { message } => Error::DomainRefused { message: placed(message) },
             Error::NotFound { message } => Error::NotFound { message: placed(message.into_owned()).into() },
             other => other,
         }
@@ -143,6 +152,8 @@ impl Error {
             Error::InvalidToken => (S::UNAUTHORIZED, "invalid_token"),
             Error::RestrictedKey => (S::UNAUTHORIZED, "restricted_api_key"),
             Error::InsufficientScope => (S::FORBIDDEN, "invalid_permission"),
+            Error::DomainRefused { .. } => (S::FORBIDDEN, "validation_error"),
+            Error::InvalidAttachment { .. } => (S::UNPROCESSABLE_ENTITY, "invalid_attachment"),
             Error::Forbidden { .. } => (S::FORBIDDEN, "invalid_access"),
             Error::NotFound { .. } => (S::NOT_FOUND, "not_found"),
             Error::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
@@ -162,6 +173,8 @@ impl Error {
             | Error::Missing { message }
             | Error::NotJson { message }
             | Error::BadRequest { message }
+            | Error::DomainRefused { message }
+            | Error::InvalidAttachment { message }
             | Error::Forbidden { message }
             | Error::Conflict { message } => message.into(),
             Error::NotFound { message } => message.as_ref().into(),

@@ -84,6 +84,12 @@ ids! {
     AutomationId of "automation";
     RunId of "automation_run";
     MessageId of "message";
+    EmailId of "email";
+    AttachmentId of "attachment";
+    /// Of one thing that happened to an email.
+    EmailEventId of "email_event";
+    DomainId of "domain";
+    SuppressionId of "suppression";
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

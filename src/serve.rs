@@ -23,7 +23,7 @@ use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, limits, mail, oauth};
+use crate::{automations, contacts, credentials, delivery, domains, emails, limits, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -139,8 +139,14 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let (mail, runs, imports) = ((App::clone(app), stopping.clone()), each(), each());
-    let mail = keep_running("mail", move || mail::run_worker(mail.0.clone(), mail.1.clone()));
+    let (runs, imports) = (each(), each());
+    let checks = (app.domains().clone(), stopping.clone());
+    let mail = (each(), app.domains().clone());
+    let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
+    let mail = keep_running("mail", move || {
+        let ((occurrences, stopping), domains) = &mail;
+        delivery::run(occurrences.clone(), domains.clone(), stopping.clone())
+    });
     let runs = keep_running("runs", move || automations::run_engine(runs.0.clone(), runs.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
@@ -150,7 +156,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, imports) } => {}
+        _ = async { tokio::join!(mail, runs, imports, checks) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
@@ -201,7 +207,9 @@ pub fn make_folder(file: &Path) -> anyhow::Result<()> {
 /// What an earlier version kept as it was is sealed, and what another key has
 /// sealed is sealed with today's.
 async fn seal_secrets(app: &App) -> anyhow::Result<()> {
-    let unopened = credentials::reseal(&app.db, &app.seal).await? + automations::reseal(&app.db, &app.seal).await?;
+    let unopened = credentials::reseal(&app.db, &app.seal).await?
+        + automations::reseal(&app.db, &app.seal).await?
+        + domains::reseal(&app.db, &app.seal).await?;
     if unopened > 0 {
         tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
     }
@@ -245,9 +253,9 @@ async fn greet(app: &App) -> anyhow::Result<()> {
         Location::Sqlite(path) => format!("SQLite, {}", path.display()),
         Location::Postgres(_) => "PostgreSQL".into(),
     };
-    let mail = match app.config.smtp_url {
-        Some(_) => "relayed by --smtp-url",
-        None => "captured; nothing leaves this machine",
+    let mail = match app.config.smtp_url[..] {
+        [] => "captured; nothing leaves this machine",
+        [..] => "relayed by --smtp-url",
     };
     println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
     println!("  API        {base}");
@@ -310,6 +318,11 @@ async fn do_chores(app: Product) {
             && let Err(error) = contacts::sweep_imports(app.occurrences()).await
         {
             tracing::warn!(%error, "what is left of broken uploads could not be deleted");
+        }
+        if tick % RARELY == 0
+            && let Err(error) = emails::sweep(&app).await
+        {
+            tracing::warn!(%error, "contents of mail that need not be kept could not be deleted");
         }
         if tick % RARELY == 0
             && let Err(error) = accounts::sweep_devices(&app.db, app.clock.now()).await

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,9 +13,10 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::clock::rfc3339;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
+use crate::domains;
 use crate::error::{Error, OrMissing};
-use crate::id::ApiKeyId;
+use crate::id::{ApiKeyId, DomainId};
 use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
 
 type Reference = web::Reference<ApiKeyId>;
@@ -32,22 +32,26 @@ pub fn router() -> OpenApiRouter<App> {
 pub struct NewApiKey {
     /// What will use it. One line, and not only spaces.
     name: KeyName,
-    #[serde(rename = "domain_id")]
-    #[schema(ignore)]
-    _domain_id: Option<NoDomain>,
     /// `full_access`: every route; `sending_access`: only those that send mail.
     #[schema(default = "full_access")]
     permission: Option<Permission>,
+    /// The only domain that the key may send from; it goes with `sending_access`. The key ends with the domain.
+    #[schema(value_type = Option<Uuid>)]
+    domain_id: Option<DomainId>,
 }
 
-/// A wish to narrow what a key may do that cannot be granted is refused: a key
-/// that may do more than its maker thinks must not exist.
-#[derive(Debug)]
-struct NoDomain;
-
-impl<'de> Deserialize<'de> for NoDomain {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<NoDomain, D::Error> {
-        Err(D::Error::custom("is not supported: a key cannot be held to one domain yet"))
+impl NewApiKey {
+    /// What the key may do. A wish to narrow it that cannot be granted is refused: a key
+    /// that may do more than its maker thinks must not exist.
+    fn permission(&self) -> Result<Permission, Error> {
+        let permission = self.permission.unwrap_or(Permission::FullAccess);
+        match self.domain_id {
+            Some(_) if permission != Permission::SendingAccess => Err(Error::invalid(
+                "The `domain_id` field needs the `permission` `sending_access`: a key with full access is not held to \
+                 a domain.",
+            )),
+            _ => Ok(permission),
+        }
     }
 }
 
@@ -105,17 +109,26 @@ async fn create(
     body: Body<NewApiKey>,
 ) -> Result<Response, Error> {
     let request = idempotency.request(&caller, &app, &body);
-    let NewApiKey { name, permission, .. } = body.read()?;
-    let permission = permission.unwrap_or(Permission::FullAccess);
-    let grant_id = caller.grant_id();
-    let key = NewKey { grant_id, ..NewKey::make(&app.clock, caller.workspace_id(), name.as_str(), permission) };
-    // A key outlives the request: a grant that ends in this moment ends it, too.
-    let insert = || match &key.grant_id {
-        Some(grant_id) => Batch::new().fence(grant_stands(*grant_id)).and(insert_key(&key)),
-        None => insert_key(&key).into(),
+    let new = body.read()?;
+    let (permission, domain_id, grant_id) = (new.permission()?, new.domain_id, caller.grant_id());
+    let made = NewKey::make(&app.clock, caller.workspace_id(), new.name.as_str(), permission);
+    let key = NewKey { grant_id, domain_id, ..made };
+    // A key outlives the request: a grant or a domain that ends in this moment ends it, too.
+    let insert = || {
+        let mut batch = Batch::new();
+        domain_id.into_iter().for_each(|id| batch.push(domains::exists(key.workspace_id, id)));
+        if let Some(grant_id) = grant_id {
+            batch = batch.fence(grant_stands(grant_id));
+        }
+        batch.and(insert_key(&key))
     };
     let answer = Answer::created(&Created { id: key.id, token: key.secret.clone() })?.secret();
-    Ok(request.commit(answer, insert).await??)
+    match request.commit(answer, insert).await? {
+        Err(DbError::Unexpected { statement: 0 }) if domain_id.is_some() => Err(Error::invalid(
+            "The `domain_id` field names no domain of this workspace. `GET /domains` lists those there are.",
+        )),
+        settled => Ok(settled?),
+    }
 }
 
 /// List API keys
@@ -211,8 +224,11 @@ mod tests {
             r#"{"name":"n","permission":""}"#,
             r#"{"name":"n","permission":["sending_access"]}"#,
             r#"{"name":"n","permission":"sending_access","domain_id":"d"}"#,
+            r#"{"name":"n","permission":"full_access","domain_id":"01890000-0000-7000-8000-000000000000"}"#,
+            r#"{"name":"n","domain_id":"01890000-0000-7000-8000-000000000000"}"#,
         ] {
-            assert!(matches!(read(body), Err(Error::Invalid { .. })), "{body}");
+            let permitted = read(body).and_then(|new| new.permission());
+            assert!(matches!(permitted, Err(Error::Invalid { .. })), "{body}");
         }
     }
 

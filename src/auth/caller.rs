@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
-use crate::id::{GrantId, WorkspaceId};
+use crate::id::{DomainId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 
 /// How often a caller is looked up again whose credential was given back to it a
@@ -22,6 +22,8 @@ const ATTEMPTS: usize = 4;
 /// What a route asks of a credential: section 5 of the spec, as types.
 pub trait Need: Send + Sync + 'static {
     const SCOPE: Scope;
+    /// What it asks of an API key.
+    const OF_KEY: Scope = Self::SCOPE;
 }
 
 /// Every route that does not only send.
@@ -29,6 +31,15 @@ pub struct FullAccess;
 
 /// The routes that only send.
 pub struct SendOnly;
+
+/// A route that only sends, and that section 5 does not list among those: a key that may send
+/// may use it, a token needs every right.
+pub struct SendMany;
+
+impl Need for SendMany {
+    const SCOPE: Scope = Scope::FullAccess;
+    const OF_KEY: Scope = Scope::EmailsSend;
+}
 
 impl Need for FullAccess {
     const SCOPE: Scope = Scope::FullAccess;
@@ -76,6 +87,11 @@ impl<N: Need> Caller<N> {
     /// makes that gives access carries it on, and dies with the grant.
     pub fn grant_id(&self) -> Option<GrantId> {
         self.known.grant_id
+    }
+
+    /// The only domain that the caller may send from, if its key is held to one.
+    pub fn domain_id(&self) -> Option<DomainId> {
+        self.known.domain_id
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash
@@ -142,7 +158,8 @@ fn lookup(app: &App) -> Lookup<'_> {
 
 fn permit<N: Need>(known: &Known) -> Result<(), Error> {
     match known.source {
-        _ if known.scopes.allows(N::SCOPE) => Ok(()),
+        Source::Key(_) if known.scopes.allows(N::OF_KEY) => Ok(()),
+        Source::Grant(_) if known.scopes.allows(N::SCOPE) => Ok(()),
         Source::Key(_) => Err(Error::RestrictedKey),
         Source::Grant(_) => Err(Error::InsufficientScope),
     }

@@ -1,5 +1,6 @@
 //! Every setting: its flag, its environment name, its default, its rules.
 
+mod mail;
 mod network;
 mod parse;
 mod public_url;
@@ -9,10 +10,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lettre::message::Mailbox;
 
 use crate::db::{Location, Options};
+use crate::mime::Mailbox;
 
+pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use network::Network;
 pub use public_url::PublicUrl;
 pub use relay::{Encryption, Relay};
@@ -69,21 +71,26 @@ pub struct Config {
     #[arg(value_parser = parse::operators_secret)]
     pub secret: Option<String>,
 
-    /// Relay for outgoing mail, smtp://user:password@host:port; unset, mail is captured and never leaves
+    /// Relays for outgoing mail, smtp://user:password@host:port, comma-separated in the order in which they are
+    /// tried; unset, mail is captured and never leaves
     #[arg(
         long,
         global = true,
         env = "POSTHORN_SMTP_URL",
         hide_env_values = true,
         allow_hyphen_values = true,
+        value_delimiter = ',',
         value_name = "URL"
     )]
-    pub smtp_url: Option<Relay>,
+    pub smtp_url: Vec<Relay>,
 
     /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
     #[arg(long, global = true, env = "POSTHORN_MAIL_FROM", value_name = "ADDRESS")]
     #[arg(value_parser = parse::mail_from)]
     pub mail_from: Option<Mailbox>,
+
+    #[command(flatten)]
+    pub mail: MailSettings,
 
     /// Let webhook steps call addresses that are not on the public internet
     #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
@@ -268,8 +275,18 @@ impl Config {
         }
     }
 
+    /// How mail leaves where its domain has no way of its own.
+    pub fn transport(&self) -> TransportKind {
+        let default = if !self.smtp_url.is_empty() { TransportKind::Relay } else { TransportKind::Capture };
+        self.mail.transport.unwrap_or(default)
+    }
+
     /// Rules between settings, which no single one can check.
     pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.mail.transport != Some(TransportKind::Relay) || !self.smtp_url.is_empty(),
+            "--transport relay needs --smtp-url (POSTHORN_SMTP_URL)",
+        );
         let gated = self.registration == Registration::Token;
         anyhow::ensure!(
             !gated || self.registration_token.as_ref().is_some_and(|token| token.len() >= 16),
@@ -281,5 +298,25 @@ impl Config {
             self.spool_folder().display(),
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_relays_keep_their_order() {
+        #[derive(clap::Parser)]
+        struct Settings {
+            #[command(flatten)]
+            config: Config,
+        }
+        let relays = |given: &str| {
+            let parsed: Result<Settings, _> = clap::Parser::try_parse_from(["posthorn", "--smtp-url", given]);
+            parsed.map(|settings| settings.config.smtp_url.into_iter().map(|relay| relay.host).collect::<Vec<_>>())
+        };
+        assert_eq!(relays("smtps://u:a%2Cb@first,smtp://second:2525").expect("relays"), ["first", "second"]);
+        assert!(relays("smtp://first,second").is_err() && relays("smtp://first,").is_err());
     }
 }

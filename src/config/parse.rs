@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 
-use lettre::message::Mailbox;
-
 use crate::db::Location;
+use crate::mime::Mailbox;
 
 pub fn listen(given: &str) -> Result<SocketAddr, String> {
     given.parse().map_err(|_| "allowed is an address and a port, such as 127.0.0.1:8080 or [::]:8080".into())

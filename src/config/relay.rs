@@ -67,6 +67,13 @@ impl FromStr for Relay {
     }
 }
 
+impl Relay {
+    /// Whether nothing that is said to it leaves this machine.
+    pub fn is_this_machine(&self) -> bool {
+        is_this_machine(&self.host)
+    }
+}
+
 fn credentials(userinfo: &str) -> Result<(String, String), String> {
     let (user, password) = userinfo.split_once(':').ok_or(ALLOWED)?;
     let text = |part: &str| percent_decode_str(part).decode_utf8().map(|text| text.into_owned()).map_err(|_| ALLOWED);

@@ -22,7 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub use contact::{Changes, Contact, Email, FIRST_VERSION};
+pub use contact::{Changes, Contact, Email, FIRST_VERSION, email_key};
 pub use imports::{
     claim as claim_import, csv_file, round as import_round, run as run_imports, step as import_step,
     sweep as sweep_imports,
@@ -31,7 +31,8 @@ pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
 pub use write::{
-    add_to_segment, bump_version, delete as delete_contact, hold_version, update as update_contact, upsert_by_email,
+    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, update as update_contact,
+    upsert_by_email,
 };
 
 pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, properties_store::ALL, store::ALL];

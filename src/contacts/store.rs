@@ -39,6 +39,8 @@ statements! {
          VALUES ($1, $2, $3, $4, $5, '{}', 2, $6)
          ON CONFLICT (workspace_id, email_key) DO UPDATE SET version = contacts.version + 1");
     BUMP_VERSION = Sql::both("UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND id = $2");
+    BUMP_VERSION_BY_EMAIL = Sql::both(
+        "UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND email_key = $2");
     HOLD_VERSION = Sql::both(
         "UPDATE contacts SET version = version WHERE workspace_id = $1 AND id = $2 AND version = $3");
     DELETE = Sql::both("DELETE FROM contacts WHERE workspace_id = $1 AND id = $2");
@@ -168,6 +170,11 @@ pub(super) fn upsert_by_email(
 /// Counts up the version of a contact that must be there.
 pub(super) fn bump_version(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
     BUMP_VERSION.with([workspace_id.into(), id.into()]).expect(1)
+}
+
+/// Counts up the version of whoever has this address, if it is a contact's.
+pub(super) fn bump_version_by_email(workspace_id: WorkspaceId, email_key: &str) -> Stmt {
+    BUMP_VERSION_BY_EMAIL.with([workspace_id.into(), email_key.into()])
 }
 
 /// Nothing has happened to a contact since it had this version, and nothing

@@ -3,6 +3,8 @@
 //! contact and what is told of it, so that it can join whatever else the commit
 //! does.
 
+use serde_json::Value;
+
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
@@ -41,6 +43,14 @@ pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new
 pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: ContactId) {
     occurrences.batch.lock(id);
     occurrences.look_up(store::bump_version(occurrences.workspace_id(), id));
+}
+
+/// The product tells what it did for whoever has this address, if that is a contact: for nobody
+/// else can anything happen.
+pub fn tell_by_email(occurrences: &mut OccurrenceBatch<'_>, name: &str, email_key: &str, payload: &Value) {
+    occurrences.batch.lock(email_key);
+    occurrences.batch.push(store::bump_version_by_email(occurrences.workspace_id(), email_key));
+    occurrences.tell(name, Whom::EmailKey(email_key), payload, Moment::NOW);
 }
 
 /// Writes a contact over the one that it was read as, unless that has changed since.

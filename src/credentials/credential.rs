@@ -16,7 +16,7 @@ use super::store;
 use crate::clock::{Clock, MINUTE, SECOND};
 use crate::db::{Basis, Db, DbError, Guard};
 use crate::error::Error;
-use crate::id::{ApiKeyId, GrantId, WorkspaceId};
+use crate::id::{ApiKeyId, DomainId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 use crate::secret;
 
@@ -43,6 +43,8 @@ pub struct Known {
     pub scopes: ScopeSet,
     /// The grant that it comes from: a token directly, a key by what made it.
     pub grant_id: Option<GrantId>,
+    /// The only domain that it may send from, if it is held to one.
+    pub domain_id: Option<DomainId>,
     basis: Arc<Basis>,
     /// When a token ends; keys do not.
     expires_at: Option<i64>,
@@ -113,6 +115,7 @@ impl Credentials {
         let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
         Ok(Known {
             grant_id: Some(claims.grant),
+            domain_id: None,
             source: Source::Grant(claims.grant),
             workspace_id: grant.workspace_id,
             scopes: claimed.intersection(granted),
@@ -150,6 +153,7 @@ async fn load_key(at: Lookup<'_>, secret: &str, hash: &[u8; 32]) -> Result<Known
     }
     Ok(Known {
         grant_id: found.grant_id,
+        domain_id: found.domain_id,
         source: Source::Key(found.id),
         workspace_id: found.workspace_id,
         scopes: found.permission.scopes(),

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
 use crate::db::DbError;
-use crate::id::{ApiKeyId, GrantId, WorkspaceId};
+use crate::id::{ApiKeyId, DomainId, GrantId, WorkspaceId};
 use crate::secret;
 use crate::text::words;
 
@@ -91,6 +91,8 @@ pub struct NewKey {
     pub secret: String,
     /// The grant it is made through, with which it will die.
     pub grant_id: Option<GrantId>,
+    /// The only domain that it may send from, with which it will die.
+    pub domain_id: Option<DomainId>,
     pub created_at: i64,
 }
 
@@ -103,6 +105,7 @@ impl NewKey {
             permission,
             secret: format!("re_{}_{}", secret::letters(8), secret::letters(32)),
             grant_id: None,
+            domain_id: None,
             created_at: clock.now(),
         }
     }

@@ -14,7 +14,8 @@ pub use key::{KeyName, NewKey, Permission};
 pub use scope::{Scope, ScopeSet, UnsupportedScope};
 pub use signing::{Signing, TOKEN_LIFETIME, reseal};
 pub use store::{
-    Listed, access, all_signing_keys, delete_key, grant_stands, insert_key, keys, new_signing_key, raise_access,
+    Listed, access, all_signing_keys, delete_key, delete_keys_of_domain, grant_stands, insert_key, keys,
+    new_signing_key, raise_access,
 };
 
 use crate::db::Sql;

@@ -11,6 +11,7 @@ use crate::clock::{Clock, HOUR, MINUTE, SECOND};
 use crate::db::{Db, DbError};
 use crate::error::Error;
 use crate::seal::Seal;
+use crate::secret;
 
 /// How long an access token lives, in seconds.
 pub const TOKEN_LIFETIME: i64 = 900;
@@ -106,6 +107,24 @@ impl Signing {
             }
         };
         held.key.sign(claims).ok_or(Error::Internal)
+    }
+
+    /// Secrets for one purpose that all processes on the store share: the first for what is made
+    /// now, and those of before for what was made within `memory`.
+    pub async fn secrets_for(
+        &self,
+        (db, clock): (&Db, &Clock),
+        purpose: &str,
+        memory: i64,
+    ) -> Result<Vec<[u8; 32]>, DbError> {
+        let since = clock.now() - memory;
+        let mut keys = store::signing_keys(db, since).await?;
+        if keys.is_empty() {
+            self.rotate(db, clock).await?;
+            keys = store::signing_keys(db, since).await?;
+        }
+        let opened = keys.iter().filter_map(|row| self.seal.open(&row.private_key));
+        Ok(opened.map(|key| secret::hash_bytes(&[purpose.as_bytes(), b"\0", &key].concat())).collect())
     }
 
     /// The claims of a token that one of our keys signed.

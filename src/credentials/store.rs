@@ -9,7 +9,7 @@ use super::credential::Source;
 use super::jwt::Claims;
 use super::key::{NewKey, Permission};
 use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, statements};
-use crate::id::{ApiKeyId, GrantId, Id, WorkspaceId};
+use crate::id::{ApiKeyId, DomainId, GrantId, Id, WorkspaceId};
 
 /// A key and the revision it is read under, in one look. One that was made
 /// through a grant lasts as long as the grant's tokens would.
@@ -31,15 +31,16 @@ macro_rules! key {
 }
 
 statements! {
-    FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id", "k.prefix = $1"));
+    FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id, k.domain_id", "k.prefix = $1"));
     KEY_STANDS = Sql::both(key!("", "k.id = $1"));
     INSERT_KEY = Sql::both(
-        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at, domain_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
     KEYS = Sql::both(
         "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
          JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
     DELETE_KEY = Sql::both("DELETE FROM api_keys WHERE id = $1").raising();
+    DELETE_KEYS_OF_DOMAIN = Sql::both("DELETE FROM api_keys WHERE domain_id = $1").raising();
     TOUCH_KEY = Sql::both(
         "UPDATE api_keys SET last_used_at = $2
          WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
@@ -76,6 +77,7 @@ pub(super) struct Found {
     pub permission: Permission,
     pub hash: Vec<u8>,
     pub grant_id: Option<GrantId>,
+    pub domain_id: Option<DomainId>,
     pub basis: Arc<Basis>,
 }
 
@@ -90,6 +92,7 @@ pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbE
         permission: Permission::from_store(&row.text(3)?)?,
         hash: row.bytes(4)?,
         grant_id: row.maybe(5, Row::id)?,
+        domain_id: row.maybe(6, Row::id)?,
     }))
 }
 
@@ -103,6 +106,7 @@ pub fn insert_key(key: &NewKey) -> Stmt {
         (&crate::secret::hash(&key.secret)).into(),
         key.grant_id.into(),
         key.created_at.into(),
+        key.domain_id.into(),
     ])
 }
 
@@ -142,6 +146,11 @@ pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
 /// Deletes a key everywhere at once: every process finds its cache out of date.
 pub fn delete_key(id: ApiKeyId) -> Batch {
     Batch::new().and(DELETE_KEY.with([id.into()]).expect(1)).and(raise_access())
+}
+
+/// Deletes the keys that are held to a domain, everywhere at once.
+pub fn delete_keys_of_domain(domain_id: DomainId) -> Batch {
+    Batch::new().and(DELETE_KEYS_OF_DOMAIN.with([domain_id.into()])).and(raise_access())
 }
 
 /// Notes the last use of keys and grants.

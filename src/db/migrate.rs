@@ -30,6 +30,9 @@ const STEPS: &[(&str, &str)] = &[
     ("0017_known_devices", include_str!("../../migrations/0017_known_devices.sql")),
     ("0018_events_by_name", include_str!("../../migrations/0018_events_by_name.sql")),
     ("0019_binary_ids", include_str!("../../migrations/0019_binary_ids.sql")),
+    ("0020_emails", include_str!("../../migrations/0020_emails.sql")),
+    ("0021_domains", include_str!("../../migrations/0021_domains.sql")),
+    ("0022_own_mail", include_str!("../../migrations/0022_own_mail.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

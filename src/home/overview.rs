@@ -8,7 +8,7 @@ use crate::accounts::{Look, Member};
 use crate::db::{Row, Stmt};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, Shell, Stamp};
-use crate::{api_keys, events, mail, oauth};
+use crate::{api_keys, emails, events, oauth};
 
 #[derive(Template)]
 #[template(path = "home/overview.html")]
@@ -70,7 +70,7 @@ async fn overview(member: &Member<Look>) -> Result<Response, Error> {
     let events = Tally::take(member, events::tally(workspace)).await?;
     let keys = Tally::take(member, api_keys::tally(workspace)).await?;
     let apps = Tally::take(member, oauth::tally(workspace)).await?;
-    let messages = Tally::take(member, mail::tally(workspace)).await?;
+    let emails = Tally::take(member, emails::tally(workspace)).await?;
 
     let now = member.app.clock.now();
     let tile = |path: &str, icon, tally: &Tally, label, text| Tile {
@@ -87,7 +87,7 @@ async fn overview(member: &Member<Look>) -> Result<Response, Error> {
             tile("/events", "event", &events, "Events", events.since("newest", "none defined yet", now)),
             tile("/keys", "key", &keys, "API keys", keys.since("last used", "none used yet", now)),
             tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
-            tile("/messages", "mail", &messages, "Messages", messages.since("newest", "none yet", now)),
+            tile("/emails", "mail", &emails, "Emails", emails.since("newest", "none yet", now)),
         ],
         steps: steps(member, [keys.count > 0, events.count > 0, apps.count > 0]),
     };

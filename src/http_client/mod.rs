@@ -7,6 +7,8 @@ mod address;
 #[cfg(test)]
 mod tests;
 
+pub use address::is_public;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,10 +25,12 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::tls;
-use address::is_public;
 
 /// What the status line and the headers of an answer may take up.
 const MAX_HEAD: usize = 16 << 10;
@@ -97,6 +101,40 @@ impl HttpError {
     }
 }
 
+/// An answer of which more is to come.
+pub struct Incomplete {
+    pub status: StatusCode,
+    body: Limited<Incoming>,
+    bounds: Bounds,
+    deadline: Instant,
+    /// It ends when it is dropped.
+    _connection: JoinSet<()>,
+}
+
+impl Incomplete {
+    /// Some more of its body; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        loop {
+            let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await;
+            match frame.map_err(|_| HttpError::Late(self.bounds.time))? {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(broken_body(error, self.bounds.bytes)),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A connection to a server.
+enum Dialled {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
 pub struct HttpClient {
     reach: Reach,
     tls: Arc<ClientConfig>,
@@ -137,7 +175,31 @@ impl HttpClient {
         exchange.await.unwrap_or(Err(HttpError::Late(bounds.time)))
     }
 
-    async fn exchange(&self, mut request: Request<Full<Bytes>>, limit: usize) -> Result<Answer, HttpError> {
+    /// As [`HttpClient::send`], for an answer that is too large for memory: it is read as it comes.
+    pub async fn open(&self, request: Request<Full<Bytes>>, bounds: Bounds) -> Result<Incomplete, HttpError> {
+        let deadline = Instant::now() + bounds.time;
+        let begun = async {
+            Ok(match self.dial(request).await? {
+                (request, Dialled::Plain(stream)) => begin(stream, request).await?,
+                (request, Dialled::Secure(stream)) => begin(*stream, request).await?,
+            })
+        };
+        let begun = tokio::time::timeout_at(deadline, begun).await;
+        let (response, connection) = begun.unwrap_or(Err(HttpError::Late(bounds.time)))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, bounds.bytes);
+        Ok(Incomplete { status: parts.status, body, bounds, deadline, _connection: connection })
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>, limit: usize) -> Result<Answer, HttpError> {
+        match self.dial(request).await? {
+            (request, Dialled::Plain(stream)) => exchange(stream, request, limit).await,
+            (request, Dialled::Secure(stream)) => exchange(*stream, request, limit).await,
+        }
+    }
+
+    /// Connects to the server that a request's address names; the request is then as that server reads it.
+    async fn dial(&self, mut request: Request<Full<Bytes>>) -> Result<(Request<Full<Bytes>>, Dialled), HttpError> {
         let uri = request.uri().clone();
         let host = uri.host().ok_or(HttpError::Url)?;
         let is_secure = match uri.scheme_str() {
@@ -155,10 +217,11 @@ impl HttpClient {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let stream = self.connect(&self.look_up(host, port(&uri)).await?).await?;
         if !is_secure {
-            return exchange(stream, request, limit).await;
+            return Ok((request, Dialled::Plain(stream)));
         }
         let name = ServerName::try_from(host.to_owned()).map_err(|_| HttpError::Name)?;
-        exchange(TlsConnector::from(self.tls.clone()).connect(name, stream).await?, request, limit).await
+        let secured = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
+        Ok((request, Dialled::Secure(Box::new(secured))))
     }
 
     /// The addresses of a host. One that may not be called condemns the rest: an
@@ -225,13 +288,29 @@ where
     }
 }
 
+/// As [`exchange`], up to the head of the answer. The connection lives as long as the task beside it.
+async fn begin<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Response<Incoming>, JoinSet<()>), HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut client = http1::Builder::new();
+    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let mut task = JoinSet::new();
+    task.spawn(async move { drop(connection.await) });
+    Ok((sender.send_request(request).await?, task))
+}
+
 async fn read(response: Response<Incoming>, limit: usize) -> Result<Answer, HttpError> {
     let (parts, body) = response.into_parts();
     match Limited::new(body, limit).collect().await {
         Ok(whole) => Ok(Answer { status: parts.status, headers: parts.headers, body: whole.to_bytes() }),
-        Err(error) => match error.downcast::<hyper::Error>() {
-            Ok(broken) => Err(HttpError::Exchange(*broken)),
-            Err(_) => Err(HttpError::TooLarge(limit)),
-        },
+        Err(error) => Err(broken_body(error, limit)),
+    }
+}
+
+fn broken_body(error: Box<dyn std::error::Error + Send + Sync>, limit: usize) -> HttpError {
+    match error.downcast::<hyper::Error>() {
+        Ok(broken) => HttpError::Exchange(*broken),
+        Err(_) => HttpError::TooLarge(limit),
     }
 }

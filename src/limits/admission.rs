@@ -82,6 +82,12 @@ impl Admission {
         Ok(())
     }
 
+    /// Gives back the turn that the request of this task has, before it waits for something that a
+    /// stranger could hold back.
+    pub fn release(&self) {
+        let _ = TURN.try_with(|held| held.replace(None));
+    }
+
     /// Builds something large where it keeps nobody waiting who is to be answered.
     pub async fn build<T: Send + 'static>(&self, build: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         self.builder.run(build).await
@@ -127,6 +133,9 @@ mod tests {
                 admission.admit().await.expect("admitted");
             }
             assert_eq!(admission.turns.available_permits(), AT_ONCE - 1);
+            admission.release();
+            assert_eq!(admission.turns.available_permits(), AT_ONCE);
+            admission.admit().await.expect("admitted once more");
         })
         .await;
         assert_eq!(admission.turns.available_permits(), AT_ONCE);

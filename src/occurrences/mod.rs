@@ -140,6 +140,11 @@ impl<'a> OccurrenceBatch<'a> {
         self.listeners.is_some_and(|listeners| listeners.count(name) > 0)
     }
 
+    /// Whether an event of this name starts runs, or may wake one.
+    pub fn is_heard(&self, name: &str) -> bool {
+        self.listeners.is_some_and(|listeners| listeners.count(name) > 0 || listeners.may_wake(name))
+    }
+
     /// A statement that must find the contact that was named.
     pub fn look_up(&mut self, stmt: Stmt) {
         self.lookups.push(self.batch.len());
@@ -300,7 +305,24 @@ impl SystemEvent {
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
     pub const CONTACT_DELETED: &str = "svc:contact.deleted";
+    pub const EMAIL_QUEUED: &str = "svc:email.queued";
+    pub const EMAIL_SENT: &str = "svc:email.sent";
+    pub const EMAIL_DELIVERED: &str = "svc:email.delivered";
+    pub const EMAIL_DELIVERY_DELAYED: &str = "svc:email.delivery_delayed";
+    pub const EMAIL_BOUNCED: &str = "svc:email.bounced";
+    pub const EMAIL_FAILED: &str = "svc:email.failed";
+    pub const EMAIL_SUPPRESSED: &str = "svc:email.suppressed";
 
-    pub const ALL: [&str; 3] =
-        [SystemEvent::CONTACT_CREATED, SystemEvent::CONTACT_UPDATED, SystemEvent::CONTACT_DELETED];
+    pub const ALL: [&str; 10] = [
+        SystemEvent::CONTACT_CREATED,
+        SystemEvent::CONTACT_UPDATED,
+        SystemEvent::CONTACT_DELETED,
+        SystemEvent::EMAIL_QUEUED,
+        SystemEvent::EMAIL_SENT,
+        SystemEvent::EMAIL_DELIVERED,
+        SystemEvent::EMAIL_DELIVERY_DELAYED,
+        SystemEvent::EMAIL_BOUNCED,
+        SystemEvent::EMAIL_FAILED,
+        SystemEvent::EMAIL_SUPPRESSED,
+    ];
 }

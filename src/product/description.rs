@@ -24,6 +24,7 @@ use crate::oauth::OAuthError;
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
     ),
     tags(
+        (name = "Emails", description = "Mail to send, and what became of it."),
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),
         (name = "Automations", description = "What happens to a contact when an event occurs: steps, and connections \

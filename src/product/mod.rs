@@ -13,11 +13,13 @@ use crate::accounts::{self, Accounts};
 use crate::app::App;
 use crate::automations::{self, Triggers};
 use crate::db::{self, Sql};
+use crate::domains::{self, Domains};
+use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, grants, hold, home, mail, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub struct Product {
     accounts: Accounts,
     oauth: OAuth,
     events: Events,
+    domains: Domains,
+    emails: Emails,
     system: System,
 }
 
@@ -40,10 +44,14 @@ impl Deref for Product {
 impl Product {
     pub fn new(app: App) -> Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
+        let occurrences = Occurrences::new(app.clone(), triggers);
+        let domains = Domains::new(app.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            events: Events::new(Occurrences::new(app.clone(), triggers)),
+            emails: Emails::new(occurrences.clone(), domains.clone()),
+            events: Events::new(occurrences),
+            domains,
             system: System::new(app.clone()),
             app,
         }
@@ -51,6 +59,10 @@ impl Product {
 
     pub fn occurrences(&self) -> &Occurrences {
         self.events.occurrences()
+    }
+
+    pub fn domains(&self) -> &Domains {
+        &self.domains
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -104,7 +116,9 @@ impl Product {
     fn for_callers(&self) -> OpenApiRouter {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
+            .merge(emails::routes().with_state(self.emails.clone()))
             .merge(api_keys::routes().with_state(app()))
+            .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
@@ -117,6 +131,7 @@ impl Product {
     fn doors(&self) -> OpenApiRouter {
         OpenApiRouter::new()
             .merge(oauth::routes().with_state(self.oauth.clone()))
+            .merge(emails::link_routes().with_state(self.emails.clone()))
             .merge(web::system_routes().with_state(self.system.clone()))
     }
 
@@ -127,10 +142,11 @@ impl Product {
             .merge(home::pages())
             .merge(accounts::pages().with_state(self.accounts.clone()))
             .merge(api_keys::pages().with_state(app()))
+            .merge(domains::pages().with_state(self.domains.clone()))
             .merge(contacts::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
-            .merge(mail::pages().with_state(app()))
+            .merge(emails::pages().with_state(app()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
@@ -148,7 +164,9 @@ impl Product {
 pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
+        emails::routes().into_openapi(),
         api_keys::routes().into_openapi(),
+        domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
@@ -178,10 +196,12 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
+        delivery::STATEMENTS,
+        domains::STATEMENTS,
+        emails::STATEMENTS,
         events::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,
-        mail::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,

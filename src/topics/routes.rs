@@ -10,7 +10,7 @@ use super::shapes::Item;
 use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::{Caller, FullAccess, Need};
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
 use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
@@ -129,7 +129,7 @@ async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Resu
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: TopicId) -> Result<(), Error> {
+pub async fn must_exist<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<(), Error> {
     find(caller, id).await.map(drop)
 }
 
@@ -137,7 +137,7 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: TopicId) -> Result<Item, Error> {
+async fn find<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<Item, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Item::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -1,13 +1,17 @@
 //! Entry points for fuzzers: each takes any bytes and panics when a promise about
 //! what bodies may cost is broken.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::body::Body;
+use super::long_strings::{LongValues, MARK};
 use super::many::Many;
 use super::spool::Spool;
 use super::{multipart, shape};
+use crate::error::Error;
 
 /// Any bytes as a JSON body: nothing is counted short, and an array is split into
 /// what it holds. Tells whether it was one.
@@ -50,4 +54,53 @@ pub fn form_body(data: &[u8]) -> bool {
         behind = place.end;
     }
     true
+}
+
+/// Any bytes as a JSON body with long values: what is left where it is is read as it was written.
+/// Tells how many such values there were.
+pub fn long_body(data: &[u8]) -> usize {
+    let body = Spool::Memory(Bytes::copy_from_slice(data));
+    let split = LongValues::split_by(body, &["html", "content"], 8);
+    let Ok(whole) = serde_json::from_slice::<Value>(data) else { return 0 };
+    let (short, values) = match split {
+        Ok(split) => split,
+        Err(refusal) => {
+            assert!(matches!(refusal, Error::Invalid { .. }), "{refusal:?} of {whole}");
+            return 0;
+        }
+    };
+    let (mut short, values) = (serde_json::from_slice(&short).expect("JSON as before"), Arc::new(values));
+    let mut count = 0;
+    if put_back(&mut short, &values, &mut count) {
+        assert_eq!(short, whole);
+    }
+    count
+}
+
+/// Puts long values back in their places; tells whether all of them could be read.
+fn put_back(value: &mut Value, values: &Arc<LongValues>, count: &mut usize) -> bool {
+    match value {
+        Value::Array(items) if items.first().and_then(Value::as_str) == Some(MARK) => {
+            let number = items[1].as_u64().expect("a number") as usize;
+            let mut reader = values.reader(number).expect("a value");
+            let mut bytes = Vec::new();
+            loop {
+                match reader.next() {
+                    Ok(Some(more)) => bytes.extend(more),
+                    Ok(None) => break,
+                    // A number that is no byte.
+                    Err(_) => return false,
+                }
+            }
+            *count += 1;
+            *value = match values.is_array(number) {
+                true => bytes.into(),
+                false => String::from_utf8(bytes).expect("text").into(),
+            };
+            true
+        }
+        Value::Array(items) => items.iter_mut().all(|item| put_back(item, values, count)),
+        Value::Object(fields) => fields.values_mut().all(|field| put_back(field, values, count)),
+        _ => true,
+    }
 }

@@ -54,7 +54,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Many, Error> {
         let app = &App::from_ref(state);
-        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY).await? else { return Ok(Many::none()) };
+        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY, PATIENCE).await? else { return Ok(Many::none()) };
         if body.len() <= FEW {
             return Many::split(body, false);
         }
@@ -72,9 +72,9 @@ pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Va
 
 /// The same, and whether it is large.
 pub(super) async fn weighed_json(app: &App, request: Request, limit: usize) -> Result<(Option<Value>, bool), Error> {
-    let Some(body) = labelled_json(app, request, limit).await? else { return Ok((None, false)) };
+    let Some(body) = labelled_json(app, request, limit, PATIENCE).await? else { return Ok((None, false)) };
     if let Spool::Memory(text) = &body
-        && (text.len() <= TINY || Shape::of(text).weight() <= LIGHT)
+        && is_light(text)
     {
         return Ok((Some(parse(text)?), false));
     }
@@ -82,6 +82,11 @@ pub(super) async fn weighed_json(app: &App, request: Request, limit: usize) -> R
     let read = move || body.read(0..body.len()).map(|text| parse(&text));
     let read = app.admission.build(read).await?.map_err(|error| spool::unusable(&error))??;
     Ok((Some(read), true))
+}
+
+/// Whether what is built of a text is small enough to be built where it arrives.
+pub(super) fn is_light(text: &[u8]) -> bool {
+    text.len() <= TINY || Shape::of(text).weight() <= LIGHT
 }
 
 pub(super) fn parse(text: &Bytes) -> Result<Value, Error> {
@@ -96,9 +101,14 @@ pub(super) fn not_json(error: &serde_json::Error) -> Error {
 }
 
 /// A body that says it is JSON; `None` where there is no body.
-async fn labelled_json(app: &App, request: Request, limit: usize) -> Result<Option<Spool>, Error> {
+pub(super) async fn labelled_json(
+    app: &App,
+    request: Request,
+    limit: usize,
+    patience: Duration,
+) -> Result<Option<Spool>, Error> {
     let (parts, body) = request.into_parts();
-    let body = Spool::receive(app, body, limit, PATIENCE).await?;
+    let body = Spool::receive(app, body, limit, patience).await?;
     match body.is_empty() {
         true => Ok(None),
         false if is_json(&parts.headers) => Ok(Some(body)),

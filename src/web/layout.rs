@@ -23,6 +23,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const POLICY_LEADING_AWAY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      base-uri 'none'; frame-ancestors 'none'";
 
+/// As [`POLICY`], for pages that show another page of ours within them.
+const POLICY_FRAMING: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
+     frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
 /// Where the frame of a page finds its assets and its way home.
 #[derive(Clone)]
 pub struct Layout {
@@ -116,6 +120,11 @@ pub fn page(status: StatusCode, page: &impl Template) -> Response {
 /// As [`page`], for a page whose form leads to somebody else's address.
 pub fn page_leading_away(status: StatusCode, page: &impl Template) -> Response {
     respond(status, page, POLICY_LEADING_AWAY)
+}
+
+/// As [`page`], for a page that shows another page of ours within it.
+pub fn page_framing(status: StatusCode, page: &impl Template) -> Response {
+    respond(status, page, POLICY_FRAMING)
 }
 
 /// As [`page`], for one that was rendered before.

@@ -12,6 +12,7 @@ mod idempotency;
 mod input;
 mod layout;
 mod listener;
+mod long_strings;
 mod many;
 mod multipart;
 mod pagination;
@@ -32,14 +33,15 @@ pub use body::{Body, Change, OrNull, Query};
 pub use changed::{Deleted, Reference};
 pub use connections::Bounds;
 pub use form::Form;
-pub use fuzzing::{form_body, json_body};
+pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
-pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_leading_away};
+pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_framing, page_leading_away};
 pub use listener::{bind, run as answer_connections};
+pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;
 pub use multipart::Form as MultipartForm;
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
@@ -47,7 +49,7 @@ pub use parameter::{id as id_schema, id_in_path, name_in_path};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{read as read_fields, read_value};
 pub use refusals::{
-    OfBody, OfCaller, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState, refusal,
+    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState, refusal,
 };
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};

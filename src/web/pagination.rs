@@ -152,6 +152,16 @@ impl Page {
         }
     }
 
+    /// What [`Page::statement`] would find, of items that are at hand, newest first.
+    pub fn slice<T, I: Id>(&self, items: Vec<T>, id: impl Fn(&T) -> I) -> Vec<T> {
+        let (upwards, from, rows) = self.bounds();
+        let rows = usize::try_from(rows).unwrap_or_default();
+        match upwards {
+            true => items.into_iter().rev().filter(|item| id(item).uuid() > from).take(rows).collect(),
+            false => items.into_iter().filter(|item| id(item).uuid() < from).take(rows).collect(),
+        }
+    }
+
     /// Makes the page of the rows that [`Page::statement`] asked for.
     pub fn list<T>(&self, mut data: Vec<T>) -> List<T> {
         let has_more = data.len() > self.limit || self.size.is_cut();

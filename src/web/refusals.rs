@@ -33,6 +33,9 @@ pub struct OfState;
 /// Of every route that lets an event happen.
 pub struct OfSend;
 
+/// Of every route that adds a domain.
+pub struct OfDomain;
+
 /// Of every route that makes something of which there can be only one.
 pub struct OfDuplicate;
 
@@ -138,6 +141,16 @@ impl IntoResponses for OfSend {
                 ],
             ),
         ])
+    }
+}
+
+impl IntoResponses for OfDomain {
+    fn responses() -> Responses {
+        let message = "The domain `example.com` has been added already. `GET /domains` lists those there are.".into();
+        described([(
+            "The domain cannot be had, or a credential that may not do this.",
+            vec![Error::DomainRefused { message }, Error::InvalidKey, Error::InsufficientScope],
+        )])
     }
 }
 

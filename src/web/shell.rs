@@ -48,9 +48,10 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/contacts", "people", "Contacts"),
         place("/events", "event", "Events"),
         place("/automations", "branch", "Automations"),
+        place("/domains", "globe", "Domains"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
-        place("/messages", "mail", "Messages"),
+        place("/emails", "mail", "Emails"),
     ]
 }
 

@@ -45,26 +45,30 @@ pub trait Claimable: Sized {
     /// How long a claim lasts, in steady time. A process that dies leaves what it
     /// had claimed to the others for so long.
     const LEASE: i64;
-    /// Finds when the next one is due.
-    const NEXT: Sql;
-    /// Claims some that are due, and returns them: made by [`claim_rows`].
-    const CLAIM: Sql;
 
     fn read(row: &Row) -> Result<Self, DbError>;
 }
 
+/// Rows of which whichever is due first is claimed first.
+pub trait InOrder: Claimable {
+    /// Finds when the next one is due.
+    const NEXT: Sql;
+    /// Claims some that are due, and returns them: made by [`claim_rows`].
+    const CLAIM: Sql;
+}
+
 /// When the next row is due, in steady time.
-pub async fn next_due<C: Claimable>(db: &Db) -> Result<Option<i64>, DbError> {
+pub async fn next_due<C: InOrder>(db: &Db) -> Result<Option<i64>, DbError> {
     db.read(C::NEXT.with([])).await?.first().map(|row| row.int(0)).transpose()
 }
 
 /// Claims rows that are due; [`DbError::Stale`] while the store is on hold.
-pub async fn claim_due<C: Claimable>(db: &Db, clock: &Clock, most: usize) -> Result<Vec<C>, DbError> {
+pub async fn claim_due<C: InOrder>(db: &Db, clock: &Clock, most: usize) -> Result<Vec<C>, DbError> {
     claim_due_with(db, clock, most, []).await
 }
 
 /// As [`claim_due`], for a statement with more parameters.
-pub async fn claim_due_with<C: Claimable, const N: usize>(
+pub async fn claim_due_with<C: InOrder, const N: usize>(
     db: &Db,
     clock: &Clock,
     most: usize,

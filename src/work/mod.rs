@@ -22,8 +22,8 @@ use crate::clock::Clock;
 use crate::db::DbError;
 
 pub(crate) use claim::claim_rows;
-pub use claim::{Claimable, claim_by, claim_due, claim_due_with, next_due, unless_lost};
-pub use lease::{settle, under_lease};
+pub use claim::{Claimable, InOrder, claim_by, claim_due, claim_due_with, next_due, unless_lost};
+pub use lease::under_lease;
 
 /// The net below the waking: what other processes left is noticed within this time.
 const POLL: Duration = Duration::from_secs(1);

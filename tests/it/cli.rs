@@ -368,6 +368,7 @@ fn a_secret_that_cannot_be_used_is_not_printed() {
         ("--secret", "POSTHORN_SECRET", "hunter2"),
         ("--secret", "POSTHORN_SECRET", "-hunter2"),
         ("--smtp-url", "POSTHORN_SMTP_URL", "smtp://me:hunter2@host:port"),
+        ("--smtp-url", "POSTHORN_SMTP_URL", "smtp://me:hunter2@host,smtp://me:hunter2@host:port"),
         ("--database-url", "POSTHORN_DATABASE_URL", "postgres://me:hunter2@host:port/x"),
         ("--database-url", "POSTHORN_DATABASE_URL", "postgres://me:hunter2?x=1@127.0.0.1:1/x"),
         ("--database-url", "POSTHORN_DATABASE_URL", "mysql://me:hunter2@host/x"),

@@ -16,12 +16,22 @@ const NOBODY: &str = "0199a5a0-0000-7000-8000-000000000000";
 fn good(path: &str) -> Value {
     let (steps, connections) = graph();
     match path.split(' ').nth(1).unwrap_or_default().split('/').nth(1).unwrap_or_default() {
-        "api-keys" => json!({"name": "key {n}", "permission": "full_access"}),
+        "api-keys" => json!({"name": "key {n}", "permission": "sending_access", "domain_id": null}),
+        "domains" => json!({"name": "d{n}.example", "region": "eu-west-1", "custom_return_path": "send",
+            "open_tracking": false, "click_tracking": false, "tls": "enforced", "capabilities": {"sending": "enabled"},
+            "tracking_subdomain": "links", "transport": "direct", "warm_up": 10}),
         "contacts" if path.ends_with("/topics") => json!([{"id": NOBODY, "subscription": "opt_in"}]),
         "contacts" | "audiences" if path.contains("contacts") => {
             json!({"email": "{n}@example.com", "first_name": "Ann",
             "last_name": "Lee", "unsubscribed": false, "properties": {}, "segments": [], "topics": []})
         }
+        "emails" if path.starts_with("PATCH") => json!({"scheduled_at": "in 2 hours"}),
+        "emails" if path.ends_with("/share") => json!({"expires_in": "1h"}),
+        "emails" if path.ends_with("/batch") => json!([{"from": "a@b.example", "to": "{n}@example.com",
+            "subject": "x", "text": "x", "attachments": null, "scheduled_at": null}]),
+        "emails" => json!({"from": "a@b.example", "to": "{n}@example.com", "subject": "x", "html": "x", "text": "x",
+            "cc": [], "bcc": [], "reply_to": "r@b.example", "headers": {"X-A": "b"}, "tags": [], "topic_id": null,
+            "scheduled_at": "in 1 hour", "attachments": [{"content": "aGk=", "filename": "a.txt"}], "template": null}),
         "contact-properties" => json!({"key": "property_{n}", "type": "string", "fallback_value": "x"}),
         "segments" | "audiences" => json!({"name": "segment {n}"}),
         "topics" => {
@@ -149,10 +159,16 @@ async fn made(asker: &mut Asker, path: &str) -> String {
     let n = asker.number;
     let id = match path.split('/').nth(1).unwrap_or_default() {
         "api-keys" => make("/api-keys", json!({"name": "a"})).await,
+        "domains" => make("/domains", json!({"name": format!("made{n}.example")})).await,
         "contacts" => make("/contacts", json!({"email": format!("{n}@example.com")})).await,
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
+        "emails" => {
+            let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",
+                "scheduled_at": "in 1 hour"});
+            make("/emails", mail).await
+        }
         "events" => make("/events", json!({"name": format!("e{n}")})).await,
         "automations" => automation(app, &key, body("a")).await,
         _ => NOBODY.to_owned(),

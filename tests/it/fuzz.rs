@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{events, oauth, web};
+use posthorn::{emails, events, mime, oauth, smtp, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -196,12 +196,108 @@ fn fuzz_form_body() {
 }
 
 #[test]
+fn fuzz_long_body() {
+    const TEXTS: [&[u8]; 3] = [
+        br#"{"html":"0123456789","n":[{"content":"x\ud83d\ude00\n0123456789"}]}"#,
+        br#"{"content":[1,22,255,0,1,2],"html":["a"],"x":"html","html":"short"}"#,
+        "{\"html\" : \"\u{20ac}\u{1f600}\u{20ac}\u{1f600}\"}".as_bytes(),
+    ];
+    const WORDS: [&[u8]; 10] = [b"\"html\":", b"\"", b"\\", b"\\u0000", b"[", b"]", b"1,", b"{", b"}", b"0123456789"];
+    let mut dice = Dice::new("long_body");
+    let values: usize = (0..30_000).map(|_| web::long_body(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(values > 1000, "the fuzzer hardly ever gets through: {values}");
+}
+
+#[test]
+fn fuzz_schedule_text() {
+    const TEXTS: [&[u8]; 4] = [
+        b"in 1 hour and 30 min",
+        b"tomorrow at 9am",
+        b"Friday at 3:15pm Europe/Berlin",
+        b"2026-01-05T10:00:00.5+01:00",
+    ];
+    const WORDS: [&[u8]; 10] = [b" ", b"in ", b"at ", b"9", b":", b"am", b"days", b"ET", b"999999999", b"-"];
+    let mut dice = Dice::new("schedule_text");
+    let read = (0..30_000).filter(|_| emails::schedule_text(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
+}
+
+#[test]
+fn fuzz_smtp_reply() {
+    const TEXTS: [&[u8]; 3] = [
+        b"220 mx.example ESMTP\r\n250-mx.example\r\n250-SIZE 35882577\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING\r\n",
+        b"550-5.1.1 no such user\r\n550 5.1.1 here\r\n",
+        b"421 4.7.0 caf\xe9 \xf0\x9f\x93\xaf\n354\n",
+    ];
+    const WORDS: [&[u8]; 9] = [b"\r\n", b"250-", b"550 ", b"5.1.", b"999", b" ", b"AUTH=", b"\xff", b"SIZE 1"];
+    let mut dice = Dice::new("smtp_reply");
+    let answers: usize = (0..30_000).map(|_| smtp::smtp_reply(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(answers > 10_000, "the fuzzer hardly ever gets through: {answers}");
+}
+
+#[test]
 fn fuzz_csv_file() {
     const TEXTS: [&[u8]; 2] = [b"email,name\r\na@b,\"x, \"\"y\"\"\"\n\n", b"\"1\n2\",\xff\r,,\n\"never"];
     const WORDS: [&[u8]; 6] = [b"\"", b",", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf"];
     let mut dice = Dice::new("csv_file");
     let rows: usize = (0..30_000).map(|_| contacts::csv_file(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(rows > 1000, "the fuzzer hardly ever gets through: {rows}");
+}
+
+#[test]
+fn fuzz_mailbox_text() {
+    const TEXTS: [&[u8]; 4] = [
+        b"Ada Lovelace <ada@example.com>",
+        b"\"Q, \\\"N\\\"\" <a.b+c@sub.example.org>",
+        b"ada@b\xc3\xbccher.example",
+        b"<\xe7\x94\xa8\xe6\x88\xb7@xn--fsqu00a.example>",
+    ];
+    const WORDS: [&[u8]; 14] = [
+        b"\r\n",
+        b"\"",
+        b"\\",
+        b"<",
+        b">",
+        b"@",
+        b".",
+        b",",
+        b" ",
+        b"\0",
+        b"xn--",
+        b"\xe2\x80\xae",
+        b"\xc3\xa4",
+        b"=?utf-8?q?",
+    ];
+    let mut dice = Dice::new("mailbox_text");
+    let read = (0..30_000).filter(|_| mime::mailbox_text(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
+}
+
+#[test]
+fn fuzz_composed_message() {
+    const TEXTS: [&[u8]; 2] = [
+        b"Ada\xffHello\xfftext\n.\r\n\xff<p>html</p>\xffX-A\xffvalue\xffa.pdf\xffimage/png\xffid",
+        b"\xc3\x84\xffGr\xc3\xbc\xc3\x9fe\xffB\xc3\xa4r \r\xff\xffList-Id\xff\xf0\x9f\x93\xaf\xff\xc3\xbc.tar.gz\xffa/b; c=d\xff<x@y>",
+    ];
+    const WORDS: [&[u8]; 14] = [
+        b"\r\n",
+        b"\r\nBcc: x@example.com\r\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"\xff",
+        b"=?utf-8?q?a?=",
+        b"\"",
+        b"\xf0\x9f\x93\xaf",
+        b"--=_",
+        b".",
+        b" ",
+        b"\t",
+        b"<a href='https://example.com'>",
+    ];
+    let mut dice = Dice::new("composed_message");
+    let with_header = (0..10_000).filter(|_| mime::composed_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(with_header > 1000, "the fuzzer hardly ever gets through: {with_header}");
 }
 
 on_both! {

@@ -69,7 +69,7 @@ on_both! {
         assert!(!page(&app, &cookie, "/").await.contains("On hold"));
         app.app.db.commit(hold::set(&app.clock, "<b>moving</b>")).await.expect("a hold");
         assert_eq!(app.get("/readyz").send().await.json()["held_since"], "2026-01-02T03:04:05.678901Z");
-        for path in ["/", "/contacts", "/messages"] {
+        for path in ["/", "/contacts", "/emails"] {
             let shown = page(&app, &cookie, path).await;
             assert!(shown.contains("On hold since 2026-01-02") && shown.contains("posthorn resume"), "{shown}");
             assert!(shown.contains("moving") && !shown.contains("<b>moving"));

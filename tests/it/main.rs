@@ -5,8 +5,10 @@
 
 mod asking;
 mod binary;
+mod dns;
 mod graphs;
 mod harness;
+mod sink;
 mod store;
 
 mod app_automations;
@@ -25,7 +27,14 @@ mod contacts;
 mod credentials;
 mod db;
 mod decisions;
+mod delivery;
+mod delivery_direct;
 mod doctor;
+mod domains;
+mod email_pages;
+mod emails;
+mod emails_large;
+mod emails_read;
 mod engine;
 mod engine_limits;
 mod engine_races;

@@ -169,22 +169,30 @@ on_both! {
         assert_eq!(app.post("/contacts").key(&key).json(contact).send().await.status, 201);
         let sent = app.post("/events/send").key(&key).json(json!({"event": "misspelt", "email": "bob@example.com"})).send();
         assert_eq!(sent.await.status, 202);
+        let mail = json!({"from": "Acme <hello@acme.example>", "to": "ann@example.com", "subject": "Hello", "html": "<p>Hi</p>",
+            "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "attachments": [{"content": "aGk=", "filename": "a.txt"}]});
+        let email = format!("/emails/{}", crate::emails::sent(&app, &key, mail).await);
         let client = app.client(json!({"client_name": "App", "redirect_uris": [CALLBACK]})).await;
         let request = ask(&app, query(&client, &[])).await;
         let consent = format!("/oauth/authorize/{}", request.consent());
+        let domain = app.post("/domains").key(&key).json(json!({"name": "example.com"})).send().await.json();
+        let domain = format!("/domains/{}", domain["id"].as_str().expect("an id"));
         let scene = Scene::new(app, branching()).await;
         let run = scene.run(json!({"plan": "pro"})).await;
         let automation = format!("/automations/{}", scene.automation);
         let pages = [
             ("home", "/"),
             ("keys", "/keys"),
+            ("domains", "/domains"),
+            ("domain", &domain),
             ("contacts", "/contacts"),
             ("events", "/events"),
             ("automations", "/automations"),
             ("automation", &automation),
             ("automation_delete", &format!("{automation}/delete")),
             ("run", &format!("{automation}/runs/{run}")),
-            ("messages", "/messages"),
+            ("emails", "/emails"),
+            ("email", &email),
             ("apps", "/apps"),
             ("password", "/password"),
             ("consent", &consent),

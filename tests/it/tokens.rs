@@ -36,8 +36,8 @@ on_both! {
         assert_eq!(app.works(&tokens).await, 200);
         let grants = app.get("/oauth/grants").key(text(&tokens, "access_token")).send().await.json();
         assert_eq!(grants["data"][0]["client"]["name"], "App");
-        let told = app.store.rows("SELECT recipient, status FROM messages").await;
-        assert_eq!(told, [[Some("owner@example.com".to_owned()), Some("captured".to_owned())]]);
+        let told = app.store.rows("SELECT address, line FROM email_recipients").await;
+        assert_eq!(told, [[Some("owner@example.com".to_owned()), Some("capture".to_owned())]]);
         app.clock.advance(900 * SECOND);
         app.get("/events").key(text(&tokens, "access_token")).send().await.refused(401, "invalid_token");
     }
@@ -96,7 +96,7 @@ on_both! {
         let newest = next.into_iter().next().expect("a successor");
         app.refresh(&client, &newest).await.oauth_refused(400, "invalid_grant");
         assert_eq!((app.works(&first).await, live_tokens(&app).await), (401, 0), "two holders: the grant has ended");
-        assert_eq!(app.count("messages").await, 2, "the owner is told of the grant and of its end");
+        assert_eq!(app.count("emails").await, 2, "the owner is told of the grant and of its end");
     }
 
     async fn decisions_4_an_old_token_after_its_successor_was_used_ends_the_grant(app: TestApp) {

@@ -9,7 +9,7 @@ use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
-use crate::work::{Claimable, claim_rows};
+use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many occurrences one look into a contact's history returns. Each may be large.
 pub const HISTORY_PAGE: usize = 16;
@@ -107,8 +107,6 @@ pub struct Claimed {
 impl Claimable for Claimed {
     const QUEUE: &'static str = "runs";
     const LEASE: i64 = LEASE;
-    const NEXT: Sql = NEXT;
-    const CLAIM: Sql = CLAIM;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
@@ -127,6 +125,11 @@ impl Claimable for Claimed {
             destination: row.maybe(12, Row::text)?,
         })
     }
+}
+
+impl InOrder for Claimed {
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
 }
 
 /// Claims runs that are to call this destination and are due; it returns them.

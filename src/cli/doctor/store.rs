@@ -9,6 +9,7 @@ use crate::clock::{Clock, HOUR, SECOND, rfc3339};
 use crate::config::Config;
 use crate::credentials;
 use crate::db::{DbError, Inspection, Location, Schema};
+use crate::domains;
 use crate::hold::{self, Hold};
 use crate::seal::Seal;
 
@@ -118,6 +119,11 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         unopened += usize::from(seal.open(&kept).is_none());
         plain += usize::from(Seal::default().open(&kept).is_some());
     }
+    for row in inspection.read(domains::sealed_keys()).await? {
+        let kept = row.bytes(2)?;
+        unopened += usize::from(seal.open(&kept).is_none());
+        plain += usize::from(Seal::default().open(&kept).is_some());
+    }
     for row in inspection.read(automations::otherwise_sealed(Uuid::nil(), &seal.text_prefix())).await? {
         let kept = row.text(2)?;
         unopened += usize::from(seal.open_text(&kept).is_none());
@@ -125,9 +131,11 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
     }
     Ok(if unopened > 0 {
         Err(Problem::failure(
-            format!("{unopened} secrets were sealed with another key: tokens or webhooks cannot be signed with them"),
+            format!(
+                "{unopened} secrets were sealed with another key: tokens, webhooks or mail cannot be signed with them"
+            ),
             "put the store's key file back as `posthorn.key.old`, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
-             lost, apps log in again and a copy of an automation gets a new webhook secret",
+             lost, apps log in again, a copy of an automation gets a new webhook secret, and domains get new DKIM keys",
         ))
     } else if plain > 0 || !seal.has_key() && matches!(config.store().location, Location::Postgres(_)) {
         Err(Problem::warning(

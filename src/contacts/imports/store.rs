@@ -9,7 +9,7 @@ use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
 use crate::id::{ImportId, WorkspaceId};
 use crate::web::Page;
-use crate::work::{Claimable, claim_rows};
+use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How large a piece of a file is.
 pub const CHUNK: usize = 256 << 10;
@@ -111,8 +111,6 @@ impl Claimable for Claimed {
     const QUEUE: &'static str = "imports";
     /// Far longer than some rows take.
     const LEASE: i64 = 20 * SECOND;
-    const NEXT: Sql = NEXT;
-    const CLAIM: Sql = CLAIM;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
         Ok(Claimed {
@@ -126,6 +124,11 @@ impl Claimable for Claimed {
             attempt: row.int(7)?,
         })
     }
+}
+
+impl InOrder for Claimed {
+    const NEXT: Sql = NEXT;
+    const CLAIM: Sql = CLAIM;
 }
 
 impl Claimed {

@@ -21,7 +21,7 @@ use crate::oauth::clients::{Grant, Known};
 use crate::oauth::grant::{self, Code, Family, NewGrant, Rotated, Rotation, Token, Verdict};
 use crate::oauth::refusal::{ErrorCode, Refusal};
 use crate::web::Sender;
-use crate::{accounts, mail, secret};
+use crate::{accounts, delivery, secret};
 
 /// How often a refresh that lost a race looks again.
 const ATTEMPTS: usize = 4;
@@ -202,9 +202,9 @@ async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -
         code.scopes,
         app.addresses.dashboard.as_str()
     );
-    let notice = mail::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
+    let notice = delivery::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
     let mut batch = grant::redeem(code_hash, &NewGrant { id, code, refresh, now });
-    notice.into_iter().for_each(|stmt| batch.push(stmt));
+    batch.append(notice);
     // Whoever approved must still be allowed to. No fence: who is shut out in this
     // moment has all codes used up, and then the grants that came of them ended;
     // and without the right, no token of a grant is honoured.
@@ -241,9 +241,9 @@ async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: 
         reason.as_str(),
         app.addresses.dashboard.as_str()
     );
-    let notice = mail::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
+    let notice = delivery::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
     let mut batch = grants::revoke(grant_id, reason, app.clock.now());
-    notice.into_iter().for_each(|stmt| batch.push(stmt));
+    batch.append(notice);
     match app.db.commit(batch).await {
         // Ended before: nothing to end, nobody to tell.
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),

@@ -102,6 +102,17 @@ class Login(unittest.TestCase):
         self.assertEqual((gone["object"], gone["id"]), ("oauth_grant", grant["id"]))
         self.assertIn("access token", self.resend("events", "list", code=1))
 
+    def test_a_key_logs_in_and_the_doctor_sees_the_domains(self):
+        made = subprocess.run(
+            ["node", os.environ["RESEND_CLI"], "login", "--key", os.environ["RESEND_API_KEY"], "--json"],
+            env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
+        )
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        self.assertEqual(self.resend("domains", "list")["object"], "list")
+        checks = {check["name"]: check["status"] for check in self.resend("doctor")["checks"]}
+        self.assertIn("Domains", checks)
+        self.assertNotIn("fail", checks.values(), checks)
+
     def test_a_denial_is_told(self):
         code, screen = self.log_in("--deny")
         self.assertNotEqual(code, 0, screen)

@@ -1,0 +1,234 @@
+//! Which recipients are claimed, and what is to be done with them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError};
+
+use super::Engine;
+use super::line::{Line, Way};
+use super::routes::Route;
+use super::settlement::Outcome;
+use super::sites::{Pause, Slot};
+use super::store::{self, Claimed, PAGE, Waiting};
+use super::test_recipients;
+use crate::clock::MINUTE;
+use crate::config::TransportKind;
+use crate::db::{Batch, DbError};
+use crate::emails;
+use crate::id::WorkspaceId;
+use crate::work::{self, Next};
+
+/// Transactional mail is looked for first.
+const LANES: [i64; 2] = [0, BULK];
+const BULK: i64 = 1;
+
+/// How many recipients are settled together, where no dialogue is held.
+const TOGETHER: usize = 256;
+
+/// For how long mail waits that was accepted to be sent, while nothing is sent here.
+const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
+
+const IS_CAPTURING: &str =
+    "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
+
+/// What came of a look at all that waits.
+pub(super) struct Look {
+    pub hands: Vec<Hand>,
+    /// How many recipients needed no dialogue.
+    pub settled: usize,
+    pub next: Next,
+}
+
+/// Recipients of one line for whom a dialogue is held.
+pub(super) struct Hand {
+    pub route: Arc<Route>,
+    pub recipients: Vec<(Claimed, Slot)>,
+}
+
+/// What is to be done with the recipients of a line.
+enum Plan {
+    /// The same for all, and no dialogue.
+    Together(Fate),
+    Dialogue(Arc<Route>),
+}
+
+#[derive(Clone)]
+enum Fate {
+    Test,
+    /// Mail goes by another way now.
+    Move,
+    Outcome(Outcome),
+}
+
+/// What is to be claimed.
+struct Order {
+    lane: i64,
+    line: String,
+    plan: Plan,
+    room: usize,
+}
+
+impl Engine {
+    /// Claims what is due and there is room for; what needs no dialogue is done at once.
+    pub(super) async fn look(self: &Arc<Engine>) -> Result<Look, DbError> {
+        let now = self.app.clock.steady();
+        let (mut orders, mut next_due, mut goes_on) = (Vec::new(), None, false);
+        for lane in LANES {
+            let lines = self.lines(lane).await?;
+            goes_on |= lines.len() == PAGE;
+            for Waiting { line, due_at } in lines {
+                if due_at <= now {
+                    orders.extend(self.order(lane, line, now).await?);
+                } else {
+                    next_due = Some(next_due.map_or(due_at, |next: i64| next.min(due_at)));
+                }
+            }
+        }
+        let mut claimed = match orders.is_empty() {
+            true => HashMap::new(),
+            false => self.claim(&orders, now).await?,
+        };
+        let suppressed = self.suppressed(claimed.values().flatten()).await?;
+        let (mut hands, mut ended) = (Vec::new(), Vec::new());
+        for Order { lane, line, plan, room } in orders {
+            let rows = claimed.remove(&(lane, line)).unwrap_or_default();
+            goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
+            let mut slots = match &plan {
+                Plan::Dialogue(route) => self.sites.keep(&route.site, room, rows.len()),
+                Plan::Together(_) => Vec::new(),
+            };
+            let (at_once, rest): (Vec<_>, Vec<_>) =
+                rows.into_iter().map(|row| (known(&row, &suppressed), row)).partition(|(known, _)| known.is_some());
+            ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
+            let rest = rest.into_iter().map(|(_, row)| row);
+            match plan {
+                Plan::Dialogue(route) => {
+                    let recipients: Vec<_> = rest.zip(slots.drain(..)).collect();
+                    hands.extend((!recipients.is_empty()).then_some(Hand { route, recipients }));
+                }
+                Plan::Together(Fate::Move) => self.move_on(rest.collect(), now).await?,
+                Plan::Together(Fate::Test) => ended.extend(rest.map(|row| {
+                    let outcome = test_recipients::outcome(&row.address);
+                    (row, outcome)
+                })),
+                Plan::Together(Fate::Outcome(outcome)) => ended.extend(rest.map(|row| (row, outcome.clone()))),
+            }
+        }
+        let settled = ended.len();
+        self.settle_all(ended).await;
+        Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { Next::Due(next_due) } })
+    }
+
+    /// The lines of a lane in which somebody waits, a page at a time; after the last it begins anew.
+    async fn lines(&self, lane: i64) -> Result<Vec<Waiting>, DbError> {
+        let own = usize::from(lane == BULK);
+        let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = cursors()[own].clone();
+        let rows = self.app.db.read(store::waiting(lane, &after)).await?;
+        let lines = rows.iter().map(Waiting::read).collect::<Result<Vec<_>, _>>()?;
+        cursors()[own] = lines.get(PAGE - 1).map(|last| last.line.clone()).unwrap_or_default();
+        Ok(lines)
+    }
+
+    /// What is to be claimed of a line, if anything is.
+    async fn order(self: &Arc<Engine>, lane: i64, line: String, now: i64) -> Result<Option<Order>, DbError> {
+        let Some(plan) = self.plan(&line, now).await? else { return Ok(None) };
+        let (plan, room) = match plan {
+            Plan::Together(_) => (plan, TOGETHER),
+            Plan::Dialogue(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
+                Ok(room) => (Plan::Dialogue(route), room),
+                Err(Pause { until, reason }) => {
+                    let reason = format!("{} gets no mail for a while: {reason}", route.site);
+                    (Plan::Together(Fate::Outcome(Outcome::Waits { until, reason })), TOGETHER)
+                }
+            },
+        };
+        Ok((room > 0).then_some(Order { lane, line, plan, room }))
+    }
+
+    /// By which way the mail of a line goes now; `None` where that is being looked up.
+    async fn plan(self: &Arc<Engine>, line: &str, now: i64) -> Result<Option<Plan>, DbError> {
+        let Some(Line { domain_id, way }) = Line::read(line) else {
+            let reason = format!("it waits in a line that is not known: {line}");
+            return Ok(Some(Plan::Together(Fate::Outcome(Outcome::Never(reason)))));
+        };
+        let transport = self.transport(domain_id).await?;
+        Ok(match (way, transport.kind) {
+            (Way::Test, _) => Some(Plan::Together(Fate::Test)),
+            // It was accepted without anybody asking whose address the sender's is.
+            (Way::Capture, _) => Some(Plan::Together(Fate::Outcome(Outcome::Captured))),
+            (_, TransportKind::Capture) => {
+                let (until, reason) = (now + WITHOUT_TRANSPORT, IS_CAPTURING.to_owned());
+                Some(Plan::Together(Fate::Outcome(Outcome::Waits { until, reason })))
+            }
+            (Way::Relay, TransportKind::Relay) => Some(Plan::Dialogue(transport.route)),
+            (Way::Direct(domain), TransportKind::Direct) => match self.routes.known(domain, now) {
+                Some(Ok(route)) => Some(Plan::Dialogue(route)),
+                Some(Err(outcome)) => Some(Plan::Together(Fate::Outcome(outcome))),
+                None => {
+                    self.look_up(domain);
+                    None
+                }
+            },
+            (Way::Relay | Way::Direct(_), _) => Some(Plan::Together(Fate::Move)),
+        })
+    }
+
+    /// Claims what was ordered, in one commit, by lane and line.
+    async fn claim(&self, orders: &[Order], now: i64) -> Result<HashMap<(i64, String), Vec<Claimed>>, DbError> {
+        let claims: Batch = orders.iter().map(|order| store::claim(order.lane, &order.line, now, order.room)).collect();
+        let rows = work::claim_by::<Claimed>(&self.app.db, claims).await;
+        if rows.is_err() {
+            for order in orders {
+                if let Plan::Dialogue(route) = &order.plan {
+                    self.sites.keep(&route.site, order.room, 0);
+                }
+            }
+        }
+        let mut claimed: HashMap<_, Vec<Claimed>> = HashMap::new();
+        for row in rows? {
+            claimed.entry((row.lane, row.line.clone())).or_default().push(row);
+        }
+        Ok(claimed)
+    }
+
+    /// Who of them gets no mail of the workspace any more.
+    async fn suppressed(
+        &self,
+        claimed: impl Iterator<Item = &Claimed>,
+    ) -> Result<HashSet<(WorkspaceId, String)>, DbError> {
+        let mut keys: HashMap<WorkspaceId, Vec<String>> = HashMap::new();
+        for row in claimed.filter(|row| !row.is_own) {
+            keys.entry(row.workspace_id).or_default().push(row.email_key());
+        }
+        let mut suppressed = HashSet::new();
+        for (workspace_id, keys) in keys {
+            for row in self.app.db.read(store::suppressed(workspace_id, &keys)).await? {
+                suppressed.insert((workspace_id, row.text(0)?));
+            }
+        }
+        Ok(suppressed)
+    }
+
+    /// Lets recipients wait where mail goes now.
+    async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
+        let mut moves = Batch::new();
+        for row in &rows {
+            let Some(Line { domain_id, .. }) = Line::read(&row.line) else { continue };
+            let transport = self.transport(domain_id).await?;
+            if let Ok(address) = row.address.parse() {
+                moves.push(store::move_to(row, &emails::line(transport.kind, domain_id, &address), now));
+            }
+        }
+        work::unless_lost(self.app.db.commit(moves).await)
+    }
+}
+
+/// What is known of a recipient before anything is done for it.
+fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>) -> Option<Outcome> {
+    if row.dot_attempt != 0 {
+        let reason = "a process ended between the end of the message and the server's reply".into();
+        return Some(Outcome::Unknown { reason, is_found: true });
+    }
+    let is_suppressed = !row.is_own && suppressed.contains(&(row.workspace_id, row.email_key()));
+    is_suppressed.then_some(Outcome::Suppressed)
+}

@@ -1,0 +1,330 @@
+//! A mail as it travels, the same to the byte on every attempt. Small ones are kept in memory for
+//! their other recipients; of large ones only what is around their contents, which are read from
+//! the store and encoded piece by piece, once to be hashed and once for each attempt.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::Engine;
+use super::own_mail;
+use super::return_path::ReturnPath;
+use super::store::Claimed;
+use crate::app::App;
+use crate::clock::SECOND;
+use crate::db::{Db, DbError};
+use crate::domains::{DeliverySettings, SigningKey, SigningKeys, TlsPolicy};
+use crate::emails::{self, Envelope, Origin, Stored};
+use crate::error::Error;
+use crate::id::{EmailId, Id, WorkspaceId};
+use crate::mime::{self, AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece};
+use crate::smtp::MessageSource;
+
+/// Up to this size, contents included, a mail is held in memory.
+const SMALL: i64 = 256 << 10;
+
+/// How many bytes of mails are kept for their other recipients.
+const MOST_KEPT: u64 = 8 << 20;
+
+/// How many mails that may be, about.
+const MAILS_KEPT: usize = 2_000;
+
+/// What the addresses that bounces go to are signed for.
+const RETURN_PATHS: &str = "return paths of mail";
+
+/// Why there is nothing to send.
+pub enum NoMessage {
+    /// And there never will be.
+    Never(String),
+    Store(DbError),
+}
+
+impl From<DbError> for NoMessage {
+    fn from(error: DbError) -> NoMessage {
+        NoMessage::Store(error)
+    }
+}
+
+/// A mail as it travels.
+pub struct Message {
+    email_id: EmailId,
+    pieces: Vec<Part>,
+    pub size: u64,
+    pub smtputf8: bool,
+    /// The sender's address, as a dialogue says it.
+    sender: String,
+    return_path: Option<ReturnPath>,
+    /// The sender's domain wants its mail to be encrypted, or not to leave.
+    pub needs_tls: bool,
+}
+
+enum Part {
+    Bytes(Bytes),
+    /// Its content stands in the store.
+    Stored {
+        part: i64,
+        encoding: mime::Encoding,
+    },
+}
+
+impl Message {
+    /// Where bounces go.
+    pub fn return_path(&self, claimed: &Claimed) -> String {
+        self.return_path.as_ref().map_or_else(|| self.sender.clone(), |path| path.of(claimed))
+    }
+
+    pub fn source<'a>(&'a self, db: &'a Db) -> Source<'a> {
+        Source { db, email_id: self.email_id, pieces: self.pieces.iter(), encoding: None }
+    }
+
+    fn held(&self) -> u64 {
+        let bytes = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Stored { .. } => 0,
+        };
+        self.pieces.iter().map(bytes).sum()
+    }
+}
+
+/// The bytes of a message, in order.
+pub struct Source<'a> {
+    db: &'a Db,
+    email_id: EmailId,
+    pieces: std::slice::Iter<'a, Part>,
+    /// What is being read from the store: the part, the next piece of it, and what it is written in.
+    encoding: Option<(i64, i64, Encoder)>,
+}
+
+impl Source<'_> {
+    async fn read(&mut self) -> Result<Option<Bytes>, DbError> {
+        loop {
+            if let Some((part, number, mut encoder)) = self.encoding.take() {
+                let rows = self.db.read(emails::chunk(self.email_id, part, number)).await?;
+                let mut output = Vec::new();
+                match rows.first() {
+                    Some(row) => {
+                        encoder.push(&row.bytes(0)?, &mut output);
+                        self.encoding = Some((part, number + 1, encoder));
+                    }
+                    None => encoder.finish(&mut output),
+                }
+                if output.is_empty() {
+                    continue;
+                }
+                return Ok(Some(output.into()));
+            }
+            match self.pieces.next() {
+                None => return Ok(None),
+                Some(Part::Bytes(bytes)) => return Ok(Some(bytes.clone())),
+                Some(Part::Stored { part, encoding }) => self.encoding = Some((*part, 0, Encoder::new(*encoding))),
+            }
+        }
+    }
+}
+
+impl MessageSource for Source<'_> {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        self.read().await.map_err(io::Error::other)
+    }
+}
+
+/// Mails that are on their way.
+pub struct Messages(Cache<EmailId, Arc<Message>, Weight>);
+
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<EmailId, Arc<Message>> for Weight {
+    fn weight(&self, _: &EmailId, message: &Arc<Message>) -> u64 {
+        message.held() + 256
+    }
+}
+
+impl Default for Messages {
+    fn default() -> Messages {
+        Messages(Cache::with_weighter(MAILS_KEPT, MOST_KEPT, Weight))
+    }
+}
+
+impl Engine {
+    /// The mail of a recipient. Those who want the same one at the same time wait for one of them.
+    pub(super) async fn message(&self, claimed: &Claimed) -> Result<Arc<Message>, NoMessage> {
+        self.messages.0.get_or_insert_async(&claimed.email_id, self.write(claimed.email_id)).await
+    }
+
+    async fn write(&self, id: EmailId) -> Result<Arc<Message>, NoMessage> {
+        let gone = || NoMessage::Never("its contents are not kept any more".into());
+        let stored = emails::load(&self.app.db, id).await?.ok_or_else(gone)?;
+        let size = stored.size.ok_or_else(gone)?;
+        let wrong = |reason| NoMessage::Never(format!("the mail cannot be written: {reason}"));
+        let draft = Draft::of(&self.app, &stored).map_err(wrong)?;
+        let mut message = draft.compose(&stored);
+        let (head, body_hash) = message.measure(&self.app.db, size <= SMALL).await?;
+        let domain = draft.from.address.ascii_domain();
+        if let Some(domain) = self.sending_domain(stored.summary.workspace_id, domain).await? {
+            let accepted_at = stored.summary.created_at;
+            let sign = move || signatures(&domain.keys, accepted_at, &head, &body_hash);
+            let signatures = self.signing.run(sign).await.map_err(unavailable)?;
+            message.put_before(signatures.into());
+            message.needs_tls = domain.settings.tls == TlsPolicy::Enforced;
+            let secrets = (&self.app.db, &self.app.clock);
+            let secrets = self.app.credentials.signing.secrets_for(secrets, RETURN_PATHS, 0).await?;
+            message.return_path = secrets.first().map(|key| ReturnPath::new(&domain.settings.return_path, key));
+        }
+        Ok(Arc::new(message))
+    }
+
+    /// The domain that a workspace sends from, if it has one of this name and may use it.
+    async fn sending_domain(&self, workspace_id: WorkspaceId, name: &str) -> Result<Option<SendingDomain>, NoMessage> {
+        let id = match self.domains.may_send(workspace_id, None, name).await {
+            Ok(sender) => sender.domain_id,
+            // It was accepted when this was otherwise: it goes, and nobody vouches for it.
+            Err(Error::DomainRefused { .. }) => None,
+            Err(error) => return Err(unavailable(error)),
+        };
+        let Some(id) = id else { return Ok(None) };
+        let (keys, settings) = (self.domains.signing_keys(id).await?, self.domains.delivery_settings(id).await?);
+        Ok(keys.zip(settings).map(|(keys, settings)| SendingDomain { keys, settings }))
+    }
+}
+
+/// What a domain adds to the mail that comes from it.
+struct SendingDomain {
+    keys: Arc<SigningKeys>,
+    settings: Arc<DeliverySettings>,
+}
+
+fn unavailable(error: Error) -> NoMessage {
+    NoMessage::Store(DbError::Unavailable(error.message().into_owned()))
+}
+
+/// A field for each key that signs; `t` is when the mail was accepted, so it is the same every time.
+fn signatures(keys: &SigningKeys, accepted_at: i64, head: &[u8], body_hash: &[u8; 32]) -> Vec<u8> {
+    let sign = |key: &SigningKey| {
+        mime::dkim_signature(&key.key, &keys.domain, &key.selector, head, body_hash, accepted_at / SECOND)
+    };
+    keys.at(accepted_at).flat_map(sign).collect()
+}
+
+impl Message {
+    /// Reads the whole of it once, to know how long it is and what is to be signed: the head, and
+    /// the hash of the body. A small one is kept as it is then.
+    async fn measure(&mut self, db: &Db, is_small: bool) -> Result<(Vec<u8>, [u8; 32]), DbError> {
+        let (mut whole, mut size, mut source) = (Vec::new(), 0, self.source(db));
+        let (mut head, mut body) = (None, BodyHash::new());
+        while let Some(bytes) = source.read().await? {
+            size += bytes.len() as u64;
+            if head.is_none() {
+                let (first, rest) = mime::split_head(&bytes);
+                body.push(rest);
+                head = Some(first.to_vec());
+            } else {
+                body.push(&bytes);
+            }
+            if is_small {
+                whole.extend_from_slice(&bytes);
+            }
+        }
+        self.size = size;
+        if is_small {
+            self.pieces = vec![Part::Bytes(whole.into())];
+        }
+        Ok((head.unwrap_or_default(), body.finish()))
+    }
+
+    fn put_before(&mut self, fields: Bytes) {
+        self.size += fields.len() as u64;
+        self.pieces.insert(0, Part::Bytes(fields));
+    }
+}
+
+/// What a message is composed from, read back from the store.
+struct Draft {
+    message_id: String,
+    from: Mailbox,
+    to: Vec<Mailbox>,
+    cc: Vec<Mailbox>,
+    reply_to: Vec<Mailbox>,
+    headers: Vec<Header>,
+    attachments: Vec<AttachmentInfo>,
+    text: Option<String>,
+}
+
+impl Draft {
+    fn of(app: &App, stored: &Stored) -> Result<Draft, String> {
+        let Envelope { to, cc, reply_to, headers, attachments, text_size, .. } = &stored.summary.envelope;
+        let attachment = |attachment: &emails::Attachment| AttachmentInfo {
+            filename: attachment.filename.clone(),
+            content_type: attachment.content_type.clone(),
+            content_id: attachment.content_id.clone(),
+            part: attachment.part,
+            size: attachment.size,
+        };
+        // Where the sender gave no text, it is made of the HTML; where he gave an empty one, he wants none.
+        let text = match (&stored.text, &stored.html) {
+            (Some(text), _) => Some(text.clone()).filter(|text| !text.is_empty()),
+            (None, Some(html)) if text_size.is_none() => Some(mime::text_of_html(html)),
+            _ => None,
+        };
+        // Older versions decided as late as this who the product's own messages are from.
+        let from = if stored.origin == Origin::System.as_str() {
+            own_mail::sender(app)
+        } else {
+            stored.summary.sender.parse()?
+        };
+        let message_id = match stored.summary.message_id.as_str() {
+            "" => emails::message_id(stored.summary.id, &from.address),
+            given => given.to_owned(),
+        };
+        Ok(Draft {
+            message_id,
+            from,
+            to: mailboxes(to)?,
+            cc: mailboxes(cc)?,
+            reply_to: mailboxes(reply_to)?,
+            headers: headers.iter().map(|(name, value)| Header::new(name, value)).collect::<Result<_, _>>()?,
+            attachments: attachments.iter().map(attachment).collect(),
+            text,
+        })
+    }
+
+    fn compose(&self, stored: &Stored) -> Message {
+        let summary = &stored.summary;
+        let part = |size: Option<u64>, part| size.map(|_| Content::Part(part));
+        let seed = summary.id.uuid();
+        let letter = Letter {
+            message_id: &self.message_id,
+            date_micros: summary.created_at,
+            from: &self.from,
+            to: &self.to,
+            cc: &self.cc,
+            reply_to: &self.reply_to,
+            subject: &summary.subject,
+            headers: &self.headers,
+            text: self.text.as_deref().map(Content::Inline).or(part(summary.envelope.text_size, emails::TEXT_PART)),
+            html: stored.html.as_deref().map(Content::Inline).or(part(summary.envelope.html_size, emails::HTML_PART)),
+            attachments: &self.attachments,
+            boundary_seed: seed.as_bytes(),
+        };
+        let pieces = mime::compose(&letter).into_iter().map(|piece| match piece {
+            Piece::Bytes(bytes) => Part::Bytes(bytes.into()),
+            Piece::Part { part, encoding } => Part::Stored { part, encoding },
+        });
+        Message {
+            email_id: summary.id,
+            pieces: pieces.collect(),
+            size: 0,
+            smtputf8: letter.needs_smtputf8(),
+            sender: self.from.address.on_the_wire(),
+            return_path: None,
+            needs_tls: false,
+        }
+    }
+}
+
+fn mailboxes(written: &[String]) -> Result<Vec<Mailbox>, String> {
+    written.iter().map(|mailbox| mailbox.parse()).collect()
+}

@@ -1,0 +1,48 @@
+//! The product's own messages to the people who run it. They go the way of all mail.
+
+use std::net::Ipv4Addr;
+
+use crate::accounts;
+use crate::app::App;
+use crate::db::{Batch, DbError};
+use crate::emails::{self, Content, NewEmail, Origin};
+use crate::id::WorkspaceId;
+use crate::mime::{Header, Mailbox};
+
+/// Statements that tell the owners of a workspace something, to be committed with what they are
+/// told about.
+pub async fn tell_owners(app: &App, workspace_id: WorkspaceId, subject: &str, body: &str) -> Result<Batch, DbError> {
+    let mut batch = Batch::new();
+    for owner in accounts::owners(&app.db, workspace_id).await? {
+        // What is none is nobody's address.
+        let Ok(to) = owner.parse::<Mailbox>() else { continue };
+        let generated = Header::new("Auto-Submitted", "auto-generated");
+        let new = NewEmail {
+            subject: subject.to_owned(),
+            text: Some(Content::Here(body.to_owned())),
+            headers: generated.into_iter().collect(),
+            ..NewEmail::new(workspace_id, Origin::System, sender(app), vec![to])
+        };
+        let line = |address: &_| emails::line(app.config.transport(), None, address);
+        batch.append(emails::insert(&new, app.clock.ordered_id(), &app.clock, line));
+    }
+    Ok(batch)
+}
+
+/// Who the product's own messages are from.
+pub(super) fn sender(app: &App) -> Mailbox {
+    if let Some(from) = &app.config.mail_from {
+        return from.clone();
+    }
+    let address = format!("posthorn@{}", host(app)).parse();
+    let address = address.unwrap_or_else(|_| "posthorn@localhost".parse().expect("an address"));
+    Mailbox { name: Some("Posthorn".into()), address }
+}
+
+/// Our host's name. One that is reached by a bare address has none that mail could use.
+pub(super) fn host(app: &App) -> String {
+    let authority = app.addresses.base.authority();
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    if is_address { "localhost" } else { host }.to_owned()
+}

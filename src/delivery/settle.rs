@@ -1,0 +1,176 @@
+//! Writes down what became of attempts: the recipient, its mail, what is told of it, and who is
+//! not written to any more, in one commit.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Engine;
+use super::settlement::{Outcome, Settlement};
+use super::store::{self, Claimed, Settled};
+use crate::contacts;
+use crate::db::{Batch, DbError};
+use crate::emails::{self, NewEvent, State};
+use crate::id::{EmailId, WorkspaceId};
+use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
+use crate::secret;
+
+/// How long to wait where the store cannot write: longer each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Writes down what became of recipients that were claimed together. Where another worker has
+    /// one of them, the others are settled one by one.
+    pub(super) async fn settle_all(&self, ended: Vec<(Claimed, Outcome)>) {
+        let now = self.app.clock.steady();
+        let mut by_workspace: Vec<(Claimed, Settlement)> = Vec::with_capacity(ended.len());
+        for (claimed, outcome) in ended {
+            count(&claimed, &outcome);
+            let settlement = Settlement::of(&outcome, &claimed, now, u16::from_le_bytes(secret::random()));
+            by_workspace.push((claimed, settlement));
+        }
+        by_workspace.sort_by_key(|(claimed, _)| claimed.workspace_id);
+        for group in by_workspace.chunk_by(|(one, _), (next, _)| one.workspace_id == next.workspace_id) {
+            if group.len() > 1 && self.commit(group).await.is_ok() {
+                continue;
+            }
+            for one in group.chunks(1) {
+                self.write_down(one).await;
+            }
+        }
+    }
+
+    /// What is known of an attempt must not be lost, or it would be made again: where the store
+    /// cannot write, it is tried until it can.
+    async fn write_down(&self, ended: &[(Claimed, Settlement)]) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            match self.commit(ended).await {
+                Ok(()) => return,
+                Err(DbError::Busy | DbError::Unavailable(_)) => {}
+                Err(DbError::Unexpected { .. }) => {
+                    tracing::warn!("a mail took longer than its lease, and is another worker's");
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "what became of a mail could not be written down");
+                    return;
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    /// One commit for recipients of one workspace.
+    async fn commit(&self, ended: &[(Claimed, Settlement)]) -> Result<(), DbError> {
+        let Some((first, _)) = ended.first() else { return Ok(()) };
+        let workspace_id = first.workspace_id;
+        for attempt in 0..ATTEMPTS {
+            let listeners = self.app.listeners_for(workspace_id, attempt).await?;
+            let now = self.app.clock.now();
+            let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &self.app.clock, now);
+            ended.iter().for_each(|(claimed, settlement)| self.fill(&mut occurrences, claimed, settlement));
+            let (batch, follow_up) = occurrences.follow_up();
+            match self.app.db.commit(batch).await {
+                Ok(effects) => {
+                    self.app.wake_workers_if(follow_up.is_urgent(&effects));
+                    return Ok(());
+                }
+                Err(DbError::Stale) => self.app.forget_listeners(workspace_id),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(DbError::Busy)
+    }
+
+    fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settlement: &Settlement) {
+        let (now, state) = (occurrences.now(), settlement.state());
+        tell_contact(occurrences, claimed, settlement);
+        let batch = &mut occurrences.batch;
+        batch.lock(claimed.email_id);
+        let reason = settlement.reason.as_deref();
+        batch.push(match settlement.is_held {
+            true => store::hold(claimed, reason.unwrap_or_default()),
+            false => {
+                let Settlement { due_at, is_failure, tells_delay, .. } = *settlement;
+                store::settle(claimed, &Settled { state, due_at, is_failure, tells_delay, reason })
+            }
+        });
+        self.tell(batch, (claimed.workspace_id, claimed.email_id, claimed.number), &settlement.news, now);
+        if let Some(reason) = &settlement.suppresses {
+            batch.push(store::suppress(claimed, self.app.clock.ordered_id(), reason, now));
+        }
+    }
+
+    /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
+    pub(super) fn tell(
+        &self,
+        batch: &mut Batch,
+        (workspace_id, email_id, number): (WorkspaceId, EmailId, i64),
+        news: &[(State, serde_json::Value)],
+        now: i64,
+    ) {
+        for (state, detail) in news {
+            let (id, detail) = (self.app.clock.ordered_id(), detail.to_string());
+            let event =
+                NewEvent { workspace_id, email_id, id, number: Some(number), state: *state, detail: &detail, now };
+            batch.push(emails::add_event(&event));
+        }
+        if let Some(state) = news.iter().map(|(state, _)| *state).max() {
+            batch.push(store::raise(email_id, state, now));
+        }
+    }
+}
+
+/// Automations may wait for what happens to the mail of a contact.
+fn tell_contact(occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settlement: &Settlement) {
+    for (state, detail) in &settlement.news {
+        let Some(name) = event_name(*state).filter(|name| occurrences.is_heard(name)) else { continue };
+        let payload = json!({"email_id": claimed.email_id, "to": claimed.address, "detail": detail});
+        contacts::tell_by_email(occurrences, name, &claimed.email_key(), &payload);
+    }
+}
+
+fn event_name(state: State) -> Option<&'static str> {
+    match state {
+        State::Sent => Some(SystemEvent::EMAIL_SENT),
+        State::Delivered => Some(SystemEvent::EMAIL_DELIVERED),
+        State::Uncertain | State::Delayed => Some(SystemEvent::EMAIL_DELIVERY_DELAYED),
+        State::Bounced => Some(SystemEvent::EMAIL_BOUNCED),
+        State::Failed => Some(SystemEvent::EMAIL_FAILED),
+        State::Suppressed => Some(SystemEvent::EMAIL_SUPPRESSED),
+        _ => None,
+    }
+}
+
+fn count(claimed: &Claimed, outcome: &Outcome) {
+    let (id, to, attempt) = (claimed.email_id, claimed.number, claimed.attempt);
+    let label = match outcome {
+        Outcome::Captured | Outcome::Complained => "captured",
+        Outcome::Taken { host, .. } => {
+            tracing::debug!(%id, to, attempt, host, "a mail was taken");
+            "taken"
+        }
+        Outcome::Suppressed => "suppressed",
+        Outcome::Waits { .. } => "waits",
+        Outcome::Later(reason) => {
+            tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");
+            "later"
+        }
+        Outcome::Never(reason) => {
+            tracing::warn!(%id, to, attempt, reason, "a mail cannot be delivered");
+            "never"
+        }
+        Outcome::Refused { refusal, host } => {
+            tracing::info!(%id, to, attempt, host, %refusal, "a mail was refused");
+            "refused"
+        }
+        Outcome::Unknown { reason, .. } => {
+            tracing::warn!(%id, to, attempt, reason, "nobody knows whether a mail arrived");
+            "uncertain"
+        }
+    };
+    metrics::counter!("posthorn_mail_attempts_total", "outcome" => label).increment(1);
+}

@@ -1,0 +1,156 @@
+//! What an attempt leads to: how far its recipient is now, what is told of it, and when it is
+//! tried again.
+
+use serde_json::{Value, json};
+
+use super::refusal::Refusal;
+use super::retry;
+use super::store::Claimed;
+use crate::emails::State;
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Nothing leaves here; who wrote it can read it.
+    Captured,
+    /// A server has taken it: the recipient's own, or one that passes it on.
+    Taken { via: Via, host: String, reply: String },
+    /// A server said no, for good.
+    Refused { refusal: Refusal, host: String },
+    /// It may go better later.
+    Later(String),
+    /// It is not tried before this moment, which is nobody's failure.
+    Waits { until: i64, reason: String },
+    /// It never will, and no server was asked.
+    Never(String),
+    /// The final dot was sent, and what came of it is not known. `is_found`: by whoever claimed it
+    /// after a process that is gone.
+    Unknown { reason: String, is_found: bool },
+    /// The recipient gets no mail of this workspace any more.
+    Suppressed,
+    /// A test recipient that complains of what it got.
+    Complained,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    Test,
+    Relay,
+    Direct,
+}
+
+/// What is to be written down.
+#[derive(Debug, PartialEq)]
+pub struct Settlement {
+    /// What happened, in order, with its details.
+    pub news: Vec<(State, Value)>,
+    pub due_at: Option<i64>,
+    pub is_failure: bool,
+    pub tells_delay: bool,
+    pub reason: Option<String>,
+    /// It waits for a person.
+    pub is_held: bool,
+    /// Why nobody writes to this recipient any more.
+    pub suppresses: Option<String>,
+}
+
+impl Settlement {
+    /// How far the recipient is now.
+    pub fn state(&self) -> State {
+        self.news.iter().map(|(state, _)| *state).max().unwrap_or(State::Queued)
+    }
+
+    fn end(news: Vec<(State, Value)>) -> Settlement {
+        Settlement {
+            news,
+            due_at: None,
+            is_failure: false,
+            tells_delay: false,
+            reason: None,
+            is_held: false,
+            suppresses: None,
+        }
+    }
+
+    /// It ends badly, and the reason stays with the recipient.
+    fn failure(state: State, detail: Value, reason: String) -> Settlement {
+        Settlement { is_failure: true, reason: Some(reason), ..Settlement::end(vec![(state, detail)]) }
+    }
+
+    /// What follows from an outcome at a moment in steady time. `chance` spreads what is tried again.
+    pub fn of(outcome: &Outcome, claimed: &Claimed, now: i64, chance: u16) -> Settlement {
+        let to = claimed.address.as_str();
+        match outcome {
+            Outcome::Captured => Settlement::end(vec![(State::Delivered, json!({"to": to, "via": "capture"}))]),
+            Outcome::Taken { via: Via::Test, .. } => {
+                Settlement::end(vec![(State::Delivered, json!({"to": to, "via": "test"}))])
+            }
+            Outcome::Taken { via, host, reply } => {
+                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply}));
+                let delivered = match via {
+                    // What it does next is not told to us.
+                    Via::Relay => json!({"to": to, "via": "relay"}),
+                    _ => json!({"to": to, "host": host, "reply": reply}),
+                };
+                Settlement::end(vec![sent, (State::Delivered, delivered)])
+            }
+            Outcome::Refused { refusal, host } => Settlement {
+                suppresses: refusal.is_about_recipient().then(|| refusal.to_string()),
+                ..Settlement::failure(State::Bounced, refusal.detail(to, host), refusal.to_string())
+            },
+            Outcome::Never(reason) => {
+                Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason.clone())
+            }
+            Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
+            Outcome::Complained => Settlement::end(vec![
+                (State::Delivered, json!({"to": to, "via": "test"})),
+                (State::Complained, json!({"to": to, "via": "test"})),
+            ]),
+            Outcome::Waits { until, reason } => {
+                Settlement { due_at: Some(*until), reason: Some(reason.clone()), ..Settlement::end(Vec::new()) }
+            }
+            Outcome::Later(reason) => later(claimed, reason, now, chance),
+            Outcome::Unknown { reason, is_found } => uncertain(claimed, reason, (now, chance), *is_found),
+        }
+    }
+}
+
+const SUPPRESSED: &str = "the address is on the workspace's suppression list";
+
+fn later(claimed: &Claimed, reason: &str, now: i64, chance: u16) -> Settlement {
+    let (tries, waited, to) = (claimed.tries + 1, now - claimed.queued_at, &claimed.address);
+    let Some(wait) = retry::wait_after(tries, waited, chance) else {
+        let reason = format!("given up after five days: {reason}");
+        return Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason);
+    };
+    let tells_delay = !claimed.delay_told && retry::is_late(tries, waited);
+    let news = match tells_delay {
+        true => vec![(State::Delayed, json!({"to": to, "reason": reason}))],
+        false => Vec::new(),
+    };
+    Settlement {
+        due_at: Some(now + wait),
+        is_failure: true,
+        tells_delay,
+        reason: Some(reason.to_owned()),
+        ..Settlement::end(news)
+    }
+}
+
+fn uncertain(claimed: &Claimed, reason: &str, (now, chance): (i64, u16), is_found: bool) -> Settlement {
+    let news = vec![(State::Uncertain, json!({"to": claimed.address, "uncertain": true, "reason": reason}))];
+    let again = match is_found {
+        // Nobody says that the server is at fault.
+        true => Some(0),
+        false => retry::wait_after(claimed.tries + 1, now - claimed.queued_at, chance),
+    };
+    let due_at = again.filter(|_| !claimed.is_held_when_uncertain).map(|wait| now + wait);
+    Settlement {
+        due_at,
+        is_failure: true,
+        tells_delay: true,
+        reason: Some(reason.to_owned()),
+        is_held: due_at.is_none(),
+        ..Settlement::end(news)
+    }
+}

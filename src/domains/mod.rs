@@ -1,0 +1,116 @@
+//! Domains that mail is sent from: the records that their owners set, whether these are
+//! there, what signs, and who may send as whom.
+//!
+//! | Route | |
+//! |---|---|
+//! | `POST /domains` | add a domain; the answer holds the records to set |
+//! | `GET /domains` | list them, newest first |
+//! | `GET /domains/{id}` | read one: its records, and what DNS says of each |
+//! | `PATCH /domains/{id}` | change its settings |
+//! | `DELETE /domains/{id}` | delete one, and the API keys that are held to it |
+//! | `POST /domains/{id}/verify` | look at DNS now |
+//! | `POST /domains/{id}/dkim-keys` | make the next keys to sign with |
+//!
+//! Once its records were seen, a name is its workspace's and no other's. Those who accept
+//! mail ask [`Domains::may_send`]; those who deliver it ask for [`SigningKeys`] and
+//! [`DeliverySettings`].
+
+mod check;
+mod domain;
+mod in_use;
+mod keys;
+mod keys_store;
+mod pages;
+mod records;
+mod routes;
+mod sealed;
+mod sender;
+mod shapes;
+mod status;
+mod store;
+#[cfg(test)]
+mod testing;
+mod transport;
+mod verification;
+mod worker;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::FromRef;
+use quick_cache::sync::Cache;
+use tokio::sync::Semaphore;
+use utoipa_axum::router::OpenApiRouter;
+
+pub use domain::TlsPolicy;
+pub use in_use::DeliverySettings;
+pub use keys::{SigningKey, SigningKeys};
+pub use sealed::{keys as sealed_keys, reseal};
+pub use sender::Sender;
+pub use store::exists;
+pub use worker::run as run_checks;
+
+use crate::app::App;
+use crate::db::Sql;
+use crate::dns::Resolver;
+use crate::id::{DomainId, WorkspaceId};
+use crate::limits::Background;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, keys_store::ALL];
+
+/// How many domains are looked at at once.
+const CHECKS_AT_ONCE: usize = 8;
+
+/// What domains need beside what all share. Clones share it.
+#[derive(Clone)]
+pub struct Domains(Arc<Parts>);
+
+pub struct Parts {
+    pub app: App,
+    place: records::Place,
+    /// Remembers nothing. Where it cannot be set up, that is what every look comes to.
+    dns: Result<Resolver, String>,
+    checks: Semaphore,
+    /// Makes keys, which takes long.
+    key_maker: Background,
+    senders: Cache<(WorkspaceId, String), Arc<Sender>>,
+    in_use: Cache<DomainId, Arc<in_use::InUse>>,
+}
+
+impl Domains {
+    pub fn new(app: App) -> Domains {
+        let dns = Resolver::uncached(&app.config.mail.dns_server);
+        Domains(Arc::new(Parts {
+            place: records::Place::of(&app),
+            dns: dns.map_err(|error| format!("{error:#}")),
+            checks: Semaphore::new(CHECKS_AT_ONCE),
+            key_maker: Background::start("dkim keys", 1),
+            senders: Cache::new(10_000),
+            in_use: Cache::new(10_000),
+            app,
+        }))
+    }
+}
+
+impl Deref for Domains {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl FromRef<Domains> for App {
+    fn from_ref(domains: &Domains) -> App {
+        domains.app.clone()
+    }
+}
+
+pub fn routes() -> OpenApiRouter<Domains> {
+    routes::router()
+}
+
+pub fn pages() -> Router<Domains> {
+    pages::router()
+}

@@ -1,0 +1,306 @@
+//! The HTTP face of domains.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Domains;
+use super::domain::{DomainChange, NewDomain};
+use super::keys::make_pair;
+use super::keys_store::{self, StoredKey};
+use super::sender::anothers;
+use super::shapes::{Deleted, Item, Reference, Whole};
+use super::status::awaited_anew;
+use super::store::{self, MOST, Moment, Stored};
+use crate::auth::{Caller, FullAccess};
+use crate::clock::{Clock, MINUTE};
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::id::{DomainId, WorkspaceId};
+use crate::web::{
+    Answer, Body, Idempotency, List, OfBody, OfCaller, OfDomain, OfKey, OfPath, OfQuery, OfState, Page, PathId,
+};
+use crate::work::Claimable;
+
+pub fn router() -> OpenApiRouter<Domains> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(read, update, delete))
+        .routes(routes!(verify))
+        .routes(routes!(rotate))
+}
+
+/// Add a domain
+///
+/// Makes the keys that will sign its mail and answers with the DNS records to set. They are looked for by themselves
+/// from then on, or at once by `POST /domains/{id}/verify`. A name that another workspace has verified cannot be added.
+#[utoipa::path(
+    post, path = "/domains", tag = "Domains", operation_id = "create_domain",
+    request_body = NewDomain,
+    responses(
+        (status = 201, description = "The domain is added.", body = Whole, links(
+            ("read" = (operation_id = "read_domain", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "update_domain", parameters(("id" = "$response.body#/id")))),
+            ("verify" = (operation_id = "verify_domain", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "delete_domain", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfDomain, OfBody, OfKey,
+    ),
+    params(Idempotency),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn create(
+    caller: Caller<FullAccess>,
+    State(domains): State<Domains>,
+    key: Idempotency,
+    body: Body<NewDomain>,
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &domains.app, &body);
+    let new = body.read()?;
+    let work = async {
+        may_add(&caller, new.name.as_str()).await?;
+        let (domain, keys, batch) = domains.prepare(caller.workspace_id(), &new).await?;
+        let answer = Answer::created(&Whole::new(&domain, &domains.records(&domain, &keys)))?;
+        match request.commit(answer, || batch.clone()).await? {
+            Ok(response) => Ok(response),
+            // Somebody was faster: now it is known with what.
+            Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
+                may_add(&caller, new.name.as_str()).await?;
+                Err(Error::Unavailable)
+            }
+            Err(error) => Err(error.into()),
+        }
+    };
+    // Boxed: making keys holds much that other requests need not have room for.
+    request.run(Box::pin(work)).await
+}
+
+/// Refuses a name that cannot be added, before anything costs.
+async fn may_add(caller: &Caller<FullAccess>, name: &str) -> Result<(), Error> {
+    let workspace_id = caller.workspace_id();
+    let whose = caller.read(|| store::taken(workspace_id, name)).await?;
+    let whose: Vec<WorkspaceId> = whose.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
+    if whose.contains(&workspace_id) {
+        let message = format!("The domain `{name}` has been added already. `GET /domains` lists those there are.");
+        return Err(Error::DomainRefused { message });
+    }
+    if !whose.is_empty() {
+        return Err(anothers(name));
+    }
+    let count = caller.read(|| store::count(workspace_id)).await?;
+    match count.first().map_or(Ok(0), |row| row.int(0))? < MOST {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "There are {MOST} domains already, which is as many as there can be. Delete one first."
+        ))),
+    }
+}
+
+pub(super) fn moment(clock: &Clock) -> Moment {
+    Moment { wall: clock.now(), steady: clock.steady() }
+}
+
+impl Domains {
+    /// A new domain with its keys, and what stores both.
+    pub(super) async fn prepare(
+        &self,
+        workspace_id: WorkspaceId,
+        new: &NewDomain,
+    ) -> Result<(Stored, Vec<StoredKey>, Batch), Error> {
+        let (clock, seal) = (&self.app.clock, &self.app.seal);
+        let pair = make_pair(&self.key_maker, 0).await?;
+        let now = moment(clock);
+        let domain = store::new(workspace_id, clock.ordered_id(), new, seal, now);
+        let keys: Vec<StoredKey> = pair.iter().map(|key| StoredKey::of(key, seal)).collect();
+        let mut batch: Batch = store::insert(&domain, now.steady + MINUTE).into();
+        keys.iter().for_each(|key| batch.push(keys_store::insert(domain.id, key, now.wall)));
+        Ok((domain, keys, batch))
+    }
+
+    /// The next keys of a domain, which sign when their records are seen; none where the
+    /// last ones were not published yet.
+    pub(super) async fn prepare_rotation(
+        &self,
+        workspace_id: WorkspaceId,
+        id: DomainId,
+    ) -> Result<Option<Batch>, Error> {
+        let keys = StoredKey::read_all(&self.app.db.read(keys_store::of_domain(id)).await?)?;
+        if keys.iter().any(|key| key.seen_at.is_none()) {
+            return Ok(None);
+        }
+        let pair = make_pair(&self.key_maker, keys.len() / 2).await?;
+        let now = moment(&self.app.clock);
+        let mut batch: Batch = store::await_anew(workspace_id, id, now).into();
+        for key in &pair {
+            batch.push(keys_store::insert(id, &StoredKey::of(key, &self.app.seal), now.wall));
+        }
+        Ok(Some(batch))
+    }
+
+    /// Looks at a domain that was just claimed by [`store::begin`].
+    pub(super) async fn check_begun(&self, mut domain: Stored) -> Result<(), Error> {
+        awaited_anew(&mut domain.findings);
+        match self.check(&domain).await {
+            // Somebody looks or changes at this moment: what comes of that is as new.
+            Ok(()) | Err(DbError::Unexpected { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// List domains
+///
+/// The domains of the workspace, newest first. The records of one are told by `GET /domains/{id}`.
+#[utoipa::path(
+    get, path = "/domains", tag = "Domains", operation_id = "list_domains",
+    params(Page),
+    responses(
+        (status = 200, description = "The domains, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Item::from(&Stored::read(row)?))).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read a domain
+///
+/// Its settings, the records to set, and of each what DNS says and what to change.
+#[utoipa::path(
+    get, path = "/domains/{id}", tag = "Domains", operation_id = "read_domain",
+    params(PathId),
+    responses(
+        (status = 200, description = "The domain.", body = Whole),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(
+    caller: Caller<FullAccess>,
+    State(domains): State<Domains>,
+    PathId(id): PathId<DomainId>,
+) -> Result<Json<Whole>, Error> {
+    let domain = find(&caller, id).await?;
+    let (expected, _) = domains.expected(&domain).await?;
+    Ok(Json(Whole::new(&domain, &expected)))
+}
+
+/// Change a domain
+///
+/// Changes what the body names and leaves the rest. Records that are wanted from then on are looked for by themselves.
+#[utoipa::path(
+    patch, path = "/domains/{id}", tag = "Domains", operation_id = "update_domain",
+    params(PathId),
+    request_body = Option<DomainChange>,
+    responses(
+        (status = 200, description = "The domain is changed.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn update(
+    caller: Caller<FullAccess>,
+    State(domains): State<Domains>,
+    PathId(id): PathId<DomainId>,
+    body: Body<DomainChange>,
+) -> Result<Json<Reference>, Error> {
+    let (change, app) = (body.read()?, &domains.app);
+    let set = || store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
+    found(caller.try_commit(set).await?)?;
+    Ok(Json(Reference::to(id)))
+}
+
+/// Delete a domain
+///
+/// Its keys sign nothing more, and API keys that are held to it end with it. The name can be added again, by anybody.
+#[utoipa::path(
+    delete, path = "/domains/{id}", tag = "Domains", operation_id = "delete_domain",
+    params(PathId),
+    responses(
+        (status = 200, description = "The domain is gone.", body = Deleted),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Result<Json<Deleted>, Error> {
+    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
+    Ok(Json(Deleted::of(id)))
+}
+
+/// Verify a domain
+///
+/// Looks at DNS now; `GET /domains/{id}` then tells of each record what was found and what to change. Records that are
+/// not there are awaited for three days from now on.
+#[utoipa::path(
+    post, path = "/domains/{id}/verify", tag = "Domains", operation_id = "verify_domain",
+    params(PathId),
+    responses(
+        (status = 200, description = "DNS was looked at.", body = Reference),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn verify(
+    caller: Caller<FullAccess>,
+    State(domains): State<Domains>,
+    PathId(id): PathId<DomainId>,
+) -> Result<Json<Reference>, Error> {
+    let now = domains.app.clock.steady();
+    let begin = || store::begin(caller.workspace_id(), id, now + Stored::LEASE, now).into();
+    let effects = found(caller.try_commit(begin).await?)?;
+    let begun = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
+    Box::pin(domains.check_begun(Stored::read(begun)?)).await?;
+    Ok(Json(Reference::to(id)))
+}
+
+/// Make new DKIM keys
+///
+/// The next pair of keys, whose records `GET /domains/{id}` then lists beside the old ones. Mail is signed with the old
+/// keys until the new records are seen. Leave the old records in place for a week after that.
+#[utoipa::path(
+    post, path = "/domains/{id}/dkim-keys", tag = "Domains", operation_id = "rotate_dkim_keys",
+    params(PathId),
+    responses(
+        (status = 200, description = "The keys are made.", body = Reference),
+        OfCaller, OfPath, OfQuery, OfState,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn rotate(
+    caller: Caller<FullAccess>,
+    State(domains): State<Domains>,
+    PathId(id): PathId<DomainId>,
+) -> Result<Json<Reference>, Error> {
+    find(&caller, id).await?;
+    let batch = Box::pin(domains.prepare_rotation(caller.workspace_id(), id)).await?.ok_or_else(unpublished)?;
+    match caller.try_commit(|| batch.clone()).await? {
+        Err(DbError::Duplicate(_)) => Err(unpublished()),
+        settled => found(settled).map(|_| Json(Reference::to(id))),
+    }
+}
+
+pub(super) fn unpublished() -> Error {
+    let message = "The last DKIM keys of this domain are not published yet. Set their records first.".into();
+    Error::Conflict { message }
+}
+
+pub(super) fn not_found() -> Error {
+    Error::not_found("Domain not found. `GET /domains` lists those there are.")
+}
+
+async fn find(caller: &Caller<FullAccess>, id: DomainId) -> Result<Stored, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+}
+
+fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
+    committed.map_err(|error| match error {
+        DbError::Unexpected { .. } => not_found(),
+        other => other.into(),
+    })
+}

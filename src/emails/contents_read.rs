@@ -1,0 +1,139 @@
+//! Contents of mails on their way out: read piece by piece, whether they stand with their mail or not.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::HeaderValue;
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::store::{self, Attachment, CHUNK, HTML, TEXT};
+use super::{Emails, Stored, links};
+use crate::db::{Db, DbError};
+use crate::error::Error;
+use crate::id::EmailId;
+
+/// A body that is longer is not shown in one answer.
+const LONGEST_SHOWN: u64 = 1 << 20;
+
+/// What a mail may do in a browser: show itself, and nothing else.
+const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; \
+     frame-ancestors 'self'";
+
+pub fn router() -> OpenApiRouter<Emails> {
+    OpenApiRouter::new()
+        .route("/shared/attachments/{token}", axum::routing::get(download))
+        .route("/shared/emails/{token}", axum::routing::get(shared))
+}
+
+/// A body that stands in pieces, if there is one and it is no longer than what is shown.
+async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) -> Result<Option<String>, DbError> {
+    let Some(size) = size.filter(|size| *size <= LONGEST_SHOWN) else { return Ok(None) };
+    let mut whole = Vec::with_capacity(size as usize);
+    for number in 0..size.div_ceil(CHUNK as u64) as i64 {
+        match db.read(store::chunk(id, part, number)).await?.first() {
+            Some(row) => whole.extend(row.bytes(0)?),
+            None => return Ok(None),
+        }
+    }
+    Ok(String::from_utf8(whole).ok())
+}
+
+/// The HTML of a mail, wherever it stands.
+pub async fn html_of(db: &Db, email: &Stored) -> Result<Option<String>, DbError> {
+    match &email.html {
+        Some(html) => Ok(Some(html.clone())),
+        None => text_of_part(db, email.summary.id, HTML, email.summary.envelope.html_size).await,
+    }
+}
+
+/// The same, of its text.
+pub async fn text_of(db: &Db, email: &Stored) -> Result<Option<String>, DbError> {
+    match &email.text {
+        Some(text) => Ok(Some(text.clone())),
+        None => text_of_part(db, email.summary.id, TEXT, email.summary.envelope.text_size).await,
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("It is not kept any more.")
+}
+
+async fn download(State(emails): State<Emails>, Path(token): Path<String>) -> Result<Response, Error> {
+    let link = links::open(&emails, &token).await?;
+    let email = store::load(&emails.db, link.email_id).await?.filter(|email| email.size.is_some()).ok_or_else(gone)?;
+    let mut attachments = email.summary.envelope.attachments.into_iter();
+    let found = attachments.find(|attachment| Some(attachment.part) == link.part).ok_or_else(gone)?;
+    Ok(file(&emails.db, link.email_id, &found))
+}
+
+/// A file as a browser saves it.
+pub fn file(db: &Db, id: EmailId, attachment: &Attachment) -> Response {
+    let mut response = Body::from_stream(pieces(db.clone(), id, attachment.part, attachment.size)).into_response();
+    let name = attachment.filename.as_deref().unwrap_or("attachment");
+    let disposition = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
+    let headers = response.headers_mut();
+    let text = |text: &str| HeaderValue::from_str(text);
+    headers.insert(
+        CONTENT_TYPE,
+        text(&attachment.content_type).unwrap_or(HeaderValue::from_static("application/octet-stream")),
+    );
+    headers.extend(text(&disposition).ok().map(|value| (CONTENT_DISPOSITION, value)));
+    headers.insert(CONTENT_LENGTH, attachment.size.into());
+    protect(&mut response);
+    response
+}
+
+fn protect(response: &mut Response) {
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, SANDBOX),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// The pieces of a part, one after the other.
+fn pieces(db: Db, id: EmailId, part: i64, size: u64) -> impl stream::Stream<Item = Result<Bytes, DbError>> {
+    let count = size.div_ceil(CHUNK as u64) as i64;
+    stream::try_unfold((db, 0), move |(db, number)| async move {
+        if number >= count {
+            return Ok(None);
+        }
+        let rows = db.read(store::chunk(id, part, number)).await?;
+        let row = rows.first().ok_or_else(|| DbError::Broken("a piece of a mail is missing".into()))?;
+        Ok(Some((Bytes::from(row.bytes(0)?), (db, number + 1))))
+    })
+}
+
+async fn shared(State(emails): State<Emails>, Path(token): Path<String>) -> Result<Response, Error> {
+    let link = links::open(&emails, &token).await?;
+    let is_whole = link.part.is_none();
+    let email = store::load(&emails.db, link.email_id).await?.filter(|_| is_whole).ok_or_else(gone)?;
+    sandboxed(&emails.db, email).await
+}
+
+/// A mail as a page of its own, which can do nothing but be looked at.
+pub async fn sandboxed(db: &Db, email: Stored) -> Result<Response, Error> {
+    let (html, text) = (html_of(db, &email).await?, text_of(db, &email).await?);
+    let page = match (html, text) {
+        (Some(html), _) => html,
+        (None, Some(text)) => format!("<!doctype html><meta charset=utf-8><pre>{}</pre>", escaped(&text)),
+        (None, None) => return Err(gone()),
+    };
+    let mut response = Html(page).into_response();
+    protect(&mut response);
+    Ok(response)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}

@@ -1,0 +1,134 @@
+//! What is handed in to be sent, whoever hands it in.
+
+use crate::config::WhenUncertain;
+use crate::id::{AttachmentId, RunId, TopicId, WorkspaceId};
+use crate::mime::{Header, Mailbox};
+
+/// Who handed a mail in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Api,
+    Submission,
+    Automation,
+    System,
+    Command,
+}
+
+impl Origin {
+    /// As the store keeps it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Api => "api",
+            Origin::Submission => "submission",
+            Origin::Automation => "automation",
+            Origin::System => "system",
+            Origin::Command => "command",
+        }
+    }
+}
+
+/// What is transactional goes before what goes to many. The store keeps the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i64)]
+pub enum Lane {
+    Transactional = 0,
+    Bulk = 1,
+}
+
+/// Something that may be long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content<T> {
+    Here(T),
+    /// It stands in the store, in pieces, before the mail does.
+    Stored {
+        size: u64,
+    },
+}
+
+impl<T: AsRef<[u8]>> Content<T> {
+    pub fn size(&self) -> u64 {
+        match self {
+            Content::Here(content) => content.as_ref().len() as u64,
+            Content::Stored { size } => *size,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAttachment {
+    pub id: AttachmentId,
+    pub filename: Option<String>,
+    pub content_type: String,
+    /// By which HTML shows it as a picture.
+    pub content_id: Option<String>,
+    pub content: Content<Vec<u8>>,
+}
+
+/// A mail that is to be queued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEmail {
+    pub workspace_id: WorkspaceId,
+    pub origin: Origin,
+    pub lane: Lane,
+    pub when_uncertain: WhenUncertain,
+    pub from: Mailbox,
+    pub to: Vec<Mailbox>,
+    pub cc: Vec<Mailbox>,
+    pub bcc: Vec<Mailbox>,
+    pub reply_to: Vec<Mailbox>,
+    pub subject: String,
+    pub headers: Vec<Header>,
+    pub tags: Vec<(String, String)>,
+    pub topic_id: Option<TopicId>,
+    pub html: Option<Content<String>>,
+    /// Empty where none is to be made of the HTML either.
+    pub text: Option<Content<String>>,
+    pub attachments: Vec<NewAttachment>,
+    /// In wall time.
+    pub scheduled_at: Option<i64>,
+    /// The step of a run that wants it sent.
+    pub run: Option<(RunId, String)>,
+}
+
+impl NewEmail {
+    /// A transactional mail without anything in it.
+    pub fn new(workspace_id: WorkspaceId, origin: Origin, from: Mailbox, to: Vec<Mailbox>) -> NewEmail {
+        NewEmail {
+            workspace_id,
+            origin,
+            lane: Lane::Transactional,
+            when_uncertain: WhenUncertain::Retry,
+            from,
+            to,
+            cc: Vec::new(),
+            bcc: Vec::new(),
+            reply_to: Vec::new(),
+            subject: String::new(),
+            headers: Vec::new(),
+            tags: Vec::new(),
+            topic_id: None,
+            html: None,
+            text: None,
+            attachments: Vec::new(),
+            scheduled_at: None,
+            run: None,
+        }
+    }
+
+    /// How many bytes it holds.
+    pub fn size(&self) -> u64 {
+        let of = |content: &Option<Content<String>>| content.as_ref().map_or(0, Content::size);
+        let attached: u64 = self.attachments.iter().map(|attachment| attachment.content.size()).sum();
+        of(&self.html) + of(&self.text) + attached
+    }
+
+    /// Everybody it goes to, each once, however often and wherever they are named.
+    pub fn recipients(&self) -> Vec<&Mailbox> {
+        let all = self.to.iter().chain(&self.cc).chain(&self.bcc);
+        if self.to.len() + self.cc.len() + self.bcc.len() == 1 {
+            return all.collect();
+        }
+        let mut seen = std::collections::HashSet::new();
+        all.filter(|mailbox| seen.insert(mailbox.address.key())).collect()
+    }
+}

@@ -1,0 +1,305 @@
+//! Emails over HTTP: what became of them, and what can still be changed.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::routing::post;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::contents_read::{self, html_of, text_of};
+use super::links::{LONGEST, Link, Signer};
+use super::shapes::{Detail, File, Item, Reference, Shared};
+use super::store::{self, Attachment, Stored, Summary};
+use super::{Emails, State as EmailState, schedule, send};
+use crate::auth::{Caller, FullAccess};
+use crate::clock::HOUR;
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::id::{AttachmentId, EmailId};
+use crate::web::{Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, OfState, Page, PathId, id_in_path};
+
+/// How long an attachment can be downloaded by its link.
+const DOWNLOADS_FOR: i64 = HOUR;
+
+pub fn router() -> OpenApiRouter<Emails> {
+    let aliases = ["/email", "/emails/sending", "/email/sending"];
+    let router = OpenApiRouter::new()
+        .routes(routes!(send::send, list))
+        .routes(routes!(send::send_many))
+        .routes(routes!(read, reschedule))
+        .routes(routes!(cancel))
+        .routes(routes!(share))
+        .routes(routes!(list_attachments))
+        .routes(routes!(read_attachment));
+    aliases.into_iter().fold(router, |router, path| router.route(path, post(send::send)))
+}
+
+/// What nobody has to show a credential for: the link is one.
+pub fn doors() -> OpenApiRouter<Emails> {
+    contents_read::router()
+}
+
+pub fn not_found() -> Error {
+    Error::not_found("Email not found. Check the id that sending it gave you.")
+}
+
+async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+}
+
+/// List emails
+///
+/// The mails of the workspace, newest first, without their contents.
+#[utoipa::path(
+    get, path = "/emails", tag = "Emails", operation_id = "list_emails",
+    params(Newest),
+    responses(
+        (status = 200, description = "The mails, newest first.", body = List<Item>),
+        OfCaller, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<List<Item>>, Error> {
+    let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
+    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Summary::read(row)?.into())).collect();
+    Ok(Json(page.list(items?)))
+}
+
+/// Read an email
+///
+/// With its contents, as long as they are kept, and with what became of it.
+#[utoipa::path(
+    get, path = "/emails/{id}", tag = "Emails", operation_id = "read_email",
+    params(PathId),
+    responses(
+        (status = 200, description = "The mail.", body = Detail),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    PathId(id): PathId<EmailId>,
+) -> Result<Json<Detail>, Error> {
+    let email = find(&caller, id).await?;
+    let (html, text) = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
+    Ok(Json(Detail::new(email, html, text)))
+}
+
+/// When to send.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = EmailChange)]
+struct Change {
+    /// Up to 30 days ahead: a time in ISO 8601 with its zone, or words such as `in 1 hour`.
+    #[schema(example = "tomorrow at 9am")]
+    scheduled_at: String,
+}
+
+/// Reschedule an email
+///
+/// Another time for a mail that is scheduled and not sent yet.
+#[utoipa::path(
+    patch, path = "/emails/{id}", tag = "Emails", operation_id = "reschedule_email",
+    params(PathId),
+    request_body = Change,
+    responses(
+        (status = 200, description = "It has its new time.", body = Reference),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn reschedule(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    PathId(id): PathId<EmailId>,
+    body: Body<Change>,
+) -> Result<Json<Reference>, Error> {
+    let (now, steady) = (emails.clock.now(), emails.clock.steady());
+    let at = schedule::parse(&body.read()?.scheduled_at, now)
+        .map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
+    let email = find(&caller, id).await?;
+    let too_late = |state: EmailState| {
+        Error::invalid(format!("Only a scheduled email can be rescheduled; this one is `{}`.", state.as_str()))
+    };
+    if email.summary.state != EmailState::Scheduled {
+        return Err(too_late(email.summary.state));
+    }
+    let times = (at, steady + at - now);
+    let move_to = |count| store::reschedule(caller.workspace_id(), id, count, times, now);
+    match change(&caller, id, move_to).await? {
+        true => Ok(Json(Reference::to(id))),
+        false => Err(too_late(EmailState::Queued)),
+    }
+}
+
+/// Cancel an email
+///
+/// Takes back a mail that is not on its way yet. One that was taken back stays so.
+#[utoipa::path(
+    post, path = "/emails/{id}/cancel", tag = "Emails", operation_id = "cancel_email",
+    params(PathId),
+    responses(
+        (status = 200, description = "It will not be sent.", body = Reference),
+        OfCaller, OfPath, OfState,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn cancel(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    PathId(id): PathId<EmailId>,
+) -> Result<Json<Reference>, Error> {
+    let email = find(&caller, id).await?;
+    let too_late = |word: &str| {
+        Error::invalid(format!("Only an email that is not on its way can be canceled; this one is `{word}`."))
+    };
+    match email.summary.state {
+        EmailState::Canceled => return Ok(Json(Reference::to(id))),
+        EmailState::Scheduled | EmailState::Queued => {}
+        state => return Err(too_late(state.as_str())),
+    }
+    let (now, event_id) = (emails.clock.now(), emails.clock.ordered_id());
+    match change(&caller, id, |count| store::cancel(caller.workspace_id(), id, count, now, event_id)).await? {
+        true => Ok(Json(Reference::to(id))),
+        false => Err(too_late("being sent")),
+    }
+}
+
+/// Changes a mail whose recipients are all as the batch expects; tells whether they were.
+async fn change(caller: &Caller<FullAccess>, id: EmailId, batch: impl Fn(usize) -> Batch) -> Result<bool, Error> {
+    let count = caller.read(|| store::recipients(id)).await?.len();
+    match caller.try_commit(|| batch(count)).await? {
+        Ok(_) => Ok(true),
+        Err(DbError::Unexpected { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// For how long.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = EmailShare)]
+struct Sharing {
+    /// How long the link is good for, up to 48 hours: `10m`, `2 hours`, `1h 30m`.
+    #[schema(example = "2 hours", default = "48 hours")]
+    expires_in: Option<String>,
+}
+
+/// Share an email
+///
+/// Makes a link by which the mail can be read without a credential.
+#[utoipa::path(
+    post, path = "/emails/{id}/share", tag = "Emails", operation_id = "share_email",
+    params(PathId),
+    request_body = Option<Sharing>,
+    responses(
+        (status = 200, description = "The link.", body = Shared),
+        OfCaller, OfPath, OfBody,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn share(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    PathId(id): PathId<EmailId>,
+    body: Body<Sharing>,
+) -> Result<Json<Shared>, Error> {
+    let wrong = || {
+        Error::invalid("The `expires_in` field must be a time of up to 48 hours, such as `10m`, `2 hours` or `1h 30m`.")
+    };
+    let span = match body.read()?.expires_in {
+        None => LONGEST,
+        Some(text) => schedule::parse_span(&text).filter(|span| (1..=LONGEST).contains(span)).ok_or_else(wrong)?,
+    };
+    find(&caller, id).await?;
+    let link = Link { email_id: id, part: None, expires_at: emails.clock.now() + span };
+    let token = Signer::new(&emails).await?.token(&link);
+    let url = format!("{}/shared/emails/{token}", emails.addresses.base.as_str());
+    Ok(Json(Shared { object: "email", id, url }))
+}
+
+/// List an email's attachments
+///
+/// Each with a link to download it, which is good for an hour.
+#[utoipa::path(
+    get, path = "/emails/{id}/attachments", tag = "Emails", operation_id = "list_email_attachments",
+    params(PathId, Page),
+    responses(
+        (status = 200, description = "The attachments.", body = List<File>),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn list_attachments(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    PathId(id): PathId<EmailId>,
+    page: Page,
+) -> Result<Json<List<File>>, Error> {
+    let email = find(&caller, id).await?;
+    let attachments = page.slice(kept(email), |attachment| attachment.id);
+    let files = files(&emails, id, attachments).await?;
+    Ok(Json(page.list(files)))
+}
+
+/// The attachments of a mail, newest first, as long as they are kept.
+fn kept(email: Stored) -> Vec<Attachment> {
+    match email.size {
+        Some(_) => email.summary.envelope.attachments.into_iter().rev().collect(),
+        None => Vec::new(),
+    }
+}
+
+async fn files(emails: &Emails, email_id: EmailId, attachments: Vec<Attachment>) -> Result<Vec<File>, Error> {
+    if attachments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let signer = Signer::new(emails).await?;
+    let expires_at = emails.clock.now() + DOWNLOADS_FOR;
+    let file = |attachment: Attachment| {
+        let link = Link { email_id, part: Some(attachment.part), expires_at };
+        File::new(attachment, link, (emails.addresses.base.as_str(), &signer))
+    };
+    Ok(attachments.into_iter().map(file).collect())
+}
+
+/// The ids of a mail and of one of its attachments.
+struct AttachmentPath;
+
+impl IntoParams for AttachmentPath {
+    fn into_params(
+        _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
+    ) -> Vec<utoipa::openapi::path::Parameter> {
+        vec![id_in_path("id", "The email's id."), id_in_path("attachment_id", "The attachment's id.")]
+    }
+}
+
+/// Read an email's attachment
+///
+/// With a link to download it, which is good for an hour.
+#[utoipa::path(
+    get, path = "/emails/{id}/attachments/{attachment_id}", tag = "Emails", operation_id = "read_email_attachment",
+    params(AttachmentPath),
+    responses(
+        (status = 200, description = "The attachment.", body = File),
+        OfCaller, OfPath, OfQuery,
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+async fn read_attachment(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    Path((id, attachment_id)): Path<(String, String)>,
+) -> Result<Json<File>, Error> {
+    let wrong = || Error::InvalidParameter { message: "Both ids in the path must be UUIDs.".into() };
+    let id: EmailId = id.parse().map_err(|_| wrong())?;
+    let attachment_id: AttachmentId = attachment_id.parse().map_err(|_| wrong())?;
+    let attachments = kept(find(&caller, id).await?);
+    let found = attachments.into_iter().filter(|attachment| attachment.id == attachment_id).collect();
+    let missing = || Error::not_found("Attachment not found. `GET /emails/{id}/attachments` lists those there are.");
+    let file = files(&emails, id, found).await?.into_iter().next().ok_or_else(missing)?;
+    Ok(Json(file.alone()))
+}

@@ -1,0 +1,235 @@
+//! Mails are handed in: one, or many at once.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, State};
+use axum::response::Response;
+use http::StatusCode;
+use http::request::Parts;
+use sha2::{Digest, Sha256};
+
+use super::body::EmailToSend;
+use super::draft::{self, Draft};
+use super::queue::{self, Ready};
+use super::sender::may_send;
+use super::shapes::{Refused, Sent, SentMany};
+use super::{Emails, contents};
+use crate::auth::{Caller, Need, SendMany, SendOnly};
+use crate::domains::Sender;
+use crate::error::Error;
+use crate::id::WorkspaceId;
+use crate::topics;
+use crate::web::{
+    Answer, Body, Fingerprint, Idempotency, IdempotentRequest, LIGHT, LongBody, LongValues, Many, OfBody, OfCaller,
+    OfKey,
+};
+
+/// How many mails one request may hand in.
+const MOST: usize = 100;
+
+/// Send an email
+///
+/// The mail is queued when the answer comes, and is then sent or, where it is scheduled, kept until its time; `GET
+/// /emails/{id}` tells what became of it. With an `Idempotency-Key`, sending again changes nothing and gets the same
+/// answer for 24 hours.
+#[utoipa::path(
+    post, path = "/emails", tag = "Emails", operation_id = "send_email",
+    request_body = EmailToSend,
+    responses(
+        (status = 200, description = "It is queued.", body = Sent, links(
+            ("read" = (operation_id = "read_email", parameters(("id" = "$response.body#/id")))),
+        )),
+        OfCaller, OfBody, OfKey,
+    ),
+    params(Idempotency),
+    security(("api_key" = []), ("oauth" = ["emails:send"])),
+)]
+pub async fn send(
+    caller: Caller<SendOnly>,
+    State(emails): State<Emails>,
+    key: Idempotency,
+    LongBody { body, values }: LongBody<EmailToSend>,
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &emails, &body);
+    let draft = Draft::new(&emails, caller.workspace_id(), draft::read(body)?)?;
+    if draft.pending.is_empty() && draft.email.size() <= LIGHT as u64 {
+        return request.run(accept(&emails, &caller, &request, draft)).await;
+    }
+    // Apart, because few take this way, and every request would hold room for it.
+    let large = Box::pin(async {
+        // A mail that was stored before is not stored again, only to be thrown away.
+        match request.find().await? {
+            Some(answer) => Ok(answer),
+            None => request.run(accept_large(&emails, &caller, &request, draft, values.as_ref())).await,
+        }
+    });
+    large.await
+}
+
+async fn accept(
+    emails: &Emails,
+    caller: &Caller<SendOnly>,
+    request: &IdempotentRequest<'_, SendOnly>,
+    draft: Draft,
+) -> Result<Response, Error> {
+    let mut ready = ready(emails, caller, draft).await?;
+    let answer = Answer::json(StatusCode::OK, &Sent { id: ready.id })?;
+    queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
+}
+
+/// The same, of a mail whose contents go into the store before it does.
+async fn accept_large(
+    emails: &Emails,
+    caller: &Caller<SendOnly>,
+    request: &IdempotentRequest<'_, SendOnly>,
+    mut draft: Draft,
+    values: Option<&Arc<LongValues>>,
+) -> Result<Response, Error> {
+    let id = emails.clock.ordered_id();
+    let sender = allowed(emails, caller, &draft).await?;
+    contents::store(emails, caller, id, &mut draft, values).await?;
+    let mut ready = Ready { id, email: draft.email, sender };
+    let answer = Answer::json(StatusCode::OK, &Sent { id })?;
+    let _turn = emails.admission.write().await?;
+    queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
+}
+
+async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Result<Ready, Error> {
+    let sender = allowed(emails, caller, &draft).await?;
+    Ok(Ready { id: emails.clock.ordered_id(), email: draft.email, sender })
+}
+
+/// What holds for mail like this, if the caller may send it.
+async fn allowed<N: Need>(emails: &Emails, caller: &Caller<N>, draft: &Draft) -> Result<Arc<Sender>, Error> {
+    if let Some(topic_id) = draft.email.topic_id {
+        topics::must_exist(caller, topic_id).await?;
+    }
+    may_send(emails, caller, &draft.email).await
+}
+
+/// What is done where some of many mails cannot be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Validation {
+    /// None is.
+    Strict,
+    /// The others are.
+    Permissive,
+}
+
+const VALIDATION: &str = "x-batch-validation";
+
+impl<S: Sync> FromRequestParts<S> for Validation {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Validation, Error> {
+        match parts.headers.get(VALIDATION).map(http::HeaderValue::as_bytes) {
+            None | Some(b"strict") => Ok(Validation::Strict),
+            Some(b"permissive") => Ok(Validation::Permissive),
+            Some(_) => {
+                let message = format!("The header `{VALIDATION}` must be `strict` or `permissive`.");
+                Err(Error::BadRequest { message })
+            }
+        }
+    }
+}
+
+/// Send many emails
+///
+/// Up to 100 mails in an array, each as in `POST /emails`, but without `attachments` and `scheduled_at`. All of them
+/// are queued in one commit, or none: where one is refused, the message names its place. With `x-batch-validation:
+/// permissive`, those that can be sent are queued, and the answer tells of the others.
+#[utoipa::path(
+    post, path = "/emails/batch", tag = "Emails", operation_id = "send_emails",
+    request_body = Vec<EmailToSend>,
+    responses(
+        (status = 200, description = "They are queued.", body = SentMany),
+        OfCaller, OfBody, OfKey,
+    ),
+    params(
+        Idempotency,
+        ("x-batch-validation" = Option<String>, Header, description = "`strict`, or `permissive`."),
+    ),
+    security(("api_key" = []), ("oauth" = ["full_access"])),
+)]
+pub async fn send_many(
+    caller: Caller<SendMany>,
+    State(emails): State<Emails>,
+    key: Idempotency,
+    validation: Validation,
+    many: Many,
+) -> Result<Response, Error> {
+    if many.count == 0 || many.count > MOST {
+        return Err(Error::invalid(format!("Send 1 to {MOST} emails at once, not {}.", many.count)));
+    }
+    let (reading, workspace_id, is_large) = (emails.clone(), caller.workspace_id(), many.is_large);
+    let mut digest = key.digest();
+    let read = move || {
+        let drafts: Vec<Result<Draft, Error>> =
+            many.places().map(|at| one_of_many(&reading, workspace_id, &many, at, &mut digest)).collect();
+        (drafts, digest)
+    };
+    let (drafts, digest) = if is_large { emails.admission.build(read).await? } else { read() };
+    let request = key.request(&caller, &emails, &digest);
+    request.run(accept_many(&emails, &caller, &request, validation, drafts)).await
+}
+
+fn one_of_many(
+    emails: &Emails,
+    workspace_id: WorkspaceId,
+    many: &Many,
+    at: usize,
+    digest: &mut Option<Sha256>,
+) -> Result<Draft, Error> {
+    let body: Result<Body<EmailToSend>, Error> = many.body(at);
+    if let Some(digest) = digest {
+        body.iter().for_each(|body| body.write(digest));
+        // No JSON holds this byte: one thing cannot be taken for two.
+        digest.update([0]);
+    }
+    let body = body?;
+    let has = |name: &str| body.fields().get(name).is_some_and(|value| !value.is_null());
+    for name in ["attachments", "scheduled_at"] {
+        if has(name) {
+            let message = format!("The `{name}` field is not supported in a batch. Send this mail by `POST /emails`.");
+            return Err(Error::invalid(message));
+        }
+    }
+    let draft = Draft::new(emails, workspace_id, draft::read(body)?)?;
+    match draft.pending.is_empty() {
+        true => Ok(draft),
+        false => Err(Error::invalid("The `html` or `text` field must be a string, but is an array.")),
+    }
+}
+
+async fn accept_many(
+    emails: &Emails,
+    caller: &Caller<SendMany>,
+    request: &IdempotentRequest<'_, SendMany>,
+    validation: Validation,
+    drafts: Vec<Result<Draft, Error>>,
+) -> Result<Response, Error> {
+    let (mut mails, mut errors) = (Vec::with_capacity(drafts.len()), Vec::new());
+    for (index, draft) in drafts.into_iter().enumerate() {
+        let one = match draft {
+            Ok(draft) => ready(emails, caller, draft).await,
+            Err(refusal) => Err(refusal),
+        };
+        match one {
+            Ok(mail) => mails.push(mail),
+            Err(refusal) if !refusal.status().is_client_error() => return Err(refusal),
+            Err(refusal) if validation == Validation::Strict => {
+                return Err(refusal.about(&format!("Email {index}: ")));
+            }
+            Err(refusal) => errors.push(Refused { index, message: refusal.message().into_owned() }),
+        }
+    }
+    let data = mails.iter().map(|mail| Sent { id: mail.id }).collect();
+    let errors = (validation == Validation::Permissive).then_some(errors);
+    let answer = Answer::json(StatusCode::OK, &SentMany { data, errors })?;
+    // Whoever commits next to something large waits for it.
+    let _turn = match mails.iter().map(|mail| mail.email.size()).sum::<u64>() > LIGHT as u64 {
+        true => Some(emails.admission.write().await?),
+        false => None,
+    };
+    queue::commit(emails, caller, request, answer, &mut mails).await
+}

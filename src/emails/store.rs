@@ -1,0 +1,419 @@
+//! Emails in the store.
+
+use serde::{Deserialize, Serialize};
+
+use super::email::{Content, NewEmail};
+use super::state::State;
+use crate::clock::Clock;
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{AttachmentId, EmailEventId, EmailId, RunId, TopicId, WorkspaceId};
+use crate::mime::{Address, Mailbox};
+use crate::web::Page;
+
+/// How large a piece of something long is; what is no longer than one stands with its mail.
+pub const CHUNK: usize = 256 << 10;
+
+/// The parts of a mail that may stand in pieces.
+pub const HTML: i64 = 0;
+pub const TEXT: i64 = 1;
+/// Attachments are numbered from here on.
+pub const FIRST_ATTACHMENT: i64 = 16;
+
+statements! {
+    INSERT = Sql::both(
+        "INSERT INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
+             message_id, html, text, size, scheduled_at, state, when_uncertain, run_id, step, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $3)");
+    ADD_RECIPIENT = Sql::both(
+        "INSERT INTO email_recipients (email_id, number, workspace_id, address, state, lane, line, due_at, queued_at,
+             attempt, dot_attempt, tries, delay_told)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0, FALSE)");
+    ADD_CHUNK = Sql::both("INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
+    READ_CHUNK = Sql::both("SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
+    LOAD = Sql::both(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
+             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
+         FROM emails WHERE id = $1");
+    BY_ID = Sql::both(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
+             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
+         FROM emails WHERE workspace_id = $1 AND id = $2");
+    OLDER = Sql::both(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+         FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    NEWER = Sql::both(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+         FROM emails WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+    RECIPIENTS = Sql::both(
+        "SELECT number, address, state, due_at, reason FROM email_recipients
+         WHERE email_id = $1 ORDER BY number");
+    EVENTS = Sql::both(
+        "SELECT number, type, detail, created_at FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
+    ADD_EVENT = Sql::both(
+        "INSERT INTO email_events (workspace_id, email_id, id, number, type, detail, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)");
+    /// Only those that nobody has claimed yet.
+    CANCEL_RECIPIENTS = Sql::both(
+        "UPDATE email_recipients SET state = $2, due_at = NULL WHERE email_id = $1 AND attempt = 0 AND state <= $3");
+    CANCEL = Sql::both("UPDATE emails SET state = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
+    RESCHEDULE_RECIPIENTS = Sql::both(
+        "UPDATE email_recipients SET due_at = $2, queued_at = $2 WHERE email_id = $1 AND attempt = 0 AND state = $3");
+    RESCHEDULE = Sql::both(
+        "UPDATE emails SET scheduled_at = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
+    TALLY = Sql::both(
+        "SELECT COUNT(*), MAX(created_at) FROM
+             (SELECT created_at FROM emails WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
+    /// Pieces of mails that were never handed in whole: their ids are older than $1.
+    SWEEP = Sql::both(
+        "DELETE FROM email_chunks WHERE email_id < $1 AND NOT EXISTS
+             (SELECT 1 FROM emails e WHERE e.id = email_chunks.email_id)");
+    /// Mails whose contents are older than they are kept, unless they are still to be sent.
+    OUTDATED = Sql::both(
+        "SELECT id FROM emails e WHERE created_at < $1 AND size IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM email_recipients r WHERE r.email_id = e.id AND (r.due_at IS NOT NULL OR r.state = $2))
+         ORDER BY created_at LIMIT $3");
+    FORGET_CONTENT = Sql::both("UPDATE emails SET html = NULL, text = NULL, size = NULL WHERE id = $1");
+    FORGET_CHUNKS = Sql::both("DELETE FROM email_chunks WHERE email_id = $1");
+}
+
+/// What is kept of a mail beside its columns, as JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Envelope {
+    pub to: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cc: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bcc: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reply_to: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_id: Option<TopicId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// How long the HTML is, where it stands in pieces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub html_size: Option<u64>,
+    /// The same, of the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_size: Option<u64>,
+}
+
+/// An attachment, whose content stands in pieces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub id: AttachmentId,
+    /// Under which number its pieces stand.
+    pub part: i64,
+    pub size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    pub content_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_id: Option<String>,
+}
+
+impl Envelope {
+    fn of(new: &NewEmail) -> Envelope {
+        let written = |mailboxes: &[Mailbox]| mailboxes.iter().map(Mailbox::to_string).collect();
+        let attachments = new.attachments.iter().zip(FIRST_ATTACHMENT..).map(|(attachment, part)| Attachment {
+            id: attachment.id,
+            part,
+            size: attachment.content.size(),
+            filename: attachment.filename.clone(),
+            content_type: attachment.content_type.clone(),
+            content_id: attachment.content_id.clone(),
+        });
+        Envelope {
+            to: written(&new.to),
+            cc: written(&new.cc),
+            bcc: written(&new.bcc),
+            reply_to: written(&new.reply_to),
+            headers: new.headers.iter().map(|header| (header.name().to_owned(), header.value().to_owned())).collect(),
+            tags: new.tags.clone(),
+            topic_id: new.topic_id,
+            attachments: attachments.collect(),
+            html_size: new.html.as_ref().and_then(size_in_pieces),
+            text_size: new.text.as_ref().and_then(size_in_pieces),
+        }
+    }
+}
+
+/// How long something is that stands in pieces; `None` where it stands with its mail.
+fn size_in_pieces(content: &Content<String>) -> Option<u64> {
+    inline(content).is_none().then(|| content.size())
+}
+
+fn inline(content: &Content<String>) -> Option<&String> {
+    match content {
+        Content::Here(text) if text.len() <= CHUNK => Some(text),
+        _ => None,
+    }
+}
+
+/// The id of a mail as it travels.
+pub fn message_id(id: EmailId, sender: &Address) -> String {
+    format!("<{id}@{}>", sender.ascii_domain())
+}
+
+/// The statements that queue a mail, to be committed with whatever else belongs to it. `line` says
+/// where a recipient waits.
+pub fn insert(new: &NewEmail, id: EmailId, clock: &Clock, line: impl Fn(&Address) -> String) -> Batch {
+    let (now, steady) = (clock.now(), clock.steady());
+    let state = if new.scheduled_at.is_some() { State::Scheduled } else { State::Queued } as i64;
+    let due_at = steady + new.scheduled_at.map_or(0, |at| (at - now).max(0));
+    let text = |content: &Option<Content<String>>| content.as_ref().and_then(inline).into();
+    let envelope = serde_json::to_string(&Envelope::of(new)).unwrap_or_default();
+    let (run_id, step) = new.run.as_ref().map_or((None, None), |(run, step)| (Some(*run), Some(step)));
+    let mut batch: Batch = INSERT
+        .with([
+            id.into(),
+            new.workspace_id.into(),
+            now.into(),
+            new.origin.as_str().into(),
+            (new.lane as i64).into(),
+            new.from.to_string().into(),
+            new.from.address.ascii_domain().into(),
+            (&new.subject).into(),
+            envelope.into(),
+            message_id(id, &new.from.address).into(),
+            text(&new.html),
+            text(&new.text),
+            (new.size() as i64).into(),
+            new.scheduled_at.into(),
+            state.into(),
+            new.when_uncertain.as_str().into(),
+            run_id.into(),
+            step.into(),
+        ])
+        .into();
+    for (recipient, number) in new.recipients().into_iter().zip(0_i64..) {
+        batch.push(ADD_RECIPIENT.with([
+            id.into(),
+            number.into(),
+            new.workspace_id.into(),
+            recipient.address.as_str().into(),
+            state.into(),
+            (new.lane as i64).into(),
+            line(&recipient.address).into(),
+            due_at.into(),
+        ]));
+    }
+    pieces(new, id).for_each(|piece| batch.push(piece));
+    batch
+}
+
+/// What stands in pieces and is not in the store yet.
+fn pieces(new: &NewEmail, id: EmailId) -> impl Iterator<Item = Stmt> + '_ {
+    let long = |content: &'_ Option<Content<String>>| match content {
+        Some(Content::Here(text)) if text.len() > CHUNK => Some(text.as_bytes().to_vec()),
+        _ => None,
+    };
+    let bodies = [(HTML, long(&new.html)), (TEXT, long(&new.text))];
+    let attached = new.attachments.iter().zip(FIRST_ATTACHMENT..).map(|(attachment, part)| match &attachment.content {
+        Content::Here(bytes) => (part, Some(bytes.clone())),
+        Content::Stored { .. } => (part, None),
+    });
+    bodies.into_iter().chain(attached).flat_map(move |(part, bytes)| {
+        let bytes = bytes.unwrap_or_default();
+        let chunks: Vec<Stmt> =
+            bytes.chunks(CHUNK).zip(0..).map(|(chunk, number)| add_chunk(id, part, number, chunk)).collect();
+        chunks
+    })
+}
+
+pub fn add_chunk(id: EmailId, part: i64, number: i64, bytes: &[u8]) -> Stmt {
+    ADD_CHUNK.with([id.into(), part.into(), number.into(), bytes.into()])
+}
+
+/// Reads one piece of something long.
+pub fn chunk(id: EmailId, part: i64, number: i64) -> Stmt {
+    READ_CHUNK.with([id.into(), part.into(), number.into()])
+}
+
+/// A mail as lists show it.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    pub id: EmailId,
+    pub workspace_id: WorkspaceId,
+    pub created_at: i64,
+    /// As it was given.
+    pub sender: String,
+    pub subject: String,
+    pub envelope: Envelope,
+    pub message_id: String,
+    pub scheduled_at: Option<i64>,
+    pub state: State,
+}
+
+impl Summary {
+    pub fn read(row: &Row) -> Result<Summary, DbError> {
+        let broken = |what: &str| DbError::Broken(format!("{what} of an email"));
+        Ok(Summary {
+            id: row.id(0)?,
+            workspace_id: row.id(1)?,
+            created_at: row.int(2)?,
+            sender: row.text(3)?,
+            subject: row.text(4)?,
+            envelope: serde_json::from_str(&row.text(5)?).map_err(|_| broken("envelope"))?,
+            message_id: row.text(6)?,
+            scheduled_at: row.maybe(7, Row::int)?,
+            state: State::of(row.int(8)?).ok_or_else(|| broken("state"))?,
+        })
+    }
+}
+
+/// A mail with everything but its pieces.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    pub summary: Summary,
+    pub origin: String,
+    pub lane: i64,
+    pub sender_domain: String,
+    /// `None` where there is none, where it stands in pieces, and where it is not kept any more.
+    pub html: Option<String>,
+    pub text: Option<String>,
+    /// `None` where the content is not kept any more.
+    pub size: Option<i64>,
+    pub updated_at: i64,
+    /// `retry` or `hold`.
+    pub when_uncertain: String,
+    pub run: Option<(RunId, String)>,
+}
+
+impl Stored {
+    pub fn read(row: &Row) -> Result<Stored, DbError> {
+        let run_id = row.maybe(17, Row::id)?;
+        Ok(Stored {
+            summary: Summary::read(row)?,
+            origin: row.text(9)?,
+            lane: row.int(10)?,
+            sender_domain: row.text(11)?,
+            html: row.maybe(12, Row::text)?,
+            text: row.maybe(13, Row::text)?,
+            size: row.maybe(14, Row::int)?,
+            updated_at: row.int(15)?,
+            when_uncertain: row.text(16)?,
+            run: run_id.map(|id| row.text(18).map(|step| (id, step))).transpose()?,
+        })
+    }
+}
+
+/// A mail, whoever it belongs to; its pieces are read by [`chunk`].
+pub async fn load(db: &Db, id: EmailId) -> Result<Option<Stored>, DbError> {
+    db.read(LOAD.with([id.into()])).await?.first().map(Stored::read).transpose()
+}
+
+pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
+    page.statement(OLDER, NEWER, workspace_id, [])
+}
+
+pub fn by_id(workspace_id: WorkspaceId, id: EmailId) -> Stmt {
+    BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// How many there are, counted to a bound, and when the newest was handed in.
+pub fn tally(workspace_id: WorkspaceId) -> Stmt {
+    TALLY.with([workspace_id.into()])
+}
+
+/// A recipient, and what has become of the mail's way to it.
+#[derive(Debug, Clone)]
+pub struct Recipient {
+    pub number: i64,
+    pub address: String,
+    pub state: State,
+    /// In steady time; `None` where nothing is to be done.
+    pub due_at: Option<i64>,
+    /// Why it waits, or what the last server said.
+    pub reason: Option<String>,
+}
+
+impl Recipient {
+    pub fn read(row: &Row) -> Result<Recipient, DbError> {
+        Ok(Recipient {
+            number: row.int(0)?,
+            address: row.text(1)?,
+            state: State::of(row.int(2)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?,
+            due_at: row.maybe(3, Row::int)?,
+            reason: row.maybe(4, Row::text)?,
+        })
+    }
+}
+
+pub fn recipients(id: EmailId) -> Stmt {
+    RECIPIENTS.with([id.into()])
+}
+
+/// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time.
+pub fn events(id: EmailId, most: i64) -> Stmt {
+    EVENTS.with([id.into(), most.into()])
+}
+
+/// Something happened to a mail, or to its way to one recipient.
+pub struct NewEvent<'a> {
+    pub workspace_id: WorkspaceId,
+    pub email_id: EmailId,
+    pub id: EmailEventId,
+    pub number: Option<i64>,
+    pub state: State,
+    /// As JSON.
+    pub detail: &'a str,
+    pub now: i64,
+}
+
+pub fn add_event(event: &NewEvent<'_>) -> Stmt {
+    ADD_EVENT.with([
+        event.workspace_id.into(),
+        event.email_id.into(),
+        event.id.into(),
+        event.number.into(),
+        event.state.as_str().into(),
+        event.detail.into(),
+        event.now.into(),
+    ])
+}
+
+/// Takes a mail back whose recipients, so many, nobody has claimed; else the first statement fails.
+pub fn cancel(workspace_id: WorkspaceId, id: EmailId, recipients: usize, now: i64, event_id: EmailEventId) -> Batch {
+    let (canceled, queued) = (State::Canceled as i64, State::Queued as i64);
+    let event =
+        NewEvent { workspace_id, email_id: id, id: event_id, number: None, state: State::Canceled, detail: "{}", now };
+    Batch::new()
+        .and(CANCEL_RECIPIENTS.with([id.into(), canceled.into(), queued.into()]).expect(recipients as u64))
+        .and(CANCEL.with([workspace_id.into(), id.into(), canceled.into(), now.into()]).expect(1))
+        .and(add_event(&event))
+}
+
+/// Another time for a mail that is scheduled; else the first statement fails. `due_at` is the same
+/// moment in steady time.
+pub fn reschedule(
+    workspace_id: WorkspaceId,
+    id: EmailId,
+    recipients: usize,
+    (scheduled_at, due_at): (i64, i64),
+    now: i64,
+) -> Batch {
+    let scheduled = State::Scheduled as i64;
+    Batch::new()
+        .and(RESCHEDULE_RECIPIENTS.with([id.into(), due_at.into(), scheduled.into()]).expect(recipients as u64))
+        .and(RESCHEDULE.with([workspace_id.into(), id.into(), scheduled_at.into(), now.into()]).expect(1))
+}
+
+/// Deletes pieces of mails that were never handed in whole, and were begun before this id.
+pub fn sweep(before: EmailId) -> Stmt {
+    SWEEP.with([before.into()])
+}
+
+/// Some mails whose contents are from before `since` and need not be kept.
+pub fn outdated(since: i64, most: i64) -> Stmt {
+    OUTDATED.with([since.into(), (State::Uncertain as i64).into(), most.into()])
+}
+
+pub fn forget_content(id: EmailId) -> Batch {
+    Batch::new().and(FORGET_CONTENT.with([id.into()])).and(FORGET_CHUNKS.with([id.into()]))
+}

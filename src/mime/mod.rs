@@ -1,0 +1,39 @@
+//! Messages as they travel: addresses, header fields, bodies in pieces, signatures.
+//!
+//! Everything here is pure: it knows no store, no network and no clock, and the same input
+//! gives the same bytes. What is wrong with an input is told in words that go behind the name
+//! of a field: "must be one line".
+
+mod address;
+mod attachment;
+mod body_hash;
+mod compose;
+#[cfg(test)]
+mod compose_tests;
+mod dkim;
+mod dkim_key;
+#[cfg(test)]
+mod dkim_tests;
+mod encoder;
+mod entity;
+mod field;
+mod fuzzing;
+mod header;
+mod html_entity;
+mod html_tag;
+mod html_text;
+mod mailbox;
+#[cfg(test)]
+mod reading;
+
+pub use address::Address;
+pub use attachment::AttachmentInfo;
+pub use body_hash::BodyHash;
+pub use compose::{Content, Letter, Piece, compose, split_head};
+pub use dkim::dkim_signature;
+pub use dkim_key::DkimKey;
+pub use encoder::{Encoder, Encoding};
+pub use fuzzing::{composed_message, mailbox_text};
+pub use header::{Header, check_line};
+pub use html_text::text_of_html;
+pub use mailbox::Mailbox;

@@ -1,0 +1,23 @@
+//! SMTP towards other servers: one connection, on it one transaction a message and
+//! recipient, and an outcome that says whether the message may have been taken.
+
+mod client;
+mod connection;
+mod dots;
+mod extensions;
+mod fuzzing;
+mod mta_sts;
+mod outcome;
+mod reply;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+
+pub use client::{Client, Hop, MX_PORT, Settings, TlsPolicy};
+pub use connection::{Connection, Envelope, MessageSource};
+pub use fuzzing::smtp_reply;
+pub use mta_sts::{StsMode, StsPolicy, mta_sts};
+pub use outcome::{Failure, Outcome, Phase};
+pub use reply::Reply;
+pub use timeouts::Timeouts;

@@ -1,0 +1,115 @@
+//! A mail server on this machine that says what a test wants it to say, and keeps what it takes.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a server does when a command has come, or the end of a message, which is `.`.
+#[derive(Debug, Clone, Copy)]
+pub enum Does {
+    Usual,
+    Says(&'static str),
+    /// It hangs up. What it was given is kept where that was the end of a message.
+    HangsUp,
+    /// It says nothing more.
+    Stalls,
+}
+
+type Script = dyn Fn(&str) -> Does + Send + Sync;
+
+pub struct Sink {
+    pub port: u16,
+    kept: Arc<Mutex<Vec<Taken>>>,
+}
+
+/// A message, with the envelope it came in.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    pub from: String,
+    pub to: String,
+    pub text: String,
+}
+
+impl Sink {
+    /// One that takes everything.
+    pub async fn open() -> Sink {
+        Sink::scripted(|_| Does::Usual).await
+    }
+
+    pub async fn scripted(script: impl Fn(&str) -> Does + Send + Sync + 'static) -> Sink {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let kept: Arc<Mutex<Vec<Taken>>> = Arc::default();
+        let (script, keep): (Arc<Script>, _) = (Arc::new(script), kept.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(converse(stream, script.clone(), keep.clone()));
+            }
+        });
+        Sink { port, kept }
+    }
+
+    pub fn url(&self) -> String {
+        format!("smtp://127.0.0.1:{}", self.port)
+    }
+
+    pub fn kept(&self) -> Vec<Taken> {
+        self.kept.lock().expect("messages").clone()
+    }
+}
+
+async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Taken>>>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    stream.write_all(b"220 sink\r\n").await?;
+    let (mut line, mut from, mut to) = (String::new(), String::new(), String::new());
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Ok(());
+        }
+        let command = line.trim_end();
+        let usual = match command.split(' ').next().unwrap_or_default() {
+            "EHLO" => "250-sink\r\n250-PIPELINING\r\n250-SIZE 50000000\r\n250 8BITMIME",
+            "DATA" if to.is_empty() => "503 no recipient was accepted",
+            "DATA" => "354 go on",
+            "QUIT" => "221 bye",
+            _ => "250 ok",
+        };
+        let Some(answer) = answer(script(command), usual).await else { return Ok(()) };
+        let angles = || command.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
+        match command.get(..4) {
+            Some("MAIL") => (from, to) = (angles(), String::new()),
+            Some("RCPT") if answer.starts_with('2') => to = angles(),
+            _ => {}
+        }
+        stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
+        if !answer.starts_with("354") {
+            continue;
+        }
+        let mut text = String::new();
+        while !text.ends_with("\r\n.\r\n") {
+            // Who hangs up before the end has said nothing.
+            if stream.read_line(&mut text).await? == 0 {
+                return Ok(());
+            }
+        }
+        let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
+        let does = script(".");
+        if matches!(does, Does::Usual | Does::HangsUp | Does::Stalls) {
+            kept.lock().expect("messages").push(taken);
+        }
+        let Some(answer) = self::answer(does, "250 2.0.0 taken").await else { return Ok(()) };
+        stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
+    }
+}
+
+/// What is said, if anything is.
+async fn answer(does: Does, usual: &'static str) -> Option<&'static str> {
+    match does {
+        Does::Usual => Some(usual),
+        Does::Says(answer) => Some(answer),
+        Does::HangsUp => None,
+        Does::Stalls => std::future::pending().await,
+    }
+}

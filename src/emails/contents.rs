@@ -85,7 +85,7 @@ fn text(values: Option<&Arc<LongValues>>, number: usize, field: &str) -> Result<
     }
     let mut reader = values.reader(number).ok_or_else(wrong)?;
     let mut whole = Vec::new();
-    while let Some(bytes) = reader.next()? {
+    while let Some(bytes) = reader.read()? {
         whole.extend(bytes);
     }
     no_nul(&whole, field)?;
@@ -173,7 +173,7 @@ impl Feed {
 impl Long {
     /// Some more bytes; `false` behind the last.
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
-        let next = self.reader.next()?;
+        let next = self.reader.read()?;
         let wrong = |_| not_base64(&self.field);
         match (&mut self.kind, next) {
             (Kind::Over, _) | (Kind::Text | Kind::Bytes, None) => return Ok(false),

@@ -23,7 +23,8 @@ use crate::id::EmailId;
 const LONGEST_SHOWN: u64 = 1 << 20;
 
 /// What a mail may do in a browser: show itself, and nothing else.
-const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; \
+const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; \
+     base-uri 'none'; \
      frame-ancestors 'self'";
 
 pub fn router() -> OpenApiRouter<Emails> {

@@ -56,7 +56,7 @@ use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[retention::ALL, store::ALL];
 
 /// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]

@@ -1,9 +1,24 @@
 //! Contents that need not be kept any more.
 
-use super::store;
+use super::state::State;
 use crate::app::App;
 use crate::clock::{HOUR, first_id_at};
-use crate::db::DbError;
+use crate::db::{Batch, DbError, Sql, statements};
+use crate::id::EmailId;
+
+statements! {
+    /// Pieces of mails that were never handed in whole: their ids are older than $1.
+    SWEEP = Sql::both(
+        "DELETE FROM email_chunks WHERE email_id < $1 AND NOT EXISTS
+             (SELECT 1 FROM emails e WHERE e.id = email_chunks.email_id)");
+    /// Mails whose contents are older than they are kept, unless they are still to be sent.
+    OUTDATED = Sql::both(
+        "SELECT id FROM emails e WHERE created_at < $1 AND size IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM email_recipients r WHERE r.email_id = e.id AND (r.due_at IS NOT NULL OR r.state = $2))
+         ORDER BY created_at LIMIT $3");
+    FORGET_CONTENT = Sql::both("UPDATE emails SET html = NULL, text = NULL, size = NULL WHERE id = $1");
+    FORGET_CHUNKS = Sql::both("DELETE FROM email_chunks WHERE email_id = $1");
+}
 
 /// How many mails are looked at at once.
 const AT_ONCE: i64 = 200;
@@ -11,16 +26,20 @@ const AT_ONCE: i64 = 200;
 /// Deletes what is left of mails that were never handed in whole, and contents that are older than
 /// they are kept. What happened to a mail stays.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
-    app.db.commit(store::sweep(first_id_at(app.clock.steady() - HOUR).into())).await?;
+    app.db.commit(SWEEP.with([first_id_at(app.clock.steady() - HOUR).into()])).await?;
     let since = app.clock.now() - i64::from(app.config.mail.mail_retention) * 24 * HOUR;
     loop {
-        let rows = app.db.read(store::outdated(since, AT_ONCE)).await?;
+        let rows = app.db.read(OUTDATED.with([since.into(), (State::Uncertain as i64).into(), AT_ONCE.into()])).await?;
         for row in &rows {
             // One by one: a mail may have many pieces.
-            app.db.commit(store::forget_content(row.id(0)?)).await?;
+            app.db.commit(forget(row.id(0)?)).await?;
         }
         if (rows.len() as i64) < AT_ONCE {
             return Ok(());
         }
     }
+}
+
+fn forget(id: EmailId) -> Batch {
+    Batch::new().and(FORGET_CONTENT.with([id.into()])).and(FORGET_CHUNKS.with([id.into()]))
 }

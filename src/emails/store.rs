@@ -63,17 +63,6 @@ statements! {
     TALLY = Sql::both(
         "SELECT COUNT(*), MAX(created_at) FROM
              (SELECT created_at FROM emails WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
-    /// Pieces of mails that were never handed in whole: their ids are older than $1.
-    SWEEP = Sql::both(
-        "DELETE FROM email_chunks WHERE email_id < $1 AND NOT EXISTS
-             (SELECT 1 FROM emails e WHERE e.id = email_chunks.email_id)");
-    /// Mails whose contents are older than they are kept, unless they are still to be sent.
-    OUTDATED = Sql::both(
-        "SELECT id FROM emails e WHERE created_at < $1 AND size IS NOT NULL AND NOT EXISTS
-             (SELECT 1 FROM email_recipients r WHERE r.email_id = e.id AND (r.due_at IS NOT NULL OR r.state = $2))
-         ORDER BY created_at LIMIT $3");
-    FORGET_CONTENT = Sql::both("UPDATE emails SET html = NULL, text = NULL, size = NULL WHERE id = $1");
-    FORGET_CHUNKS = Sql::both("DELETE FROM email_chunks WHERE email_id = $1");
 }
 
 /// What is kept of a mail beside its columns, as JSON.
@@ -402,18 +391,4 @@ pub fn reschedule(
     Batch::new()
         .and(RESCHEDULE_RECIPIENTS.with([id.into(), due_at.into(), scheduled.into()]).expect(recipients as u64))
         .and(RESCHEDULE.with([workspace_id.into(), id.into(), scheduled_at.into(), now.into()]).expect(1))
-}
-
-/// Deletes pieces of mails that were never handed in whole, and were begun before this id.
-pub fn sweep(before: EmailId) -> Stmt {
-    SWEEP.with([before.into()])
-}
-
-/// Some mails whose contents are from before `since` and need not be kept.
-pub fn outdated(since: i64, most: i64) -> Stmt {
-    OUTDATED.with([since.into(), (State::Uncertain as i64).into(), most.into()])
-}
-
-pub fn forget_content(id: EmailId) -> Batch {
-    Batch::new().and(FORGET_CONTENT.with([id.into()])).and(FORGET_CHUNKS.with([id.into()]))
 }

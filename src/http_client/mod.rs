@@ -18,7 +18,7 @@ use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -187,6 +187,9 @@ impl HttpClient {
         let begun = tokio::time::timeout_at(deadline, begun).await;
         let (response, connection) = begun.unwrap_or(Err(HttpError::Late(bounds.time)))?;
         let (parts, body) = response.into_parts();
+        if body.size_hint().lower() > bounds.bytes as u64 {
+            return Err(HttpError::TooLarge(bounds.bytes));
+        }
         let body = Limited::new(body, bounds.bytes);
         Ok(Incomplete { status: parts.status, body, bounds, deadline, _connection: connection })
     }

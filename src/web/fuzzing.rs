@@ -85,7 +85,7 @@ fn put_back(value: &mut Value, values: &Arc<LongValues>, count: &mut usize) -> b
             let mut reader = values.reader(number).expect("a value");
             let mut bytes = Vec::new();
             loop {
-                match reader.next() {
+                match reader.read() {
                     Ok(Some(more)) => bytes.extend(more),
                     Ok(None) => break,
                     // A number that is no byte.

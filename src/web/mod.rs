@@ -11,6 +11,7 @@ mod idempotency;
 mod input;
 mod layout;
 mod listener;
+mod long_scan;
 mod long_strings;
 mod many;
 mod multipart;

@@ -176,7 +176,7 @@ on_both! {
         let key = app.full_key().await;
         let other = TestApp::open(&app.store, &[]).await;
         let one = async |at: usize| {
-            let app = if at % 2 == 0 { &app } else { &other };
+            let app = if at.is_multiple_of(2) { &app } else { &other };
             app.post("/emails").key(&key).header("idempotency-key", "k").json(mail()).send().await
         };
         let answers = futures_util::future::join_all((0..64).map(one)).await;

@@ -118,7 +118,7 @@ on_both! {
         let reaching = TestApp::open(&app.store, &["--private-webhooks"]).await;
         let good = server(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", false).await;
         let bad = server(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", false).await;
-        let endless = server(b"HTTP/1.1 200 OK\r\n\r\n", true).await;
+        let large = server(b"HTTP/1.1 200 OK\r\ncontent-length: 50000000\r\n\r\n", true).await;
         let with = |path: String| mail_with(json!({"attachments": [{"path": path}]}));
         let id = sent(&reaching, &key, with(format!("http://{good}/files/r%C3%A9port.txt?x=1"))).await;
         assert_eq!(download(&app, &key, &id).await, "hello");
@@ -126,7 +126,7 @@ on_both! {
         assert_eq!((&file["filename"], &file["content_type"]), (&json!("réport.txt"), &json!("text/plain")));
         for (path, word) in [
             (format!("http://{bad}/"), "status 404"),
-            (format!("http://{endless}/"), "larger"),
+            (format!("http://{large}/"), "larger"),
             ("http://127.0.0.1:1/".into(), "does not answer"),
             ("ftp://example.com/x".into(), "`http://`"),
             ("no address".into(), "`http://`"),
@@ -134,6 +134,10 @@ on_both! {
             let refused = post(&reaching, &key, with(path.clone())).await.refused(422, "invalid_attachment");
             assert!(refused.contains("`attachments[0].path`") && refused.contains(word), "{path}: {refused}");
         }
+        // One that never ends does, by its size or after a while.
+        let endless = server(b"HTTP/1.1 200 OK\r\n\r\n", true).await;
+        let refused = post(&reaching, &key, with(format!("http://{endless}/"))).await.refused(422, "invalid_attachment");
+        assert!(refused.contains("larger") || refused.contains("seconds"), "{refused}");
         for path in [format!("http://{good}/"), "http://localhost/".into(), "http://169.254.169.254/latest".into()] {
             let refused = post(&app, &key, with(path.clone())).await.refused(422, "invalid_attachment");
             assert!(refused.contains("public internet") && !refused.contains("127.0.0.1"), "{path}: {refused}");

@@ -60,7 +60,7 @@ fn statuses(domain: &Value) -> Vec<&str> {
     records.iter().map(|record| record["status"].as_str().expect("a status")).collect()
 }
 
-fn advice<'a>(domain: &'a Value, record: usize) -> &'a str {
+fn advice(domain: &Value, record: usize) -> &str {
     domain["records"][record]["advice"].as_str().unwrap_or_default()
 }
 
@@ -144,7 +144,7 @@ on_both! {
         assert_eq!(app.patch(&path).key(&key).send().await.status, 200, "nothing to change is fine");
         assert_eq!(read(&app, &key, &domain).await, expected);
         let fields = expected.as_object_mut().expect("an object");
-        ["object", "records", "dmarc"].map(|field| fields.remove(field));
+        ["object", "records", "dmarc"].iter().for_each(|field| drop(fields.remove(*field)));
         let list = app.get("/domains").key(&key).send().await.json();
         assert_eq!(list, json!({"object": "list", "has_more": false, "data": [expected]}));
 

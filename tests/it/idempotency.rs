@@ -58,6 +58,7 @@ impl Scene {
                 let topic = |name: &str| json!({"name": name, "default_subscription": "opt_in"});
                 case(path, topic("one"), topic("other"), "topics")
             }
+            "/domains" => case(path, json!({"name": "one.example"}), json!({"name": "other.example"}), "domains"),
             "/contacts" => case(path, mail("a"), mail("b"), "contacts"),
             "/audiences/{id}/contacts" => {
                 case(&format!("/audiences/{}/contacts", self.segment), mail("c"), mail("d"), "contacts")

@@ -31,12 +31,7 @@ pub(super) fn write(
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = None;
     while let Some(first) = jobs.blocking_recv() {
-        group.push(first);
-        while group.len() < GROUP
-            && let Ok(job) = jobs.try_recv()
-        {
-            group.push(job);
-        }
+        take_waiting(first, &mut group, &mut jobs);
         if let Some(reason) = refuses_all(&broken, &writer, checkpointer) {
             refuse_all(&mut group, &reason);
             continue;
@@ -147,8 +142,7 @@ fn commit_group(
     loop {
         let number = results.len();
         let Some(job) = group.get(number) else {
-            if let Some(job) = latecomer(writer, number, jobs) {
-                group.push(job);
+            if take_latecomers(writer, group, jobs) {
                 continue;
             }
             // The flush before this one may have taken longer than callers wait.
@@ -225,9 +219,20 @@ fn is_newer(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(cause, _) if cause.extended_code == ffi::SQLITE_SCHEMA)
 }
 
-/// Whoever comes before the flusher has time for a group of this size.
-fn latecomer(writer: &mut WriteConnection<'_>, size: usize, jobs: &mut mpsc::Receiver<Job>) -> Option<Job> {
-    while size < GROUP && writer.flusher.is_busy() {
+/// Takes a job into a group, and all that wait behind it.
+fn take_waiting(first: Job, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
+    group.push(first);
+    while group.len() < GROUP
+        && let Ok(job) = jobs.try_recv()
+    {
+        group.push(job);
+    }
+}
+
+/// Takes in whoever comes before the flusher has time for the group. False when
+/// nobody did.
+fn take_latecomers(writer: &mut WriteConnection<'_>, group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> bool {
+    while group.len() < GROUP && writer.flusher.is_busy() {
         let flusher = &mut writer.flusher;
         let came = writer.runtime.block_on(async {
             tokio::select! {
@@ -236,11 +241,16 @@ fn latecomer(writer: &mut WriteConnection<'_>, size: usize, jobs: &mut mpsc::Rec
                 () = flusher.progress() => None,
             }
         });
-        if let Some(job) = came {
-            return job;
+        match came {
+            Some(Some(job)) => {
+                take_waiting(job, group, jobs);
+                return true;
+            }
+            Some(None) => return false,
+            None => {}
         }
     }
-    None
+    false
 }
 
 /// What became of a batch.

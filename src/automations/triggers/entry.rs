@@ -15,7 +15,7 @@ use crate::occurrences::{Cause, Entry};
 /// was not. SQLite is told to fail without undoing: what failed is undone with
 /// the batch, and it need not keep copies of the pages that it changes.
 macro_rules! enter {
-    ($insert:literal, ($a:literal, $id:literal, $version:literal, $exit_on:literal, $due_at:literal), $and:expr) => {
+    ($insert:literal, ($a:literal, $id:literal, $version:literal, $exit_on:literal, $due_at:literal), $from:expr) => {
         concat!(
             $insert,
             " INTO runs (automation_id, id, version, exit_on, due_at, workspace_id, contact_id, occurrence_id, since,
@@ -23,15 +23,19 @@ macro_rules! enter {
              SELECT ",
             concat!($a, ", ", $id, ", CAST(", $version, " AS BIGINT), ", $exit_on, ", CAST(", $due_at, " AS BIGINT),"),
             " o.workspace_id, o.contact_id, o.id, o.seq, 'running', '', 0, 0, CAST($3 AS BIGINT)
-             FROM occurrences o",
-            $and
+             FROM ",
+            $from
         )
     };
 }
 
 macro_rules! enter_one {
     ($insert:literal, $unless:expr) => {
-        enter!($insert, ("$4", "$5", "$6", "$7", "$8"), concat!(" WHERE o.workspace_id = $1 AND o.id = $2", $unless))
+        enter!(
+            $insert,
+            ("$4", "$5", "$6", "$7", "$8"),
+            concat!("occurrences o WHERE o.workspace_id = $1 AND o.id = $2", $unless)
+        )
     };
 }
 
@@ -46,19 +50,21 @@ macro_rules! an_id {
     };
 }
 
+/// The values come first in the join: SQLite then goes through them as they are,
+/// and otherwise puts them into a table of its own for each statement.
 macro_rules! enter_many {
     ($engine:ident, $insert:literal, $($more:expr),+) => {
         enter!(
             $insert,
             ("v.column1", "v.column2", "v.column3", "v.column4", "v.column5"),
             concat!(
-                " CROSS JOIN (VALUES (",
+                "(VALUES (",
                 an_id!($engine, "$4"),
                 ", ",
                 an_id!($engine, "$5"),
                 ", CAST($6 AS BIGINT), CAST($7 AS TEXT), CAST($8 AS BIGINT))",
                 $(", ", $more,)+
-                ") v WHERE o.workspace_id = $1 AND o.id = $2"
+                ") v CROSS JOIN occurrences o WHERE o.workspace_id = $1 AND o.id = $2"
             )
         )
     };

@@ -240,18 +240,18 @@ mod tests {
         );
         assert_eq!(
             found(
-                "SELECT count(*) FROM messages WHERE id = x'00000000000070008000000000000006' AND status = 'sent' AND error = 'why'"
+                "SELECT count(*) FROM emails JOIN email_recipients ON email_id = id
+                 WHERE id = x'00000000000070008000000000000006' AND emails.state = 40 AND reason = 'why'
+                   AND emails.workspace_id = x'00000000000070008000000000000003' AND text = 'body' AND address = 'to'"
             ),
             1
         );
         assert_eq!(found("SELECT count(*) FROM occurrences WHERE name = 'name' AND heard"), 1);
         let indices = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
-            ('runs_due', 'runs_by_contact', 'runs_listening', 'messages_by_workspace', 'messages_due',
-             'occurrences_by_name', 'occurrences_heard', 'runs_failed')";
-        assert_eq!(found(indices), 8);
+            ('runs_due', 'runs_by_contact', 'runs_listening', 'occurrences_by_name', 'occurrences_heard', 'runs_failed')";
+        assert_eq!(found(indices), 6);
         for refused in [
             "UPDATE runs SET status = 'odd'",
-            "UPDATE messages SET status = 'odd'",
             "INSERT INTO runs SELECT * FROM runs",
         ] {
             assert!(store.execute(refused, []).is_err(), "{refused}");

@@ -168,8 +168,8 @@ on_both! {
             ("/topics", json!({"visibility": 1, "default_subscription": [], "name": "a"}),
                 "The `default_subscription` field must be `opt_in` or `opt_out`, but is an array."),
             ("/segments", json!({"filter": {"a": 1}, "name": []}), "The `name` field must be a string, but is an array."),
-            ("/api-keys", json!({"permission": "all", "domain_id": id, "name": "a"}),
-                "The `domain_id` field is not supported: a key cannot be held to one domain yet."),
+            ("/api-keys", json!({"domain_id": 1, "permission": "all", "name": "a"}),
+                "The `permission` field must be `full_access` or `sending_access`, but is `all`."),
         ] {
             let answer = app.post(path).key(&key).json(body).send().await;
             assert_eq!(answer.refused(422, "validation_error"), message, "{path}");

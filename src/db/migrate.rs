@@ -250,10 +250,7 @@ mod tests {
         let indices = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
             ('runs_due', 'runs_by_contact', 'runs_listening', 'occurrences_by_name', 'occurrences_heard', 'runs_failed')";
         assert_eq!(found(indices), 6);
-        for refused in [
-            "UPDATE runs SET status = 'odd'",
-            "INSERT INTO runs SELECT * FROM runs",
-        ] {
+        for refused in ["UPDATE runs SET status = 'odd'", "INSERT INTO runs SELECT * FROM runs"] {
             assert!(store.execute(refused, []).is_err(), "{refused}");
         }
     }

@@ -391,7 +391,7 @@ on_both! {
         for (path, methods) in description["paths"].as_object().expect("paths") {
             for (method, operation) in methods.as_object().expect("methods") {
                 let secured = operation["security"].as_array().is_some_and(|all| all.iter().any(|one| one.get("api_key").is_some()));
-                if !secured || SEND_ONLY.contains(&path.as_str()) {
+                if !secured || (method == "post" && SEND_ONLY.contains(&path.as_str())) {
                     continue;
                 }
                 let target = path.replace(['{', '}'], "");
@@ -400,7 +400,12 @@ on_both! {
                     secret.map_or(app.request(&method.to_uppercase(), &target), |secret| request.key(secret)).send()
                 };
                 ask(None).await.refused(401, "missing_api_key");
-                ask(Some(&sending)).await.refused(401, "restricted_api_key");
+                let by_key = ask(Some(&sending)).await;
+                // The table is about tokens; a key that may send may send many at once.
+                match path.as_str() {
+                    "/emails/batch" => assert_eq!(by_key.refused(422, "validation_error"), "Send 1 to 100 emails at once, not 0."),
+                    _ => drop(by_key.refused(401, "restricted_api_key")),
+                }
                 let answer = ask(Some(text(&narrow, "access_token"))).await;
                 answer.refused(403, "invalid_permission");
                 let challenge = "Bearer error=\"insufficient_scope\", scope=\"full_access\"";

@@ -78,8 +78,10 @@ pub async fn commit<N: Need>(
 fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     let mut told: Vec<(String, Value)> = Vec::new();
     for mail in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
-        let payload = payload(mail, occurrences.now());
-        told.extend(mail.email.recipients().iter().map(|to| (to.address.key(), payload.clone())));
+        let now = occurrences.now();
+        told.extend(
+            mail.email.recipients().iter().map(|to| (to.address.key(), payload(mail, to.address.as_str(), now))),
+        );
     }
     // Two that lock the same contacts must not wait for each other.
     told.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -88,12 +90,10 @@ fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     }
 }
 
-/// What events say of a mail.
-fn payload(mail: &Ready, now: i64) -> Value {
+/// What events say of a mail to one of its recipients. There may be many: nothing that grows with
+/// their number is in it.
+fn payload(mail: &Ready, to: &str, now: i64) -> Value {
     let Ready { id, email, .. } = mail;
-    let to: Vec<String> = email.to.iter().map(ToString::to_string).collect();
-    let tags: serde_json::Map<String, Value> =
-        email.tags.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     json!({
         "email_id": id,
         "message_id": message_id(*id, &email.from.address),
@@ -101,6 +101,5 @@ fn payload(mail: &Ready, now: i64) -> Value {
         "to": to,
         "subject": email.subject,
         "created_at": rfc3339(now),
-        "tags": tags,
     })
 }

@@ -165,6 +165,8 @@ async fn cancel(
     let (now, event_id) = (emails.clock.now(), emails.clock.ordered_id());
     match change(&caller, id, |count| store::cancel(caller.workspace_id(), id, count, now, event_id)).await? {
         true => Ok(Json(Reference::to(id))),
+        // Somebody else may have taken it back at the same moment.
+        false if find(&caller, id).await?.summary.state == EmailState::Canceled => Ok(Json(Reference::to(id))),
         false => Err(too_late("being sent")),
     }
 }

@@ -89,7 +89,10 @@ enum Day {
     /// The next one on which the time is still to come.
     Any,
     InDays(i64),
-    Weekday(Weekday),
+    Weekday {
+        day: Weekday,
+        is_next: bool,
+    },
 }
 
 /// Such as `tomorrow at 9am`, `friday at 3pm et`, `at noon`: a day, a time or both, and perhaps a zone.
@@ -111,8 +114,8 @@ fn on_calendar(words: &[&str], now: i64) -> Option<i64> {
         Day::Any if today > now => today,
         Day::Any => later(1)?,
         Day::InDays(days) => later(days)?,
-        Day::Weekday(weekday) => match i64::from(now.weekday().until(weekday)) {
-            0 if today > now => today,
+        Day::Weekday { day, is_next } => match i64::from(now.weekday().until(day)) {
+            0 if today > now && !is_next => today,
             0 => later(7)?,
             days => later(days)?,
         },
@@ -121,12 +124,13 @@ fn on_calendar(words: &[&str], now: i64) -> Option<i64> {
 }
 
 fn day<'a, 'b>(words: &'a [&'b str]) -> Option<(Day, &'a [&'b str])> {
+    let is_next = words.first() == Some(&"next");
     let words = match words {
         ["on" | "this" | "next", rest @ ..] => rest,
         all => all,
     };
     let (first, rest) = words.split_first()?;
-    let weekday = |name| Some((Day::Weekday(name), rest));
+    let weekday = |day| Some((Day::Weekday { day, is_next }, rest));
     match *first {
         "today" => Some((Day::InDays(0), rest)),
         "tomorrow" => Some((Day::InDays(1), rest)),
@@ -231,6 +235,9 @@ mod tests {
             ("Friday at 3pm ET", "2026-01-02T20:00:00Z"),
             ("Friday at 3pm", "2026-01-09T15:00:00Z"),
             ("next Friday at noon", "2026-01-09T12:00:00Z"),
+            ("Friday at 4pm", "2026-01-02T16:00:00Z"),
+            ("next Friday at 4pm", "2026-01-09T16:00:00Z"),
+            ("next monday at 4pm", "2026-01-05T16:00:00Z"),
             ("on monday at 08:05 Europe/Berlin", "2026-01-05T07:05:00Z"),
             ("sun at midnight pst", "2026-01-04T08:00:00Z"),
             ("at 9am", "2026-01-03T09:00:00Z"),

@@ -51,7 +51,11 @@ pub async fn send(
     LongBody { body, values }: LongBody<EmailToSend>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &emails, &body);
-    let draft = Draft::new(&emails, caller.workspace_id(), draft::read(body)?)?;
+    let draft = match draft::read(body).and_then(|read| Draft::new(&emails, caller.workspace_id(), read)) {
+        Ok(draft) => draft,
+        // What is refused now may have been accepted before: its time may have passed since.
+        Err(refusal) => return request.run(async { Err(refusal) }).await,
+    };
     if draft.pending.is_empty() && draft.email.size() <= LIGHT as u64 {
         return request.run(accept(&emails, &caller, &request, draft)).await;
     }

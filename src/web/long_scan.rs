@@ -82,7 +82,13 @@ impl<'a> Scan<'a> {
                 self.held.clear();
                 self.held.push(byte);
             }
-            b' ' | b'\t' | b'\n' | b'\r' => return Ok(at + 1),
+            // Between two words a space is kept, or they would become one.
+            b' ' | b'\t' | b'\n' | b'\r' => {
+                if self.short.last().is_some_and(|last| !b"{}[]:,\" ".contains(last)) {
+                    self.write(b" ")?;
+                }
+                return Ok(at + 1);
+            }
             _ => self.write(&[byte])?,
         }
         self.is_awaited = byte == b':' && self.names.iter().any(|name| name.as_bytes() == self.last);

@@ -249,6 +249,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_json_stays_none() {
+        for text in [r#"{"x": 1 2}"#, r#"{"x": tru e}"#, "{\"x\": 1\n\t2}"] {
+            assert!(split(text).is_err(), "{text}");
+        }
+        let (short, _) = split("{ \"x\" : [ 1 , true , null ] , \"y\" : { } }").expect("JSON");
+        assert_eq!(short, json!({"x": [1, true, null], "y": {}}));
+    }
+
+    #[test]
     fn no_caller_can_write_a_reference() {
         assert!(split(r#"{"html": ["\u0000long", 0, ""]}"#).is_err());
         assert_eq!(MARK, "\u{0}long");

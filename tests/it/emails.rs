@@ -1,6 +1,6 @@
 //! `POST /emails` and `/emails/batch`: what is handed in, what is refused, and what is stored of it.
 
-use posthorn::clock::{HOUR, MINUTE};
+use posthorn::clock::{HOUR, MINUTE, SECOND, rfc3339};
 use posthorn::credentials::Permission;
 use serde_json::{Value, json};
 
@@ -185,6 +185,18 @@ on_both! {
         assert_eq!((app.count("emails").await, app.count("email_recipients").await), (1, 1));
         let conflict = app.post("/emails").key(&key).header("idempotency-key", "k").json(mail_with(json!({"subject": "x"})));
         conflict.send().await.refused(409, "invalid_idempotent_request");
+        assert_eq!(app.count("emails").await, 1);
+    }
+
+    async fn a_scheduled_mail_that_is_handed_in_again_after_its_time_gets_its_answer(app: TestApp) {
+        let key = app.full_key().await;
+        let body = mail_with(json!({"scheduled_at": rfc3339(app.clock.now() + 10 * SECOND)}));
+        let send = || app.post("/emails").key(&key).header("idempotency-key", "k").json(body.clone()).send();
+        let first = send().await;
+        assert_eq!(first.status, 200, "{}", first.text());
+        app.clock.advance(MINUTE);
+        assert_eq!(send().await.json(), first.json());
+        app.post("/emails").key(&key).json(body.clone()).send().await.refused(422, "validation_error");
         assert_eq!(app.count("emails").await, 1);
     }
 

@@ -9,10 +9,12 @@ mod relay;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::db::{Location, Options};
 use crate::mime::Mailbox;
+use crate::tls;
 
 pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use network::Network;
@@ -297,6 +299,9 @@ impl Config {
             "--spool-dir {}: must be a folder that exists",
             self.spool_folder().display(),
         );
+        if let Some(file) = &self.mail.smtp_ca {
+            tls::roots_with(file).context("--smtp-ca")?;
+        }
         Ok(())
     }
 }

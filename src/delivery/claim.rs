@@ -7,7 +7,7 @@ use super::Engine;
 use super::line::{Line, Way};
 use super::routes::Route;
 use super::settlement::Outcome;
-use super::sites::{Pause, Slot};
+use super::sites::{Pause, Sites, Slot};
 use super::store::{self, Claimed, PAGE, Waiting};
 use super::test_recipients;
 use crate::clock::MINUTE;
@@ -48,7 +48,7 @@ pub(super) struct Hand {
 enum Plan {
     /// The same for all, and no dialogue.
     Together(Fate),
-    Dialogue(Arc<Route>),
+    Dialogue(Arc<Route>, Room),
 }
 
 #[derive(Clone)]
@@ -57,6 +57,25 @@ enum Fate {
     /// Mail goes by another way now.
     Move,
     Outcome(Outcome),
+}
+
+/// Room at a site, given back unless it is kept.
+struct Room {
+    sites: Sites,
+    site: String,
+    count: usize,
+}
+
+impl Room {
+    fn keep(mut self, claimed: usize) -> Vec<Slot> {
+        self.sites.keep(&self.site, std::mem::take(&mut self.count), claimed)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.sites.keep(&self.site, self.count, 0);
+    }
 }
 
 /// What is to be claimed.
@@ -92,17 +111,14 @@ impl Engine {
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
-            let mut slots = match &plan {
-                Plan::Dialogue(route) => self.sites.keep(&route.site, room, rows.len()),
-                Plan::Together(_) => Vec::new(),
-            };
+            let count = rows.len();
             let (at_once, rest): (Vec<_>, Vec<_>) =
                 rows.into_iter().map(|row| (known(&row, &suppressed), row)).partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {
-                Plan::Dialogue(route) => {
-                    let recipients: Vec<_> = rest.zip(slots.drain(..)).collect();
+                Plan::Dialogue(route, room) => {
+                    let recipients: Vec<_> = rest.zip(room.keep(count)).collect();
                     hands.extend((!recipients.is_empty()).then_some(Hand { route, recipients }));
                 }
                 Plan::Together(Fate::Move) => self.move_on(rest.collect(), now).await?,
@@ -131,11 +147,14 @@ impl Engine {
 
     /// What is to be claimed of a line, if anything is.
     async fn order(self: &Arc<Engine>, lane: i64, line: String, now: i64) -> Result<Option<Order>, DbError> {
-        let Some(plan) = self.plan(&line, now).await? else { return Ok(None) };
-        let (plan, room) = match plan {
-            Plan::Together(_) => (plan, TOGETHER),
-            Plan::Dialogue(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
-                Ok(room) => (Plan::Dialogue(route), room),
+        let Some(way) = self.plan(&line, now).await? else { return Ok(None) };
+        let (plan, room) = match way {
+            Err(fate) => (Plan::Together(fate), TOGETHER),
+            Ok(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
+                Ok(count) => {
+                    let room = Room { sites: self.sites.clone(), site: route.site.clone(), count };
+                    (Plan::Dialogue(route, room), count)
+                }
                 Err(Pause { until, reason }) => {
                     let reason = format!("{} gets no mail for a while: {reason}", route.site);
                     (Plan::Together(Fate::Outcome(Outcome::Waits { until, reason })), TOGETHER)
@@ -145,47 +164,41 @@ impl Engine {
         Ok((room > 0).then_some(Order { lane, line, plan, room }))
     }
 
-    /// By which way the mail of a line goes now; `None` where that is being looked up.
-    async fn plan(self: &Arc<Engine>, line: &str, now: i64) -> Result<Option<Plan>, DbError> {
+    /// By which way the mail of a line goes now, or what becomes of all of it; `None` where that is
+    /// being looked up.
+    async fn plan(self: &Arc<Engine>, line: &str, now: i64) -> Result<Option<Result<Arc<Route>, Fate>>, DbError> {
         let Some(Line { domain_id, way }) = Line::read(line) else {
             let reason = format!("it waits in a line that is not known: {line}");
-            return Ok(Some(Plan::Together(Fate::Outcome(Outcome::Never(reason)))));
+            return Ok(Some(Err(Fate::Outcome(Outcome::Never(reason)))));
         };
-        let transport = self.transport(domain_id).await?;
+        let waits = |reason| Fate::Outcome(Outcome::Waits { until: now + WITHOUT_TRANSPORT, reason });
+        let transport = match self.transport(domain_id).await {
+            // What is wrong with one domain holds up its own mail alone.
+            Err(DbError::Broken(reason)) => return Ok(Some(Err(waits(reason)))),
+            found => found?,
+        };
         Ok(match (way, transport.kind) {
-            (Way::Test, _) => Some(Plan::Together(Fate::Test)),
+            (Way::Test, _) => Some(Err(Fate::Test)),
             // It was accepted without anybody asking whose address the sender's is.
-            (Way::Capture, _) => Some(Plan::Together(Fate::Outcome(Outcome::Captured))),
-            (_, TransportKind::Capture) => {
-                let (until, reason) = (now + WITHOUT_TRANSPORT, IS_CAPTURING.to_owned());
-                Some(Plan::Together(Fate::Outcome(Outcome::Waits { until, reason })))
-            }
-            (Way::Relay, TransportKind::Relay) => Some(Plan::Dialogue(transport.route)),
+            (Way::Capture, _) => Some(Err(Fate::Outcome(Outcome::Captured))),
+            (_, TransportKind::Capture) => Some(Err(waits(IS_CAPTURING.to_owned()))),
+            (Way::Relay, TransportKind::Relay) => Some(Ok(transport.route)),
             (Way::Direct(domain), TransportKind::Direct) => match self.routes.known(domain, now) {
-                Some(Ok(route)) => Some(Plan::Dialogue(route)),
-                Some(Err(outcome)) => Some(Plan::Together(Fate::Outcome(outcome))),
+                Some(route) => Some(route.map_err(Fate::Outcome)),
                 None => {
                     self.look_up(domain);
                     None
                 }
             },
-            (Way::Relay | Way::Direct(_), _) => Some(Plan::Together(Fate::Move)),
+            (Way::Relay | Way::Direct(_), _) => Some(Err(Fate::Move)),
         })
     }
 
     /// Claims what was ordered, in one commit, by lane and line.
     async fn claim(&self, orders: &[Order], now: i64) -> Result<HashMap<(i64, String), Vec<Claimed>>, DbError> {
         let claims: Batch = orders.iter().map(|order| store::claim(order.lane, &order.line, now, order.room)).collect();
-        let rows = work::claim_by::<Claimed>(&self.app.db, claims).await;
-        if rows.is_err() {
-            for order in orders {
-                if let Plan::Dialogue(route) = &order.plan {
-                    self.sites.keep(&route.site, order.room, 0);
-                }
-            }
-        }
         let mut claimed: HashMap<_, Vec<Claimed>> = HashMap::new();
-        for row in rows? {
+        for row in work::claim_by::<Claimed>(&self.app.db, claims).await? {
             claimed.entry((row.lane, row.line.clone())).or_default().push(row);
         }
         Ok(claimed)
@@ -211,14 +224,18 @@ impl Engine {
 
     /// Lets recipients wait where mail goes now.
     async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
-        let mut moves = Batch::new();
-        for row in &rows {
-            let Some(Line { domain_id, .. }) = Line::read(&row.line) else { continue };
+        let (mut moves, mut lost) = (Batch::new(), Vec::new());
+        for row in rows {
+            let domain_id = Line::read(&row.line).and_then(|line| line.domain_id);
             let transport = self.transport(domain_id).await?;
-            if let Ok(address) = row.address.parse() {
-                moves.push(store::move_to(row, &emails::line(transport.kind, domain_id, &address), now));
+            match row.address.parse() {
+                Ok(address) => {
+                    moves.push(store::move_to(&row, &emails::line(transport.kind, domain_id, &address), now));
+                }
+                Err(_) => lost.push((row, Outcome::Never("its address is none that mail can go to".into()))),
             }
         }
+        self.settle_all(lost).await;
         work::unless_lost(self.app.db.commit(moves).await)
     }
 }

@@ -129,7 +129,7 @@ impl Engine {
             private_addresses: mail.private_mx,
             mx_port: mail.mx_port,
         };
-        let resolver = Resolver::new(&mail.dns_server)?;
+        let resolver = Resolver::new(&mail.dns_server);
         let relays: &[Relay] = app.config.smtp_url.as_slice();
         Ok(Engine {
             sites: Sites::default(),
@@ -162,7 +162,7 @@ impl Engine {
             && let Some(settings) = self.domains.delivery_settings(id).await?
             && let Some(kind) = settings.transport
         {
-            return Ok(Transport { kind, route: Arc::new(Route::foreign_relays(&settings.relays)) });
+            return Ok(Transport { kind, route: Arc::new(Route::foreign_relays(id, &settings.relays)) });
         }
         Ok(Transport { kind: self.app.config.transport(), route: self.relays.clone() })
     }

@@ -11,6 +11,7 @@ use super::sites::Pace;
 use crate::clock::MINUTE;
 use crate::config::Relay;
 use crate::dns::{NoSite, Resolver};
+use crate::id::DomainId;
 use crate::smtp::{Hop, Phase, Reply, TlsPolicy};
 
 /// How many domains are remembered.
@@ -91,8 +92,9 @@ impl Route {
     }
 
     /// Through those that people of a workspace have named.
-    pub fn foreign_relays(relays: &[Relay]) -> Route {
-        Route::through("the domain's relay", relays, Stop::ForeignRelay)
+    pub fn foreign_relays(domain_id: DomainId, relays: &[Relay]) -> Route {
+        // What one workspace does at a relay is not held against another's mail through it.
+        Route::through(&format!("the relay of the domain {domain_id},"), relays, Stop::ForeignRelay)
     }
 
     fn through(whose: &str, relays: &[Relay], stop: fn(Relay) -> Stop) -> Route {

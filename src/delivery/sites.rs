@@ -197,7 +197,7 @@ impl Sites {
 
     /// What a site says may be about our pace.
     pub fn heard(&self, name: &str, (code, text): (u16, &str), now: i64) {
-        if code < 400 {
+        if !(400..500).contains(&code) {
             return;
         }
         let text = text.to_lowercase();

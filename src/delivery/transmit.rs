@@ -10,10 +10,10 @@ use super::claim::Hand;
 use super::message::{Message, NoMessage};
 use super::refusal::Refusal;
 use super::routes::{Route, Stop};
-use super::settlement::Outcome;
+use super::settlement::{Outcome, Via};
 use super::sites::Slot;
 use super::store::{self, Claimed};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
 use crate::hold;
 use crate::mime::Address;
 use crate::smtp::{self, Connection, Envelope, Failure, Hop, Phase, TlsPolicy};
@@ -27,6 +27,8 @@ enum Answer {
     Ended(Outcome),
     /// It may go by the next one.
     Next(String),
+    /// The same, and no dialogue came about.
+    Silent(String),
     /// The same; this one can never be reached.
     Unreachable(Refusal),
     /// It could not be written down that the dot would be sent, so it was not.
@@ -63,6 +65,8 @@ impl Engine {
         let message = match self.message(claimed).await {
             Ok(message) => message,
             Err(NoMessage::Never(reason)) => return Some(Outcome::Never(reason)),
+            // Such as a key that cannot be opened: somebody will mend it.
+            Err(NoMessage::Store(DbError::Broken(reason))) => return Some(Outcome::Later(reason)),
             Err(NoMessage::Store(error)) => {
                 tracing::warn!(id = %claimed.email_id, %error, "a mail could not be read");
                 return None;
@@ -73,19 +77,32 @@ impl Engine {
         };
         let to = to.on_the_wire();
         let _turn = slot.turn(|| self.app.clock.steady()).await;
-        let mut last = None;
+        let (mut last, mut silent) = (None, 0);
         for stop in &route.stops {
             let strict = message.needs_tls.then(|| stop.needing_tls());
             let stop = strict.as_ref().unwrap_or(stop);
             match self.try_stop((claimed, &to), route, stop, &message).await {
                 Answer::Ended(outcome) => return Some(outcome),
                 Answer::Next(why) => last = Some(Outcome::Later(format!("{}: {why}", stop.host()))),
+                Answer::Silent(why) => {
+                    silent += 1;
+                    last = Some(Outcome::Later(format!("{}: {why}", stop.host())));
+                }
                 Answer::Unreachable(refusal) => {
+                    silent += 1;
                     let host = stop.host().to_owned();
                     last.get_or_insert(Outcome::Refused { refusal, host });
                 }
                 Answer::Unwritten => return None,
             }
+        }
+        // One server of several that does not answer says nothing of the site.
+        if silent == route.stops.len() {
+            let reason = match &last {
+                Some(Outcome::Later(reason)) => reason.as_str(),
+                _ => "none of its servers can be reached",
+            };
+            self.sites.failed(&route.site, self.app.clock.steady(), reason);
         }
         last.or_else(|| Some(Outcome::Later("there is no server to hand it to".into())))
     }
@@ -104,16 +121,14 @@ impl Engine {
         let mut connection = match self.connect(stop).await {
             Ok(connection) => connection,
             Err(failure) => {
-                let now = self.app.clock.steady();
-                self.sites.failed(&route.site, now, &failure.reason);
                 if let Some(reply) = &failure.reply {
-                    self.sites.heard(&route.site, (reply.code, &reply.text), now);
+                    self.sites.heard(&route.site, (reply.code, &reply.text), self.app.clock.steady());
                 }
                 return match failure.reply {
                     Some(reply) if failure.at == Phase::Connect && reply.is_permanent() => {
                         Answer::Unreachable(Refusal { reply, at: failure.at })
                     }
-                    _ => Answer::Next(failure.reason),
+                    _ => Answer::Silent(failure.reason),
                 };
             }
         };
@@ -173,7 +188,10 @@ impl Engine {
             }
             smtp::Outcome::Refused { reply, at } => {
                 self.sites.answered(&route.site);
-                self.sites.heard(&route.site, (reply.code, &reply.text), now);
+                // A relay may quote what somebody else's server said.
+                if route.via == Via::Direct || reply.code == 421 {
+                    self.sites.heard(&route.site, (reply.code, &reply.text), now);
+                }
                 refused(Refusal { reply, at }, host)
             }
             smtp::Outcome::Failed { reason, .. } => Answer::Next(reason),

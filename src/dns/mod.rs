@@ -60,39 +60,27 @@ pub struct Exchange {
 /// they have learnt.
 #[derive(Clone)]
 pub struct Resolver {
-    resolver: TokioResolver,
+    /// Why there is none: nobody then knows an answer, and others go on.
+    resolver: Result<TokioResolver, String>,
 }
 
 impl Resolver {
     /// Keeps answers as long as they say. Without servers it asks the system's.
-    pub fn new(servers: &[SocketAddr]) -> anyhow::Result<Resolver> {
+    pub fn new(servers: &[SocketAddr]) -> Resolver {
         Resolver::built(servers, MOST_KEPT, PATIENCE)
     }
 
     /// Asks anew every time: for somebody who wants to see what was just changed.
-    pub fn uncached(servers: &[SocketAddr]) -> anyhow::Result<Resolver> {
+    pub fn uncached(servers: &[SocketAddr]) -> Resolver {
         Resolver::built(servers, 0, PATIENCE)
     }
 
-    fn built(servers: &[SocketAddr], kept: u64, patience: Duration) -> anyhow::Result<Resolver> {
-        let mut builder = match servers {
-            [] => TokioResolver::builder_tokio()?,
-            servers => {
-                let servers = servers.iter().map(server).collect();
-                let config = ResolverConfig::from_name_servers(servers);
-                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-            }
-        };
-        let options = builder.options_mut();
-        options.timeout = patience;
-        options.attempts = 1;
-        options.cache_size = kept;
-        options.negative_max_ttl = Some(LONGEST_ABSENCE);
-        options.positive_max_ttl = Some(LONGEST_PRESENCE);
-        options.max_active_requests = MOST_ASKED;
-        options.use_hosts_file = ResolveHosts::Never;
-        options.try_tcp_on_error = true;
-        Ok(Resolver { resolver: builder.build()? })
+    fn built(servers: &[SocketAddr], kept: u64, patience: Duration) -> Resolver {
+        let resolver = set_up(servers, kept, patience).map_err(|error| {
+            tracing::warn!(%error, "names cannot be looked up: name servers by --dns-server");
+            format!("names cannot be looked up here: {error}")
+        });
+        Resolver { resolver }
     }
 
     /// Where mail for a domain goes, `own` being what we call ourselves.
@@ -180,10 +168,32 @@ impl Resolver {
     ) -> Result<Vec<T>, DnsError> {
         // A name is what it is: the system's search list is for people.
         name.set_fqdn(true);
-        let answer = self.resolver.lookup(name, kind).await.map_err(|error| why(&error))?;
+        let resolver = self.resolver.as_ref().map_err(|reason| DnsError::Later(reason.clone()))?;
+        let answer = resolver.lookup(name, kind).await.map_err(|error| why(&error))?;
         let found: Vec<T> = answer.answers().iter().filter_map(|record| read(&record.data)).collect();
         if found.is_empty() { Err(DnsError::Missing) } else { Ok(found) }
     }
+}
+
+fn set_up(servers: &[SocketAddr], kept: u64, patience: Duration) -> anyhow::Result<TokioResolver> {
+    let mut builder = match servers {
+        [] => TokioResolver::builder_tokio()?,
+        servers => {
+            let servers = servers.iter().map(server).collect();
+            let config = ResolverConfig::from_name_servers(servers);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+    };
+    let options = builder.options_mut();
+    options.timeout = patience;
+    options.attempts = 1;
+    options.cache_size = kept;
+    options.negative_max_ttl = Some(LONGEST_ABSENCE);
+    options.positive_max_ttl = Some(LONGEST_PRESENCE);
+    options.max_active_requests = MOST_ASKED;
+    options.use_hosts_file = ResolveHosts::Never;
+    options.try_tcp_on_error = true;
+    Ok(builder.build()?)
 }
 
 fn server(address: &SocketAddr) -> NameServerConfig {

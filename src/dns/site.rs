@@ -61,7 +61,7 @@ pub(super) fn choose(domain: &str, mut exchanges: Vec<Exchange>, own: &str) -> R
     let mut names: Vec<&str> = exchanges.iter().map(|exchange| exchange.host.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    names.truncate(MOST_HOSTS);
+    // All of them, so that nobody joins a site by naming its servers behind his own.
     let name = names.join("+");
     // Chance decides among equals. Without any, the order of the answer has to do.
     exchanges.sort_by_cached_key(|exchange| (exchange.preference, getrandom::u32().unwrap_or_default()));
@@ -109,7 +109,7 @@ mod tests {
         let many: Vec<(u16, &str)> = many.iter().rev().map(|(n, host)| (*n, host.as_str())).collect();
         let site = chosen(&many, "us").expect("a site");
         assert_eq!(site.hosts, ["mx0", "mx1", "mx2", "mx3", "mx4"]);
-        assert_eq!(site.name, "mx0+mx1+mx2+mx3+mx4");
+        assert_eq!(site.name, "mx0+mx1+mx2+mx3+mx4+mx5+mx6+mx7+mx8");
         let twice = chosen(&[(1, "a"), (2, "a")], "us").expect("a site");
         assert_eq!((twice.name.as_str(), twice.hosts.len()), ("a", 1));
     }

@@ -69,8 +69,8 @@ pub struct Domains(Arc<Parts>);
 pub struct Parts {
     pub app: App,
     place: records::Place,
-    /// Remembers nothing. Where it cannot be set up, that is what every look comes to.
-    dns: Result<Resolver, String>,
+    /// Remembers nothing.
+    dns: Resolver,
     checks: Semaphore,
     /// Makes keys, which takes long.
     key_maker: Background,
@@ -80,10 +80,9 @@ pub struct Parts {
 
 impl Domains {
     pub fn new(app: App) -> Domains {
-        let dns = Resolver::uncached(&app.config.mail.dns_server);
         Domains(Arc::new(Parts {
             place: records::Place::of(&app),
-            dns: dns.map_err(|error| format!("{error:#}")),
+            dns: Resolver::uncached(&app.config.mail.dns_server),
             checks: Semaphore::new(CHECKS_AT_ONCE),
             key_maker: Background::start("dkim keys", 1),
             senders: Cache::new(10_000),

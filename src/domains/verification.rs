@@ -53,12 +53,8 @@ impl Domains {
 
     /// What DNS says of each record, and of DMARC.
     async fn look(&self, name: &str, expected: &[Expected]) -> Vec<(String, Look)> {
-        let dns = match &self.dns {
-            Ok(dns) => dns,
-            Err(reason) => return unanswered(expected, reason),
-        };
-        let records = join_all(expected.iter().map(|record| check::look(dns, name, record)));
-        let all = async { tokio::join!(records, check::look_for_dmarc(dns, name)) };
+        let records = join_all(expected.iter().map(|record| check::look(&self.dns, name, record)));
+        let all = async { tokio::join!(records, check::look_for_dmarc(&self.dns, name)) };
         match tokio::time::timeout(PATIENCE, all).await {
             Ok((looks, dmarc)) => {
                 let keys = expected.iter().map(|record| record.key.clone());

@@ -150,7 +150,7 @@ fn settings() -> Settings {
 
 fn client(settings: Settings) -> Client {
     let nobody = "127.0.0.1:1".parse().expect("an address");
-    Client::new(settings, Resolver::new(&[nobody]).expect("a resolver"))
+    Client::new(settings, Resolver::new(&[nobody]))
 }
 
 fn relay(address: SocketAddr, encryption: Encryption) -> Relay {

@@ -139,11 +139,9 @@ fn later(claimed: &Claimed, reason: &str, now: i64, chance: u16) -> Settlement {
 
 fn uncertain(claimed: &Claimed, reason: &str, (now, chance): (i64, u16), is_found: bool) -> Settlement {
     let news = vec![(State::Uncertain, json!({"to": claimed.address, "uncertain": true, "reason": reason}))];
-    let again = match is_found {
-        // Nobody says that the server is at fault.
-        true => Some(0),
-        false => retry::wait_after(claimed.tries + 1, now - claimed.queued_at, chance),
-    };
+    let again = retry::wait_after(claimed.tries + 1, now - claimed.queued_at, chance);
+    // Where a process ended, nobody says that the server is at fault.
+    let again = again.map(|wait| if is_found { 0 } else { wait });
     let due_at = again.filter(|_| !claimed.is_held_when_uncertain).map(|wait| now + wait);
     Settlement {
         due_at,

@@ -10,7 +10,7 @@ use posthorn::db::DbError;
 use posthorn::delivery::{self, Decision, Engine};
 use posthorn::emails::{self, Content, Lane, NewEmail, Origin};
 use posthorn::hold;
-use posthorn::id::EmailId;
+use posthorn::id::{DomainId, EmailId};
 use serde_json::{Value, json};
 
 use crate::harness::{TestApp, on_both};
@@ -101,6 +101,29 @@ impl Post {
 }
 
 on_both! {
+    async fn a_domain_that_cannot_be_opened_holds_up_its_own_mail_alone(store: Store) {
+        let sink = Sink::open().await;
+        let post = Post::relaying(&store, &sink).await;
+        let key = post.app.full_key().await;
+        let made = post.app.post("/domains").key(&key).json(json!({"name": "broken.example"})).send().await.json();
+        let domain: DomainId = made["id"].as_str().expect("an id").parse().expect("an id");
+        let relay = json!({"transport": "smtp://relay.example"});
+        let changed = post.app.patch(&format!("/domains/{domain}")).key(&key).json(relay).send().await;
+        assert_eq!(changed.status, 200, "{}", changed.text());
+        // As in a store that was restored without its key.
+        post.app.store.run("UPDATE domains SET relays = 'sealed:00000000:AAAA'").await;
+        let (id, new) = (post.app.clock.ordered_id(), post.draft(&["bob@example.com"]).await);
+        let line = |address: &_| emails::line(TransportKind::Relay, Some(domain), address);
+        post.app.app.db.commit(emails::insert(&new, id, &post.app.clock, line)).await.expect("a mail");
+        for sent in 1..4 {
+            post.send("bob@example.com").await;
+            post.round().await;
+            assert_eq!(sink.kept().len(), sent);
+        }
+        let [(10, 0, Some(_), reason)] = &post.recipients(id).await[..] else { panic!("it waits") };
+        assert!(reason.contains("broken.example"), "{reason}");
+    }
+
     async fn a_mail_reaches_the_relay_once_and_is_told_of(store: Store) {
         let sink = Sink::open().await;
         let post = Post::relaying(&store, &sink).await;

@@ -18,7 +18,7 @@ use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, OfState, Page, PathId, id_in_path};
+use crate::web::{Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, Page, PathId, id_in_path};
 
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
@@ -144,7 +144,7 @@ async fn reschedule(
     params(PathId),
     responses(
         (status = 200, description = "It will not be sent.", body = Reference),
-        OfCaller, OfPath, OfState,
+        OfCaller, OfPath, OfQuery,
     ),
     security(("api_key" = []), ("oauth" = ["full_access"])),
 )]

@@ -172,8 +172,13 @@ def waiting_times(server, key, seconds=4.0):
     return times[int(len(times) * 0.99)], len(times)
 
 
+class Slower(AssertionError):
+    """Others had to wait: because of the strangers, or of whoever else uses this machine."""
+
+
 def hardly_slower(name, before, during):
-    assert during <= max(SLOWER * before, NOISE), f"{name}: others wait {during * 1000:.1f} ms instead of {before * 1000:.1f}"
+    if during > max(SLOWER * before, NOISE):
+        raise Slower(f"{name}: others wait {during * 1000:.1f} ms instead of {before * 1000:.1f}")
 
 
 def small_enough(name, server, most=MEMORY):
@@ -364,14 +369,25 @@ def main():
     most = raise_limit() - 100
     if most < given.connections:
         print(f"this system allows {most} connections instead of {given.connections} (ulimit -n)")
-    failed = 0
-    for name in given.scenarios or SCENARIOS:
-        try:
-            SCENARIOS[name](min(given.connections, most))
-        except AssertionError as problem:
-            failed += 1
-            print(f"FAILED {problem}", file=sys.stderr)
+    failed = [name for name in given.scenarios or SCENARIOS if not holds(name, min(given.connections, most))]
     sys.exit(1 if failed else 0)
+
+
+def holds(name, count):
+    """Whether a scenario holds. Where others wait, two of three decide: the machine has moods of its own."""
+    slow = 0
+    for _ in range(3):
+        try:
+            SCENARIOS[name](count)
+        except Slower as problem:
+            slow += 1
+            print(f"{'FAILED' if slow == 2 else 'to be played again:'} {problem}", file=sys.stderr)
+        except AssertionError as problem:
+            print(f"FAILED {problem}", file=sys.stderr)
+            return False
+        if slow != 1:
+            return slow == 0
+    return True
 
 
 if __name__ == "__main__":

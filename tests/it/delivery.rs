@@ -108,7 +108,7 @@ on_both! {
         let made = post.app.post("/domains").key(&key).json(json!({"name": "broken.example"})).send().await.json();
         let domain: DomainId = made["id"].as_str().expect("an id").parse().expect("an id");
         let relay = json!({"transport": "smtp://relay.example"});
-        let changed = post.app.patch(&format!("/domains/{domain}")).key(&key).json(relay).send().await;
+        let changed = post.app.patch(format!("/domains/{domain}")).key(&key).json(relay).send().await;
         assert_eq!(changed.status, 200, "{}", changed.text());
         // As in a store that was restored without its key.
         post.app.store.run("UPDATE domains SET relays = 'sealed:00000000:AAAA'").await;

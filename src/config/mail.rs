@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::text::words;
+
 /// What mail is sent by, and what is kept of it.
 #[derive(Args, Debug, Clone)]
 pub struct MailSettings {
@@ -101,6 +103,8 @@ pub enum TransportKind {
     Direct,
 }
 
+words!(TransportKind: ALL, parse { Capture = "capture", Relay = "relay", Direct = "direct" });
+
 /// Whom mail may come from.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Senders {
@@ -119,15 +123,10 @@ pub enum WhenUncertain {
     Hold,
 }
 
-impl WhenUncertain {
-    /// As the store keeps it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WhenUncertain::Retry => "retry",
-            WhenUncertain::Hold => "hold",
-        }
-    }
-}
+words!(WhenUncertain {
+    Retry = "retry",
+    Hold = "hold",
+});
 
 impl MailSettings {
     /// What is done with mail of which nobody knows whether it arrived: what goes to many had

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::transport::TransportWish;
 use crate::mime::Address;
+use crate::text::words;
 use crate::web::Change;
 
 /// What stands before a name in its records: `_domainkey` with a selector is the longest.
@@ -99,16 +100,12 @@ pub enum Region {
     ApNortheast1,
 }
 
-impl Region {
-    pub fn word(self) -> &'static str {
-        match self {
-            Region::UsEast1 => "us-east-1",
-            Region::EuWest1 => "eu-west-1",
-            Region::SaEast1 => "sa-east-1",
-            Region::ApNortheast1 => "ap-northeast-1",
-        }
-    }
-}
+words!(Region {
+    UsEast1 = "us-east-1",
+    EuWest1 = "eu-west-1",
+    SaEast1 = "sa-east-1",
+    ApNortheast1 = "ap-northeast-1",
+});
 
 /// Whether mail may go over a connection that is not encrypted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -122,14 +119,10 @@ pub enum TlsPolicy {
     Enforced,
 }
 
-impl TlsPolicy {
-    pub fn word(self) -> &'static str {
-        match self {
-            TlsPolicy::Opportunistic => "opportunistic",
-            TlsPolicy::Enforced => "enforced",
-        }
-    }
-}
+words!(TlsPolicy {
+    Opportunistic = "opportunistic",
+    Enforced = "enforced",
+});
 
 /// Whether a domain does something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

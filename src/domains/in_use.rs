@@ -91,7 +91,7 @@ impl Domains {
         let settings = DeliverySettings {
             transport: store::kind(row.maybe(5, Row::text)?)?,
             relays: relays.ok_or_else(|| DbError::Broken(format!("the relays of {name} cannot be opened")))?,
-            tls: if row.text(4)? == TlsPolicy::Enforced.word() {
+            tls: if row.text(4)? == TlsPolicy::Enforced.as_str() {
                 TlsPolicy::Enforced
             } else {
                 TlsPolicy::Opportunistic

@@ -5,6 +5,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::limits::Background;
 use crate::mime::DkimKey;
+use crate::text::words;
 
 /// The algorithms that mail is signed with, side by side: not everybody knows the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,17 +14,11 @@ pub enum Algorithm {
     Ed25519,
 }
 
-impl Algorithm {
-    pub fn word(self) -> &'static str {
-        match self {
-            Algorithm::Rsa => "rsa",
-            Algorithm::Ed25519 => "ed25519",
-        }
-    }
+words!(Algorithm: ALL, parse { Rsa = "rsa", Ed25519 = "ed25519" });
 
+impl Algorithm {
     pub(super) fn from_store(word: &str) -> Result<Algorithm, DbError> {
-        let known = [Algorithm::Rsa, Algorithm::Ed25519].into_iter().find(|one| one.word() == word);
-        known.ok_or_else(|| DbError::Broken(format!("unknown algorithm {word}")))
+        Algorithm::parse(word).ok_or_else(|| DbError::Broken(format!("unknown algorithm {word}")))
     }
 }
 

@@ -82,7 +82,7 @@ pub fn insert(domain_id: DomainId, key: &StoredKey, now: i64) -> Stmt {
     INSERT.with([
         domain_id.into(),
         (&key.selector).into(),
-        key.algorithm.word().into(),
+        key.algorithm.as_str().into(),
         key.private_key.as_slice().into(),
         (&key.public_value).into(),
         now.into(),
@@ -97,7 +97,7 @@ pub fn of_domain(domain_id: DomainId) -> Stmt {
 /// A key's record was seen for the first time: it signs from now on, and no other of its kind does.
 pub fn seen(domain_id: DomainId, key: &StoredKey, now: i64) -> [Stmt; 2] {
     let retire =
-        RETIRE_OTHERS.with([domain_id.into(), (&key.selector).into(), key.algorithm.word().into(), now.into()]);
+        RETIRE_OTHERS.with([domain_id.into(), (&key.selector).into(), key.algorithm.as_str().into(), now.into()]);
     [SEEN.with([domain_id.into(), (&key.selector).into(), now.into()]), retire]
 }
 

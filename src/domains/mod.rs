@@ -1,16 +1,6 @@
 //! Domains that mail is sent from: the records that their owners set, whether these are
 //! there, what signs, and who may send as whom.
 //!
-//! | Route | |
-//! |---|---|
-//! | `POST /domains` | add a domain; the answer holds the records to set |
-//! | `GET /domains` | list them, newest first |
-//! | `GET /domains/{id}` | read one: its records, and what DNS says of each |
-//! | `PATCH /domains/{id}` | change its settings |
-//! | `DELETE /domains/{id}` | delete one, and the API keys that are held to it |
-//! | `POST /domains/{id}/verify` | look at DNS now |
-//! | `POST /domains/{id}/dkim-keys` | make the next keys to sign with |
-//!
 //! Once its records were seen, a name is its workspace's and no other's. Those who accept
 //! mail ask [`Domains::may_send`]; those who deliver it ask for [`SigningKeys`] and
 //! [`DeliverySettings`].
@@ -37,15 +27,15 @@ mod worker;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::FromRef;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
-use utoipa_axum::router::OpenApiRouter;
 
 pub use domain::TlsPolicy;
 pub use in_use::DeliverySettings;
 pub use keys::{SigningKey, SigningKeys};
+pub use pages::router as pages;
+pub use routes::router as routes;
 pub use sealed::{keys as sealed_keys, reseal};
 pub use sender::Sender;
 pub use store::exists;
@@ -104,12 +94,4 @@ impl FromRef<Domains> for App {
     fn from_ref(domains: &Domains) -> App {
         domains.app.clone()
     }
-}
-
-pub fn routes() -> OpenApiRouter<Domains> {
-    routes::router()
-}
-
-pub fn pages() -> Router<Domains> {
-    pages::router()
 }

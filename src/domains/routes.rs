@@ -11,18 +11,21 @@ use super::domain::{DomainChange, NewDomain};
 use super::keys::make_pair;
 use super::keys_store::{self, StoredKey};
 use super::sender::anothers;
-use super::shapes::{Deleted, Item, Reference, Whole};
+use super::shapes::{Item, Whole};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Batch, DbError};
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::{DomainId, WorkspaceId};
 use crate::web::{
-    Answer, Body, Idempotency, List, OfBody, OfCaller, OfDomain, OfKey, OfPath, OfQuery, OfState, Page, PathId,
+    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfDomain, OfKey, OfPath, OfQuery, OfState, Page, PathId,
 };
 use crate::work::Claimable;
+
+type Reference = web::Reference<DomainId>;
+type Deleted = web::Deleted<DomainId>;
 
 pub fn router() -> OpenApiRouter<Domains> {
     OpenApiRouter::new()
@@ -49,7 +52,6 @@ pub fn router() -> OpenApiRouter<Domains> {
         OfCaller, OfDomain, OfBody, OfKey,
     ),
     params(Idempotency),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -160,12 +162,10 @@ impl Domains {
         (status = 200, description = "The domains, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Item::from(&Stored::read(row)?))).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Item::from(&Stored::read(row)?)))
 }
 
 /// Read a domain
@@ -178,7 +178,6 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
         (status = 200, description = "The domain.", body = Whole),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -201,7 +200,6 @@ async fn read(
         (status = 200, description = "The domain is changed.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -211,7 +209,7 @@ async fn update(
 ) -> Result<Json<Reference>, Error> {
     let (change, app) = (body.read()?, &domains.app);
     let set = || store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
-    found(caller.try_commit(set).await?)?;
+    caller.try_commit(set).await?.or_missing(not_found)?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -225,10 +223,9 @@ async fn update(
         (status = 200, description = "The domain is gone.", body = Deleted),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Result<Json<Deleted>, Error> {
-    found(caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?)?;
+    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 
@@ -243,7 +240,6 @@ async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Res
         (status = 200, description = "DNS was looked at.", body = Reference),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn verify(
     caller: Caller<FullAccess>,
@@ -252,7 +248,7 @@ async fn verify(
 ) -> Result<Json<Reference>, Error> {
     let now = domains.app.clock.steady();
     let begin = || store::begin(caller.workspace_id(), id, now + Stored::LEASE, now).into();
-    let effects = found(caller.try_commit(begin).await?)?;
+    let effects = caller.try_commit(begin).await?.or_missing(not_found)?;
     let begun = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
     Box::pin(domains.check_begun(Stored::read(begun)?)).await?;
     Ok(Json(Reference::to(id)))
@@ -269,7 +265,6 @@ async fn verify(
         (status = 200, description = "The keys are made.", body = Reference),
         OfCaller, OfPath, OfQuery, OfState,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn rotate(
     caller: Caller<FullAccess>,
@@ -280,7 +275,7 @@ async fn rotate(
     let batch = Box::pin(domains.prepare_rotation(caller.workspace_id(), id)).await?.ok_or_else(unpublished)?;
     match caller.try_commit(|| batch.clone()).await? {
         Err(DbError::Duplicate(_)) => Err(unpublished()),
-        settled => found(settled).map(|_| Json(Reference::to(id))),
+        settled => settled.or_missing(not_found).map(|_| Json(Reference::to(id))),
     }
 }
 
@@ -296,11 +291,4 @@ pub(super) fn not_found() -> Error {
 async fn find(caller: &Caller<FullAccess>, id: DomainId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
-}
-
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => not_found(),
-        other => other.into(),
-    })
 }

@@ -156,7 +156,7 @@ fn unknown(name: &str) -> Error {
 }
 
 fn unverified(name: &str, own: &Own) -> Error {
-    let (id, status) = (own.id, own.status.word());
+    let (id, status) = (own.id, own.status.as_str());
     Error::DomainRefused {
         message: format!(
             "The domain `{name}` is not verified: its status is `{status}`. Set the DNS records that \

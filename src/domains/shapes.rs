@@ -7,44 +7,11 @@ use super::domain::{Capability, Region, TlsPolicy};
 use super::records::{DMARC_VALUE, Expected, dmarc_name};
 use super::status::{Finding, Findings, RecordStatus, Status};
 use super::store::Stored;
-use super::transport;
+
 use super::verification::{DMARC, NAME};
 use crate::clock::rfc3339;
+use crate::config::TransportKind;
 use crate::id::DomainId;
-
-/// The answer to a change: which domain it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DomainReference)]
-pub struct Reference {
-    #[schema(pattern = "^domain$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: DomainId,
-}
-
-impl Reference {
-    pub fn to(id: DomainId) -> Reference {
-        Reference { object: "domain", id }
-    }
-}
-
-/// The answer to a deletion.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeletedDomain)]
-pub struct Deleted {
-    #[schema(pattern = "^domain$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: DomainId,
-    #[schema(example = true)]
-    deleted: bool,
-}
-
-impl Deleted {
-    pub fn of(id: DomainId) -> Deleted {
-        Deleted { object: "domain", id, deleted: true }
-    }
-}
 
 /// A domain as lists show it.
 #[derive(Serialize, ToSchema)]
@@ -107,7 +74,7 @@ impl From<&Stored> for Item {
             tracking_subdomain: domain.tracking_subdomain.clone(),
             tls: domain.tls.clone(),
             custom_return_path: domain.return_path.clone(),
-            transport: domain.transport.map(transport::word),
+            transport: domain.transport.map(TransportKind::as_str),
             warm_up: domain.warm_up,
             checked_at: domain.checked_at.map(rfc3339),
         }

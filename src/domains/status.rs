@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::records::Expected;
 use crate::clock::{HOUR, MINUTE};
+use crate::text::words;
 
 const DAY: i64 = 24 * HOUR;
 
@@ -51,31 +52,16 @@ pub enum Status {
     PartiallyFailed,
 }
 
+words!(Status: ALL, parse {
+    NotStarted = "not_started",
+    Pending = "pending",
+    Verified = "verified",
+    Failed = "failed",
+    PartiallyVerified = "partially_verified",
+    PartiallyFailed = "partially_failed",
+});
+
 impl Status {
-    const ALL: [Status; 6] = [
-        Status::NotStarted,
-        Status::Pending,
-        Status::Verified,
-        Status::Failed,
-        Status::PartiallyVerified,
-        Status::PartiallyFailed,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::NotStarted => "not_started",
-            Status::Pending => "pending",
-            Status::Verified => "verified",
-            Status::Failed => "failed",
-            Status::PartiallyVerified => "partially_verified",
-            Status::PartiallyFailed => "partially_failed",
-        }
-    }
-
-    pub fn parse(word: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.word() == word)
-    }
-
     /// Whether the records that sending needs stand.
     pub fn may_send(self) -> bool {
         matches!(self, Status::Verified | Status::PartiallyVerified | Status::PartiallyFailed)
@@ -254,7 +240,7 @@ mod tests {
         assert_eq!(of(R::Pending, R::Verified), Status::Pending);
         assert_eq!(of(R::Failed, R::Verified), Status::Failed);
         for status in Status::ALL {
-            assert_eq!(Status::parse(status.word()), Some(status));
+            assert_eq!(Status::parse(status.as_str()), Some(status));
         }
     }
 

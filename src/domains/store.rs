@@ -172,7 +172,7 @@ pub fn status(word: &str) -> Result<Status, DbError> {
 
 pub fn kind(word: Option<String>) -> Result<Option<TransportKind>, DbError> {
     let parse = |word: String| {
-        transport::parse(&word).ok_or_else(|| DbError::Broken(format!("unknown transport {word} of a domain")))
+        TransportKind::parse(&word).ok_or_else(|| DbError::Broken(format!("unknown transport {word} of a domain")))
     };
     word.map(parse).transpose()
 }
@@ -206,7 +206,7 @@ pub fn new(workspace_id: WorkspaceId, id: DomainId, given: &NewDomain, seal: &Se
         workspace_id,
         id,
         name: given.name.as_str().to_owned(),
-        region: given.region.unwrap_or_default().word().to_owned(),
+        region: given.region.unwrap_or_default().as_str().to_owned(),
         status: Status::NotStarted,
         is_owned: false,
         may_send: false,
@@ -214,7 +214,7 @@ pub fn new(workspace_id: WorkspaceId, id: DomainId, given: &NewDomain, seal: &Se
         open_tracking: given.open_tracking.unwrap_or(false),
         click_tracking: given.click_tracking.unwrap_or(false),
         tracking_subdomain: given.tracking_subdomain.as_ref().map(|label| label.as_str().to_owned()),
-        tls: given.tls.unwrap_or_default().word().to_owned(),
+        tls: given.tls.unwrap_or_default().as_str().to_owned(),
         sending: capabilities.sending.is_none_or(Capability::is_enabled),
         receiving: capabilities.receiving.is_some_and(Capability::is_enabled),
         transport: given.transport.as_ref().map(|wish| wish.kind()),
@@ -242,7 +242,7 @@ pub fn insert(domain: &Stored, due_at: i64) -> Stmt {
         (&domain.tls).into(),
         domain.sending.into(),
         domain.receiving.into(),
-        domain.transport.map(transport::word).into(),
+        domain.transport.map(TransportKind::as_str).into(),
         domain.relays.as_deref().into(),
         domain.warm_up.into(),
         domain.warm_up.map(|_| domain.created_at).into(),
@@ -288,13 +288,13 @@ pub fn change(workspace_id: WorkspaceId, id: DomainId, change: &DomainChange, se
         id.into(),
         change.open_tracking.into(),
         change.click_tracking.into(),
-        change.tls.map(TlsPolicy::word).into(),
+        change.tls.map(TlsPolicy::as_str).into(),
         enabled(capabilities.sending),
         enabled(capabilities.receiving),
         tracking.is_some().into(),
         tracking.flatten().into(),
         wish.is_some().into(),
-        wish.flatten().map(|wish| transport::word(wish.kind())).into(),
+        wish.flatten().map(|wish| wish.kind().as_str()).into(),
         wish.flatten().and_then(|wish| wish.relays()).map(|relays| seal.close_text(relays)).into(),
         warm_up.is_some().into(),
         warm_up.flatten().into(),
@@ -336,7 +336,7 @@ pub fn settle(domain: &Stored, outcome: &Outcome<'_>) -> Stmt {
         domain.workspace_id.into(),
         domain.id.into(),
         domain.attempt.into(),
-        outcome.status.word().into(),
+        outcome.status.as_str().into(),
         outcome.is_owned.into(),
         (outcome.is_owned && outcome.status.may_send()).into(),
         i64::from(outcome.is_news).into(),

@@ -33,7 +33,7 @@ impl TryFrom<String> for TransportWish {
 
 impl TransportWish {
     pub fn kind(&self) -> TransportKind {
-        parse(&self.0).unwrap_or(TransportKind::Relay)
+        TransportKind::parse(&self.0).unwrap_or(TransportKind::Relay)
     }
 
     /// The addresses of the relays.
@@ -46,21 +46,6 @@ impl TransportWish {
 pub fn relays(given: &str) -> Option<Vec<Relay>> {
     let relays: Vec<Relay> = given.split(',').map(|one| one.trim().parse().ok()).collect::<Option<_>>()?;
     (relays.len() <= MOST_RELAYS).then_some(relays)
-}
-
-/// As the store keeps it.
-pub fn word(kind: TransportKind) -> &'static str {
-    match kind {
-        TransportKind::Capture => "capture",
-        TransportKind::Relay => "relay",
-        TransportKind::Direct => "direct",
-    }
-}
-
-pub fn parse(word: &str) -> Option<TransportKind> {
-    [TransportKind::Capture, TransportKind::Relay, TransportKind::Direct]
-        .into_iter()
-        .find(|kind| self::word(*kind) == word)
 }
 
 #[cfg(test)]
@@ -84,7 +69,7 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         for kind in [TransportKind::Capture, TransportKind::Relay, TransportKind::Direct] {
-            assert_eq!(parse(word(kind)), Some(kind));
+            assert_eq!(TransportKind::parse(kind.as_str()), Some(kind));
         }
     }
 }

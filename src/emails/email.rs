@@ -3,6 +3,7 @@
 use crate::config::WhenUncertain;
 use crate::id::{AttachmentId, RunId, TopicId, WorkspaceId};
 use crate::mime::{Header, Mailbox};
+use crate::text::words;
 
 /// Who handed a mail in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,18 +15,13 @@ pub enum Origin {
     Command,
 }
 
-impl Origin {
-    /// As the store keeps it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::Api => "api",
-            Origin::Submission => "submission",
-            Origin::Automation => "automation",
-            Origin::System => "system",
-            Origin::Command => "command",
-        }
-    }
-}
+words!(Origin {
+    Api = "api",
+    Submission = "submission",
+    Automation = "automation",
+    System = "system",
+    Command = "command",
+});
 
 /// What is transactional goes before what goes to many. The store keeps the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

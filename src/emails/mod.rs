@@ -1,16 +1,4 @@
 //! Emails: what is handed in to be sent, and what became of it.
-//!
-//! | Route | |
-//! |---|---|
-//! | `POST /emails`, and its aliases `/email`, `/emails/sending`, `/email/sending` | hand one in |
-//! | `POST /emails/batch` | hand in up to 100 |
-//! | `GET /emails` | list them, newest first |
-//! | `GET /emails/{id}` | read one |
-//! | `PATCH /emails/{id}` | another time for one that is scheduled |
-//! | `POST /emails/{id}/cancel` | take one back |
-//! | `POST /emails/{id}/share` | a link by which one can be read |
-//! | `GET /emails/{id}/attachments`, `…/{attachment id}` | its files, each with a link to download it |
-//! | `GET /shared/emails/{token}`, `/shared/attachments/{token}` | where these links lead |
 
 mod base64;
 mod body;
@@ -33,23 +21,19 @@ mod shapes;
 mod state;
 mod store;
 
-use std::ops::Deref;
-
-use axum::Router;
-use axum::extract::FromRef;
-use utoipa_axum::router::OpenApiRouter;
-
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
 pub use fuzzing::schedule_text;
 pub use line::{TEST as TEST_LINE, line};
+pub use pages::router as pages;
 pub use retention::sweep;
+pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, add_event, chunk, insert,
     load, message_id, tally,
 };
 
-use crate::app::App;
+use crate::app::holds_app;
 use crate::db::Sql;
 use crate::domains::Domains;
 use crate::http_client::Reach;
@@ -73,29 +57,4 @@ impl Emails {
     }
 }
 
-impl Deref for Emails {
-    type Target = Occurrences;
-
-    fn deref(&self) -> &Occurrences {
-        &self.occurrences
-    }
-}
-
-impl FromRef<Emails> for App {
-    fn from_ref(emails: &Emails) -> App {
-        App::from_ref(&emails.occurrences)
-    }
-}
-
-pub fn pages() -> Router<App> {
-    pages::router()
-}
-
-pub fn routes() -> OpenApiRouter<Emails> {
-    routes::router()
-}
-
-/// What leads to mail without a credential.
-pub fn link_routes() -> OpenApiRouter<Emails> {
-    routes::doors()
-}
+holds_app!(Emails { occurrences: Occurrences });

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
-use super::shapes::{Detail, File, Item, Reference, Shared};
+use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Stored, Summary};
 use super::{Emails, State as EmailState, schedule, send};
 use crate::auth::{Caller, FullAccess};
@@ -18,7 +18,9 @@ use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, Page, PathId, id_in_path};
+use crate::web::{self, Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, Page, PathId, id_in_path};
+
+type Reference = web::Reference<EmailId>;
 
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
@@ -60,12 +62,10 @@ async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Error>
         (status = 200, description = "The mails, newest first.", body = List<Item>),
         OfCaller, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    let items: Result<Vec<Item>, DbError> = rows.iter().map(|row| Ok(Summary::read(row)?.into())).collect();
-    Ok(Json(page.list(items?)))
+    page.answer(&rows, |row| Ok(Summary::read(row)?.into()))
 }
 
 /// Read an email
@@ -78,7 +78,6 @@ async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<L
         (status = 200, description = "The mail.", body = Detail),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -110,7 +109,6 @@ struct Change {
         (status = 200, description = "It has its new time.", body = Reference),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn reschedule(
     caller: Caller<FullAccess>,
@@ -146,7 +144,6 @@ async fn reschedule(
         (status = 200, description = "It will not be sent.", body = Reference),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn cancel(
     caller: Caller<FullAccess>,
@@ -201,7 +198,6 @@ struct Sharing {
         (status = 200, description = "The link.", body = Shared),
         OfCaller, OfPath, OfBody,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn share(
     caller: Caller<FullAccess>,
@@ -233,7 +229,6 @@ async fn share(
         (status = 200, description = "The attachments.", body = List<File>),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn list_attachments(
     caller: Caller<FullAccess>,
@@ -289,7 +284,6 @@ impl IntoParams for AttachmentPath {
         (status = 200, description = "The attachment.", body = File),
         OfCaller, OfPath, OfQuery,
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 async fn read_attachment(
     caller: Caller<FullAccess>,

@@ -153,7 +153,6 @@ impl<S: Sync> FromRequestParts<S> for Validation {
         Idempotency,
         ("x-batch-validation" = Option<String>, Header, description = "`strict`, or `permissive`."),
     ),
-    security(("api_key" = []), ("oauth" = ["full_access"])),
 )]
 pub async fn send_many(
     caller: Caller<SendMany>,

@@ -36,22 +36,6 @@ pub struct Refused {
     pub message: String,
 }
 
-/// The answer to a change: which mail it was.
-#[derive(Serialize, ToSchema)]
-#[schema(as = EmailReference)]
-pub struct Reference {
-    #[schema(pattern = "^email$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: EmailId,
-}
-
-impl Reference {
-    pub fn to(id: EmailId) -> Reference {
-        Reference { object: "email", id }
-    }
-}
-
 /// A mail as lists show it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = EmailItem)]

@@ -20,6 +20,11 @@ pub const TEXT: i64 = 1;
 pub const FIRST_ATTACHMENT: i64 = 16;
 
 statements! {
+    lists {
+        OLDER, NEWER =
+            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+             FROM emails WHERE workspace_id = $1" by "id";
+    }
     INSERT = Sql::both(
         "INSERT INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
              message_id, html, text, size, scheduled_at, state, when_uncertain, run_id, step, updated_at)
@@ -38,12 +43,6 @@ statements! {
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
          FROM emails WHERE workspace_id = $1 AND id = $2");
-    OLDER = Sql::both(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-         FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    NEWER = Sql::both(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-         FROM emails WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
     RECIPIENTS = Sql::both(
         "SELECT number, address, state, due_at, reason FROM email_recipients
          WHERE email_id = $1 ORDER BY number");

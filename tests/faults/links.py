@@ -95,7 +95,7 @@ def silent(stage):
             await asyncio.sleep(max(0.0, BACK_WITHIN - back[-1]))
             reads.append(await reads_well(server, stage.scene.key, 2.0))
 
-    asyncio.run(senders.run(end))
+    asyncio.run(senders.run(end, events=400))
     assert silenced[0] > 1, f"{silenced} connections fell silent: that proves nothing"
     figures = stage.finish(senders, events=300, runs=600)
     return (
@@ -124,7 +124,7 @@ def hung(stage):
             stage.cluster.resume()
             back.append(await served_again(senders, time.monotonic()))
 
-    asyncio.run(senders.run(end))
+    asyncio.run(senders.run(end, events=300))
     figures = stage.finish(senders, events=200, runs=400)
     return (
         f"hung for 12 s {len(back)} times, all senders served again {seconds(back)} s after its end;"
@@ -157,7 +157,7 @@ def failover(stage):
         primary.resume()
         await asyncio.sleep(3.0)
 
-    asyncio.run(senders.run(end))
+    asyncio.run(senders.run(end, events=300))
     primary.stop("immediate")
     figures = stage.finish(senders, events=200, runs=400)
     return (

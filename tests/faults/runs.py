@@ -219,7 +219,7 @@ def outage(stage):
             await asyncio.sleep(0.1)
         await asyncio.sleep(1.0)
 
-    asyncio.run(senders.run(end))
+    asyncio.run(senders.run(end, events=700))
     figures = stage.finish(senders, events=500, runs=1000, mails=300, paid=10, late=10, changes=10)
     return (
         f"{summary(stage, figures)}, {stage.told.refused} times 503, all senders were answered"

@@ -23,6 +23,7 @@ from server import ENGINES
 SENDERS = 32
 PLACED, PAID = "order.placed", "order.paid"
 DELAY, TIMEOUT = 1_000_000, 2_000_000  # microseconds, as the steps below have them
+ENOUGH_WITHIN = 60.0
 HIGH = 50  # a total above this changes the contact
 
 
@@ -178,13 +179,16 @@ class Senders:
         self.heard = [0.0] * SENDERS  # when each was last acknowledged, by the monotonic clock
         self.rngs = [random.Random(rng.random()) for _ in range(SENDERS)]
 
-    async def run(self, end):
-        """Lets them send until `end` has come to its own end."""
+    async def run(self, end, events=0):
+        """Lets them send until `end` has come to its own end and so many events are acknowledged."""
         self.over = False
 
         async def until():
             try:
                 await end()
+                patience = time.monotonic() + ENOUGH_WITHIN  # a busy machine takes longer to prove something
+                while len(self.told.acknowledged) < events and time.monotonic() < patience:
+                    await asyncio.sleep(0.1)
             finally:
                 self.over = True
 

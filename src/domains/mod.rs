@@ -24,12 +24,13 @@ mod transport;
 mod verification;
 mod worker;
 
+use std::convert::Infallible;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
 pub use domain::TlsPolicy;
 pub use in_use::DeliverySettings;
@@ -64,6 +65,8 @@ pub struct Parts {
     checks: Semaphore,
     /// Makes keys, which takes long.
     key_maker: Background,
+    /// Of a workspace one caller at a time has keys made, so that workspaces take turns.
+    turns: Cache<WorkspaceId, Arc<Mutex<()>>>,
     senders: Cache<(WorkspaceId, String), Arc<Sender>>,
     in_use: Cache<DomainId, Arc<in_use::InUse>>,
 }
@@ -75,10 +78,17 @@ impl Domains {
             dns: Resolver::uncached(&app.config.mail.dns_server),
             checks: Semaphore::new(CHECKS_AT_ONCE),
             key_maker: Background::start("dkim keys", 1),
+            turns: Cache::new(10_000),
             senders: Cache::new(10_000),
             in_use: Cache::new(10_000),
             app,
         }))
+    }
+
+    /// The workspace's turn to have keys made. Whoever has it finds what the one before did.
+    async fn turn(&self, workspace_id: WorkspaceId) -> OwnedMutexGuard<()> {
+        let Ok(turn) = self.turns.get_or_insert_with(&workspace_id, || Ok::<_, Infallible>(Arc::default()));
+        turn.lock_owned().await
     }
 }
 

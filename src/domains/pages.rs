@@ -181,6 +181,7 @@ async fn try_create(domains: &Domains, member: &Member<Manage>, form: &Form) -> 
     let Ok(name) = DomainName::try_from(given.trim().to_owned()) else {
         return refused("This is not the name of a domain, such as example.com.".into()).await;
     };
+    let _turn = domains.turn(member.workspace_id()).await;
     let whose = member.read(store::taken(member.workspace_id(), name.as_str())).await?;
     if let Some(row) = whose.first() {
         let is_own = row.id::<WorkspaceId>(0)? == member.workspace_id();
@@ -312,6 +313,7 @@ async fn rotate(
     let work = async {
         let domain = find(&member, id).await?;
         let accepted = member.accept(&purpose("dkim-keys", domain.id), &form)?;
+        let _turn = domains.turn(member.workspace_id()).await;
         let batch = domains.prepare_rotation(member.workspace_id(), domain.id).await?.ok_or_else(unpublished)?;
         match accepted.commit(batch).await? {
             Err(DbError::Duplicate(_)) => Err(unpublished()),

@@ -75,6 +75,7 @@ async fn create(
             Err(error) => Err(error.into()),
         }
     };
+    let _turn = domains.turn(caller.workspace_id()).await;
     // Boxed: making keys holds much that other requests need not have room for.
     request.run(Box::pin(work)).await
 }
@@ -272,6 +273,7 @@ async fn rotate(
     PathId(id): PathId<DomainId>,
 ) -> Result<Json<Reference>, Error> {
     find(&caller, id).await?;
+    let _turn = domains.turn(caller.workspace_id()).await;
     let batch = Box::pin(domains.prepare_rotation(caller.workspace_id(), id)).await?.ok_or_else(unpublished)?;
     match caller.try_commit(|| batch.clone()).await? {
         Err(DbError::Duplicate(_)) => Err(unpublished()),

@@ -71,7 +71,7 @@ mod tests {
             }
             match pass.end_of_look(due.get(look).copied()) {
                 Next::AtOnce => {}
-                next => return (look + 1, seen, next),
+                next @ Next::Due(_) => return (look + 1, seen, next),
             }
         }
         panic!("it goes on and on");

@@ -1,14 +1,15 @@
 //! Which recipients are claimed, and what is to be done with them.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Engine;
 use super::line::{Line, Way};
+use super::pass::{BULK, LANES};
 use super::routes::Route;
 use super::settlement::Outcome;
 use super::sites::{Pause, Sites, Slot};
-use super::store::{self, Claimed, PAGE, Waiting};
+use super::store::{self, Claimed, Waiting};
 use super::test_recipients;
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
@@ -16,10 +17,6 @@ use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::id::WorkspaceId;
 use crate::work::{self, Next};
-
-/// Transactional mail is looked for first.
-const LANES: [i64; 2] = [0, BULK];
-const BULK: i64 = 1;
 
 /// How many recipients are settled together, where no dialogue is held.
 const TOGETHER: usize = 256;
@@ -63,18 +60,19 @@ enum Fate {
 struct Room {
     sites: Sites,
     site: String,
+    is_bulk: bool,
     count: usize,
 }
 
 impl Room {
     fn keep(mut self, claimed: usize) -> Vec<Slot> {
-        self.sites.keep(&self.site, std::mem::take(&mut self.count), claimed)
+        self.sites.keep(&self.site, self.is_bulk, std::mem::take(&mut self.count), claimed)
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.sites.keep(&self.site, self.count, 0);
+        self.sites.keep(&self.site, self.is_bulk, self.count, 0);
     }
 }
 
@@ -90,11 +88,9 @@ impl Engine {
     /// Claims what is due and there is room for; what needs no dialogue is done at once.
     pub(super) async fn look(self: &Arc<Engine>) -> Result<Look, DbError> {
         let now = self.app.clock.steady();
-        let (mut orders, mut next_due, mut goes_on) = (Vec::new(), None, false);
+        let (mut orders, mut next_due) = (Vec::new(), None);
         for lane in LANES {
-            let lines = self.lines(lane).await?;
-            goes_on |= lines.len() == PAGE;
-            for Waiting { line, due_at } in lines {
+            for Waiting { line, due_at } in self.lines(lane).await? {
                 if due_at <= now {
                     orders.extend(self.order(lane, line, now).await?);
                 } else {
@@ -102,6 +98,8 @@ impl Engine {
                 }
             }
         }
+        let next = self.pass().end_of_look(next_due);
+        let mut goes_on = next == Next::AtOnce;
         let mut claimed = match orders.is_empty() {
             true => HashMap::new(),
             false => self.claim(&orders, now).await?,
@@ -131,17 +129,15 @@ impl Engine {
         }
         let settled = ended.len();
         self.settle_all(ended).await;
-        Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { Next::Due(next_due) } })
+        Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { next } })
     }
 
     /// The lines of a lane in which somebody waits, a page at a time; after the last it begins anew.
     async fn lines(&self, lane: i64) -> Result<Vec<Waiting>, DbError> {
-        let own = usize::from(lane == BULK);
-        let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = cursors()[own].clone();
+        let after = self.pass().after(lane);
         let rows = self.app.db.read(store::waiting(lane, &after)).await?;
         let lines = rows.iter().map(Waiting::read).collect::<Result<Vec<_>, _>>()?;
-        cursors()[own] = lines.get(PAGE - 1).map(|last| last.line.clone()).unwrap_or_default();
+        self.pass().saw(lane, &lines);
         Ok(lines)
     }
 
@@ -152,13 +148,11 @@ impl Engine {
             Err(fate) => (Plan::Together(fate), TOGETHER),
             Ok(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
                 Ok(count) => {
-                    let room = Room { sites: self.sites.clone(), site: route.site.clone(), count };
+                    let (sites, site) = (self.sites.clone(), route.site.clone());
+                    let room = Room { sites, site, is_bulk: lane == BULK, count };
                     (Plan::Dialogue(route, room), count)
                 }
-                Err(Pause { until, reason }) => {
-                    let reason = format!("{} gets no mail for a while: {reason}", route.site);
-                    (Plan::Together(Fate::Outcome(Outcome::Waits { until, reason })), TOGETHER)
-                }
+                Err(pause) => (Plan::Together(Fate::Outcome(paused(&route, pause))), TOGETHER),
             },
         };
         Ok((room > 0).then_some(Order { lane, line, plan, room }))
@@ -238,6 +232,12 @@ impl Engine {
         self.settle_all(lost).await;
         work::unless_lost(self.app.db.commit(moves).await)
     }
+}
+
+/// What becomes of mail to a site that gets none for a while.
+pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
+    let reason = format!("{} gets no mail for a while: {}", route.site, pause.reason);
+    Outcome::Waits { until: pause.until, reason }
 }
 
 /// What is known of a recipient before anything is done for it.

@@ -16,7 +16,7 @@ use super::store::Claimed;
 use crate::app::App;
 use crate::clock::SECOND;
 use crate::db::{Db, DbError};
-use crate::domains::{DeliverySettings, SigningKey, SigningKeys, TlsPolicy};
+use crate::domains::{DeliverySettings, SigningKey, SigningKeys};
 use crate::emails::{self, Envelope, Origin, Stored};
 use crate::error::Error;
 use crate::id::{EmailId, Id, WorkspaceId};
@@ -56,16 +56,17 @@ pub struct Message {
     pub smtputf8: bool,
     /// The sender's address, as a dialogue says it.
     sender: String,
+    /// Its domain, in ASCII and lower case.
+    pub sender_domain: String,
     return_path: Option<ReturnPath>,
-    /// The sender's domain wants its mail to be encrypted, or not to leave.
-    pub needs_tls: bool,
 }
 
 enum Part {
     Bytes(Bytes),
-    /// Its content stands in the store.
+    /// Its content stands in the store, so many bytes.
     Stored {
         part: i64,
+        size: u64,
         encoding: mime::Encoding,
     },
 }
@@ -94,22 +95,36 @@ pub struct Source<'a> {
     db: &'a Db,
     email_id: EmailId,
     pieces: std::slice::Iter<'a, Part>,
-    /// What is being read from the store: the part, the next piece of it, and what it is written in.
-    encoding: Option<(i64, i64, Encoder)>,
+    /// What is being read from the store.
+    encoding: Option<Reading>,
+}
+
+/// A part that is being read from the store.
+struct Reading {
+    part: i64,
+    /// The next piece of it.
+    number: i64,
+    /// How many bytes are still to come.
+    left: u64,
+    encoder: Encoder,
 }
 
 impl Source<'_> {
-    async fn read(&mut self) -> Result<Option<Bytes>, DbError> {
+    async fn read(&mut self) -> Result<Option<Bytes>, NoMessage> {
         loop {
-            if let Some((part, number, mut encoder)) = self.encoding.take() {
-                let rows = self.db.read(emails::chunk(self.email_id, part, number)).await?;
+            if let Some(mut reading) = self.encoding.take() {
+                let rows = self.db.read(emails::chunk(self.email_id, reading.part, reading.number)).await?;
                 let mut output = Vec::new();
                 match rows.first() {
                     Some(row) => {
-                        encoder.push(&row.bytes(0)?, &mut output);
-                        self.encoding = Some((part, number + 1, encoder));
+                        let bytes = row.bytes(0)?;
+                        reading.left = reading.left.checked_sub(bytes.len() as u64).ok_or_else(cut)?;
+                        reading.encoder.push(&bytes, &mut output);
+                        reading.number += 1;
+                        self.encoding = Some(reading);
                     }
-                    None => encoder.finish(&mut output),
+                    None if reading.left > 0 => return Err(cut()),
+                    None => reading.encoder.finish(&mut output),
                 }
                 if output.is_empty() {
                     continue;
@@ -119,15 +134,26 @@ impl Source<'_> {
             match self.pieces.next() {
                 None => return Ok(None),
                 Some(Part::Bytes(bytes)) => return Ok(Some(bytes.clone())),
-                Some(Part::Stored { part, encoding }) => self.encoding = Some((*part, 0, Encoder::new(*encoding))),
+                Some(Part::Stored { part, size, encoding }) => {
+                    let (part, left, encoder) = (*part, *size, Encoder::new(*encoding));
+                    self.encoding = Some(Reading { part, number: 0, left, encoder });
+                }
             }
         }
     }
 }
 
+/// What is sent is what was handed in, or nothing.
+fn cut() -> NoMessage {
+    NoMessage::Never("a piece of its contents is missing in the store, or is not as long as it was".into())
+}
+
 impl MessageSource for Source<'_> {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        self.read().await.map_err(io::Error::other)
+        self.read().await.map_err(|why| match why {
+            NoMessage::Never(reason) => io::Error::other(reason),
+            NoMessage::Store(error) => io::Error::other(error),
+        })
     }
 }
 
@@ -169,7 +195,6 @@ impl Engine {
             let sign = move || signatures(&domain.keys, accepted_at, &head, &body_hash);
             let signatures = self.signing.run(sign).await.map_err(unavailable)?;
             message.put_before(signatures.into());
-            message.needs_tls = domain.settings.tls == TlsPolicy::Enforced;
             let secrets = (&self.app.db, &self.app.clock);
             let secrets = self.app.credentials.signing.secrets_for(secrets, RETURN_PATHS, 0).await?;
             message.return_path = secrets.first().map(|key| ReturnPath::new(&domain.settings.return_path, key));
@@ -181,7 +206,7 @@ impl Engine {
     async fn sending_domain(&self, workspace_id: WorkspaceId, name: &str) -> Result<Option<SendingDomain>, NoMessage> {
         let id = match self.domains.may_send(workspace_id, None, name).await {
             Ok(sender) => sender.domain_id,
-            // It was accepted when this was otherwise: it goes, and nobody vouches for it.
+            // Whether it still goes is asked where it goes; nobody vouches for it.
             Err(Error::DomainRefused { .. }) => None,
             Err(error) => return Err(unavailable(error)),
         };
@@ -212,7 +237,7 @@ fn signatures(keys: &SigningKeys, accepted_at: i64, head: &[u8], body_hash: &[u8
 impl Message {
     /// Reads the whole of it once, to know how long it is and what is to be signed: the head, and
     /// the hash of the body. A small one is kept as it is then.
-    async fn measure(&mut self, db: &Db, is_small: bool) -> Result<(Vec<u8>, [u8; 32]), DbError> {
+    async fn measure(&mut self, db: &Db, is_small: bool) -> Result<(Vec<u8>, [u8; 32]), NoMessage> {
         let (mut whole, mut size, mut source) = (Vec::new(), 0, self.source(db));
         let (mut head, mut body) = (None, BodyHash::new());
         while let Some(bytes) = source.read().await? {
@@ -311,7 +336,10 @@ impl Draft {
         };
         let pieces = mime::compose(&letter).into_iter().map(|piece| match piece {
             Piece::Bytes(bytes) => Part::Bytes(bytes.into()),
-            Piece::Part { part, encoding } => Part::Stored { part, encoding },
+            Piece::Part { part, encoding } => {
+                let size = summary.envelope.size_of(part).unwrap_or_default();
+                Part::Stored { part, size, encoding }
+            }
         });
         Message {
             email_id: summary.id,
@@ -319,8 +347,8 @@ impl Draft {
             size: 0,
             smtputf8: letter.needs_smtputf8(),
             sender: self.from.address.on_the_wire(),
+            sender_domain: self.from.address.ascii_domain().to_owned(),
             return_path: None,
-            needs_tls: false,
         }
     }
 }

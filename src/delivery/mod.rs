@@ -10,11 +10,14 @@ mod decisions;
 mod line;
 mod message;
 mod own_mail;
+mod pass;
+mod policies;
 mod pool;
 mod refusal;
 mod retry;
 mod return_path;
 mod routes;
+mod sender;
 mod settle;
 mod settlement;
 mod sites;
@@ -22,7 +25,7 @@ mod store;
 mod test_recipients;
 mod transmit;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
@@ -32,6 +35,7 @@ use crate::config::{Relay, TransportKind};
 use crate::db::{DbError, Sql};
 use crate::dns::Resolver;
 use crate::domains::Domains;
+use crate::http_client::{HttpClient, Reach};
 use crate::id::DomainId;
 use crate::limits::Background;
 use crate::occurrences::Occurrences;
@@ -40,6 +44,7 @@ use crate::tls;
 use crate::work::{self, Next, Tasks, Worker};
 use claim::Look;
 use message::Messages;
+use pass::Pass;
 use pool::Pool;
 use routes::{Route, Routes};
 use sites::Sites;
@@ -62,6 +67,8 @@ pub struct Engine {
     routes: Routes,
     relays: Arc<Route>,
     resolver: Resolver,
+    /// Reads what domains say of their mail servers.
+    http: HttpClient,
     client: Client,
     pool: Pool,
     messages: Messages,
@@ -71,7 +78,7 @@ pub struct Engine {
     /// Servers that offer encryption and fail at it, and until when that is believed.
     without_tls: Cache<String, i64>,
     /// Up to where the lines of each lane had their turn.
-    cursors: Mutex<[String; 2]>,
+    pass: Mutex<Pass>,
     /// What we call ourselves.
     helo: String,
 }
@@ -130,6 +137,7 @@ impl Engine {
             mx_port: mail.mx_port,
         };
         let resolver = Resolver::new(&mail.dns_server);
+        let reach = if mail.private_mx { Reach::Anywhere } else { Reach::Public };
         let relays: &[Relay] = app.config.smtp_url.as_slice();
         Ok(Engine {
             sites: Sites::default(),
@@ -137,15 +145,20 @@ impl Engine {
             relays: Arc::new(Route::relays(relays)),
             client: Client::new(settings, resolver.clone()),
             resolver,
+            http: HttpClient::new(reach),
             pool: Pool::default(),
             messages: Messages::default(),
             domains,
             signing: Background::start("dkim", std::thread::available_parallelism().map_or(1, usize::from)),
             without_tls: Cache::new(MOST_IN_CLEAR),
-            cursors: Mutex::default(),
+            pass: Mutex::default(),
             helo,
             app,
         })
+    }
+
+    fn pass(&self) -> MutexGuard<'_, Pass> {
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Claims what is due and there is room for, and delivers it. Tells how many recipients that were.
@@ -175,7 +188,7 @@ impl Engine {
         let (engine, domain) = (self.clone(), domain.to_owned());
         tokio::spawn(async move {
             let now = engine.app.clock.steady();
-            engine.routes.learn(&engine.resolver, &domain, &engine.helo, now).await;
+            engine.routes.learn((&engine.resolver, &engine.http), &domain, &engine.helo, now).await;
             engine.app.wake_mail();
         });
     }

@@ -21,6 +21,11 @@ pub fn wait_after(tries: i64, waited: i64, chance: u16) -> Option<i64> {
     (waited + wait <= GIVEN_UP_AFTER).then_some(wait)
 }
 
+/// Whether it has waited for long enough.
+pub fn is_over(waited: i64) -> bool {
+    waited >= GIVEN_UP_AFTER
+}
+
 /// Whether it is late by now.
 pub fn is_late(tries: i64, waited: i64) -> bool {
     tries >= LATE_FROM_TRY || waited >= LATE_AFTER

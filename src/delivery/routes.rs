@@ -1,18 +1,21 @@
-//! By which servers mail goes: those of a domain, as they were looked up, or the relays.
+//! By which servers mail goes: those of a domain, as they were looked up and as its policy
+//! (MTA-STS) has them, or the relays.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quick_cache::sync::Cache;
 
+use super::policies::Policies;
 use super::refusal::Refusal;
 use super::settlement::{Outcome, Via};
 use super::sites::Pace;
 use crate::clock::MINUTE;
-use crate::config::Relay;
-use crate::dns::{NoSite, Resolver};
+use crate::config::{Encryption, Relay};
+use crate::dns::{NoSite, Resolver, Site};
+use crate::http_client::HttpClient;
 use crate::id::DomainId;
-use crate::smtp::{Hop, Phase, Reply, TlsPolicy};
+use crate::smtp::{Hop, Phase, Reply, StsMode, StsPolicy, TlsPolicy};
 
 /// How many domains are remembered.
 const MOST_KNOWN: usize = 10_000;
@@ -56,9 +59,13 @@ impl Stop {
 
     /// The same, where mail needs more than the server does.
     pub fn needing_tls(&self) -> Stop {
+        let strict = |relay: &Relay| match relay.encryption {
+            Encryption::Wrapped => relay.clone(),
+            _ => Relay { encryption: Encryption::Required, ..relay.clone() },
+        };
         match self {
-            Stop::Relay(relay) => Stop::Relay(relay.clone()),
-            Stop::ForeignRelay(relay) => Stop::ForeignRelay(relay.clone()),
+            Stop::Relay(relay) => Stop::Relay(strict(relay)),
+            Stop::ForeignRelay(relay) => Stop::ForeignRelay(strict(relay)),
             Stop::Mx { host, .. } => Stop::Mx { host: host.clone(), tls: TlsPolicy::Enforced },
         }
     }
@@ -88,19 +95,42 @@ impl Stop {
 impl Route {
     /// Through relays, the first that answers.
     pub fn relays(relays: &[Relay]) -> Route {
-        Route::through("the relay", relays, Stop::Relay)
+        Route::through("the relay", Pace::RELAY, relays, Stop::Relay)
     }
 
     /// Through those that people of a workspace have named.
     pub fn foreign_relays(domain_id: DomainId, relays: &[Relay]) -> Route {
         // What one workspace does at a relay is not held against another's mail through it.
-        Route::through(&format!("the relay of the domain {domain_id},"), relays, Stop::ForeignRelay)
+        let whose = format!("the relay of the domain {domain_id},");
+        Route::through(&whose, Pace::FOREIGN_RELAY, relays, Stop::ForeignRelay)
     }
 
-    fn through(whose: &str, relays: &[Relay], stop: fn(Relay) -> Stop) -> Route {
+    fn through(whose: &str, pace: Pace, relays: &[Relay], stop: fn(Relay) -> Stop) -> Route {
         let names: Vec<String> = relays.iter().map(|relay| format!("{}:{}", relay.host, relay.port)).collect();
         let stops = relays.iter().cloned().map(stop).collect();
-        Route { site: format!("{whose} {}", names.join("+")), pace: Pace::RELAY, via: Via::Relay, stops }
+        Route { site: format!("{whose} {}", names.join("+")), pace, via: Via::Relay, stops }
+    }
+
+    /// To the servers of a domain: where its policy is to be enforced, to those that it names and
+    /// that prove who they are.
+    fn direct(domain: &str, site: Site, policy: Option<&StsPolicy>) -> Result<Route, Outcome> {
+        let (allowed, others): (Vec<String>, Vec<String>) =
+            site.hosts.into_iter().partition(|host| policy.is_none_or(|policy| policy.allows(host)));
+        let is_enforced = policy.is_some_and(|policy| policy.mode == StsMode::Enforce);
+        if !others.is_empty() {
+            tracing::info!(domain, ?others, is_enforced, "mail servers that the MTA-STS policy does not name");
+        }
+        let (hosts, tls) = match is_enforced {
+            true if allowed.is_empty() => {
+                let others = others.join(", ");
+                let reason = format!("the MTA-STS policy of {domain} names none of its mail servers ({others})");
+                return Err(Outcome::Later(reason));
+            }
+            true => (allowed, TlsPolicy::Enforced),
+            false => ([allowed, others].concat(), TlsPolicy::Opportunistic),
+        };
+        let stops = hosts.into_iter().map(|host| Stop::Mx { host, tls }).collect();
+        Ok(Route { site: site.name, pace: Pace::MX, via: Via::Direct, stops })
     }
 }
 
@@ -112,12 +142,25 @@ struct Known {
 /// The routes to domains, as far as they are known.
 pub struct Routes {
     known: Cache<String, Arc<Known>>,
+    policies: Policies,
     asked: Mutex<HashSet<String>>,
 }
 
 impl Default for Routes {
     fn default() -> Routes {
-        Routes { known: Cache::new(MOST_KNOWN), asked: Mutex::default() }
+        Routes { known: Cache::new(MOST_KNOWN), policies: Policies::default(), asked: Mutex::default() }
+    }
+}
+
+/// A domain that is being looked up, until this is dropped.
+struct Asked<'a> {
+    routes: &'a Routes,
+    domain: &'a str,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.routes.asked().remove(self.domain);
     }
 }
 
@@ -138,19 +181,19 @@ impl Routes {
         asked.len() < MOST_ASKED && asked.insert(domain.to_owned())
     }
 
-    /// Looks up the servers of a domain, `own` being what we call ourselves.
-    pub async fn learn(&self, resolver: &Resolver, domain: &str, own: &str, now: i64) {
-        let (route, time) = match resolver.site(domain, own).await {
+    /// Looks up the servers of a domain and its policy, `own` being what we call ourselves.
+    pub async fn learn(&self, (resolver, http): (&Resolver, &HttpClient), domain: &str, own: &str, now: i64) {
+        let _asked = Asked { routes: self, domain };
+        let route = match resolver.site(domain, own).await {
             Ok(site) => {
-                let stop = |host| Stop::Mx { host, tls: TlsPolicy::Opportunistic };
-                let stops = site.hosts.into_iter().map(stop).collect();
-                (Ok(Arc::new(Route { site: site.name, pace: Pace::MX, via: Via::Direct, stops })), KNOWN_FOR)
+                let policy = self.policies.of((resolver, http), domain, now).await;
+                Route::direct(domain, site, policy.as_deref()).map(Arc::new)
             }
-            Err(NoSite::Never { code, reason }) => (Err(never(domain, code, reason)), KNOWN_FOR),
-            Err(NoSite::Later(reason)) => (Err(Outcome::Later(reason)), UNKNOWN_FOR),
+            Err(NoSite::Never { code, reason }) => Err(never(domain, code, reason)),
+            Err(NoSite::Later(reason)) => Err(Outcome::Later(reason)),
         };
+        let time = if matches!(route, Err(Outcome::Later(_))) { UNKNOWN_FOR } else { KNOWN_FOR };
         self.known.insert(domain.to_owned(), Arc::new(Known { route, until: now + time }));
-        self.asked().remove(domain);
     }
 }
 
@@ -169,6 +212,94 @@ fn never(domain: &str, code: &str, reason: String) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dns;
+    use crate::smtp::testing::web_server;
+
+    const NOW: i64 = 0;
+
+    fn hosts(routes: &Routes, domain: &str, now: i64) -> Result<Vec<(String, TlsPolicy)>, String> {
+        let stop = |stop: &Stop| match stop {
+            Stop::Mx { host, tls } => (host.clone(), *tls),
+            Stop::Relay(_) | Stop::ForeignRelay(_) => panic!("a relay"),
+        };
+        match routes.known(domain, now).expect("looked up") {
+            Ok(route) => Ok(route.stops.iter().map(stop).collect()),
+            Err(Outcome::Later(reason)) => Err(reason),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    fn policy(mode: &str, mx: &str) -> String {
+        format!("version: STSv1\nmode: {mode}\nmx: {mx}\nmax_age: 86400\n")
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_is_enforced_leaves_the_servers_that_it_names_and_they_prove_it() {
+        let resolver = dns::tests::resolver().await;
+        let both = |tls| Ok(vec![("mx2.a.example".to_owned(), tls), ("mx1.a.example".to_owned(), tls)]);
+        for (text, expected) in [
+            (policy("enforce", "mx2.a.example"), Ok(vec![("mx2.a.example".to_owned(), TlsPolicy::Enforced)])),
+            (policy("enforce", "*.a.example"), both(TlsPolicy::Enforced)),
+            (policy("testing", "mx2.a.example"), both(TlsPolicy::Opportunistic)),
+            (policy("none", "mx2.a.example"), both(TlsPolicy::Opportunistic)),
+            ("nonsense".to_owned(), both(TlsPolicy::Opportunistic)),
+        ] {
+            let (http, _) = web_server("200 OK", "text/plain", &text).await;
+            let routes = Routes::default();
+            routes.learn((&resolver, &http), "a.example", "us.example", NOW).await;
+            assert_eq!(hosts(&routes, "a.example", NOW), expected, "{text}");
+        }
+        let (http, _) = web_server("200 OK", "text/plain", &policy("enforce", "mx.b.example")).await;
+        let routes = Routes::default();
+        routes.learn((&resolver, &http), "a.example", "us.example", NOW).await;
+        let reason = hosts(&routes, "a.example", NOW).expect_err("none of them");
+        assert!(reason.contains("MTA-STS policy of a.example") && reason.contains("mx1.a.example"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_was_read_holds_while_it_cannot_be_read_and_no_longer_than_it_says() {
+        let resolver = dns::tests::resolver().await;
+        let (readable, log) = web_server("200 OK", "text/plain", &policy("enforce", "mx2.a.example")).await;
+        let (broken, _) = web_server("500 Internal Server Error", "text/plain", "").await;
+        let routes = Routes::default();
+        routes.learn((&resolver, &readable), "a.example", "us.example", NOW).await;
+        let asked = log.lock().expect("the log").len();
+        routes.learn((&resolver, &readable), "a.example", "us.example", NOW + MINUTE).await;
+        assert_eq!(log.lock().expect("the log").len(), asked, "its id is the same");
+        for (now, count) in [(60 * MINUTE, 1), (25 * 60 * MINUTE, 2)] {
+            routes.learn((&resolver, &broken), "a.example", "us.example", now).await;
+            assert_eq!(hosts(&routes, "a.example", now).map(|hosts| hosts.len()), Ok(count), "{now}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_is_dropped_can_be_begun_again() {
+        let resolver = dns::tests::resolver().await;
+        let (http, _) = web_server("200 OK", "text/plain", "").await;
+        let routes = Routes::default();
+        assert!(routes.begin("silent.example") && !routes.begin("silent.example"));
+        {
+            let learning = routes.learn((&resolver, &http), "silent.example", "us.example", NOW);
+            tokio::pin!(learning);
+            assert!(futures_util::poll!(&mut learning).is_pending());
+        }
+        assert!(routes.begin("silent.example"));
+    }
+
+    #[test]
+    fn who_needs_encryption_gets_it_from_relays_as_well() {
+        let relay = |url: &str| -> Relay { url.parse().expect("a relay") };
+        for (url, strict) in [
+            ("smtp://relay.example?tls=none", Encryption::Required),
+            ("smtp://relay.example?tls=opportunistic", Encryption::Required),
+            ("smtps://relay.example", Encryption::Wrapped),
+        ] {
+            for stop in [Stop::Relay(relay(url)), Stop::ForeignRelay(relay(url))] {
+                let (Stop::Relay(needing) | Stop::ForeignRelay(needing)) = stop.needing_tls() else { panic!("{url}") };
+                assert_eq!(needing.encryption, strict, "{url}");
+            }
+        }
+    }
 
     #[test]
     fn nobody_gets_a_connection_that_another_has_opened() {

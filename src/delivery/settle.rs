@@ -32,6 +32,7 @@ impl Engine {
         }
         by_workspace.sort_by_key(|(claimed, _)| claimed.workspace_id);
         for group in by_workspace.chunk_by(|(one, _), (next, _)| one.workspace_id == next.workspace_id) {
+            // Where the answer was late, all of it may be written: each is then found to be.
             if group.len() > 1 && self.commit(group).await.is_ok() {
                 continue;
             }
@@ -44,11 +45,14 @@ impl Engine {
     /// What is known of an attempt must not be lost, or it would be made again: where the store
     /// cannot write, it is tried until it can.
     async fn write_down(&self, ended: &[(Claimed, Settlement)]) {
-        let mut wait = FIRST_WAIT;
+        let (mut wait, mut may_be_written) = (FIRST_WAIT, false);
         loop {
             match self.commit(ended).await {
                 Ok(()) => return,
-                Err(DbError::Busy | DbError::Unavailable(_)) => {}
+                Err(DbError::Busy) => {}
+                Err(DbError::Unavailable(_)) => may_be_written = true,
+                // It was written, and only the answer was late.
+                Err(DbError::Unexpected { .. }) if may_be_written => return,
                 Err(DbError::Unexpected { .. }) => {
                     tracing::warn!("a mail took longer than its lease, and is another worker's");
                     return;
@@ -154,7 +158,7 @@ fn count(claimed: &Claimed, outcome: &Outcome) {
             "taken"
         }
         Outcome::Suppressed => "suppressed",
-        Outcome::Waits { .. } => "waits",
+        Outcome::Waits { .. } | Outcome::OverLimit { .. } => "waits",
         Outcome::Later(reason) => {
             tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");
             "later"

@@ -19,8 +19,10 @@ pub enum Outcome {
     Refused { refusal: Refusal, host: String },
     /// It may go better later.
     Later(String),
-    /// It is not tried before this moment, which is nobody's failure.
+    /// It is not tried before this moment, and nobody was asked.
     Waits { until: i64, reason: String },
+    /// Its sender's domain has sent as much as it may for now.
+    OverLimit { until: i64, reason: String },
     /// It never will, and no server was asked.
     Never(String),
     /// The final dot was sent, and what came of it is not known. `is_found`: by whoever claimed it
@@ -107,8 +109,11 @@ impl Settlement {
                 (State::Complained, json!({"to": to, "via": "test"})),
             ]),
             Outcome::Waits { until, reason } => {
-                Settlement { due_at: Some(*until), reason: Some(reason.clone()), ..Settlement::end(Vec::new()) }
+                let until = Some(*until).filter(|_| !retry::is_over(now - claimed.queued_at));
+                waits(claimed, reason, (now, claimed.tries), until)
             }
+            // As its owner wants it: it is not given up for that.
+            Outcome::OverLimit { until, reason } => waits(claimed, reason, (now, claimed.tries), Some(*until)),
             Outcome::Later(reason) => later(claimed, reason, now, chance),
             Outcome::Unknown { reason, is_found } => uncertain(claimed, reason, (now, chance), *is_found),
         }
@@ -118,23 +123,24 @@ impl Settlement {
 const SUPPRESSED: &str = "the address is on the workspace's suppression list";
 
 fn later(claimed: &Claimed, reason: &str, now: i64, chance: u16) -> Settlement {
-    let (tries, waited, to) = (claimed.tries + 1, now - claimed.queued_at, &claimed.address);
-    let Some(wait) = retry::wait_after(tries, waited, chance) else {
+    let tries = claimed.tries + 1;
+    let wait = retry::wait_after(tries, now - claimed.queued_at, chance);
+    Settlement { is_failure: true, ..waits(claimed, reason, (now, tries), wait.map(|wait| now + wait)) }
+}
+
+/// It waits until a moment, or has for long enough. That it is late is told once.
+fn waits(claimed: &Claimed, reason: &str, (now, tries): (i64, i64), until: Option<i64>) -> Settlement {
+    let to = &claimed.address;
+    if until.is_none() {
         let reason = format!("given up after five days: {reason}");
         return Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason);
-    };
-    let tells_delay = !claimed.delay_told && retry::is_late(tries, waited);
+    }
+    let tells_delay = !claimed.delay_told && retry::is_late(tries, now - claimed.queued_at);
     let news = match tells_delay {
         true => vec![(State::Delayed, json!({"to": to, "reason": reason}))],
         false => Vec::new(),
     };
-    Settlement {
-        due_at: Some(now + wait),
-        is_failure: true,
-        tells_delay,
-        reason: Some(reason.to_owned()),
-        ..Settlement::end(news)
-    }
+    Settlement { due_at: until, tells_delay, reason: Some(reason.to_owned()), ..Settlement::end(news) }
 }
 
 fn uncertain(claimed: &Claimed, reason: &str, (now, chance): (i64, u16), is_found: bool) -> Settlement {

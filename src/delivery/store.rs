@@ -5,24 +5,34 @@ use serde_json::Value;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::emails::State;
-use crate::id::{EmailId, SuppressionId, WorkspaceId};
+use crate::id::{DomainId, EmailId, SuppressionId, WorkspaceId};
 use crate::work::{Claimable, claim_rows};
 
 /// How many lines one look returns.
 pub const PAGE: usize = 200;
 
-/// What is written of an attempt holds as long as nobody else has claimed the recipient since,
-/// or nobody has yet settled the attempt whose final dot was sent.
+/// What is written of an attempt holds as long as nobody else has claimed the recipient since, or
+/// nobody has yet settled the attempt whose final dot was sent, or nobody has sent another since
+/// it was found that nobody knows.
 macro_rules! ours {
     () => {
-        " WHERE email_id = $1 AND number = $2 AND (attempt = $3 OR dot_attempt = $3)"
+        " WHERE email_id = $1 AND number = $2
+            AND (attempt = $3 OR dot_attempt = $3 OR lost_attempt = $3 AND dot_attempt = 0)"
     };
 }
 
-/// Whoever has claimed it meanwhile, and does not know yet that it is settled, loses it.
+/// Whoever has claimed it meanwhile, and does not know yet that it is settled, loses it; and it is
+/// settled once, however often its worker asks because it got no answer.
 macro_rules! settled {
     () => {
-        "dot_attempt = 0, attempt = CASE WHEN attempt = $3 THEN attempt ELSE attempt + 1 END"
+        "dot_attempt = 0, attempt = attempt + 1"
+    };
+}
+
+/// Whoever finds a dot of another keeps in mind whose it was.
+macro_rules! found {
+    () => {
+        "WHEN attempt = $3 AND dot_attempt NOT IN (0, $3) THEN dot_attempt"
     };
 }
 
@@ -56,11 +66,13 @@ statements! {
          WHERE email_id = $1 AND number = $2 AND attempt = $3 AND due_at IS NOT NULL");
     SETTLE = Sql::both(concat!(
         "UPDATE email_recipients SET ", settled!(), ", state = CASE WHEN state < $4 THEN $4 ELSE state END, due_at = $5,
+                lost_attempt = CASE ", found!(), " WHEN attempt = $3 AND CAST($5 AS BIGINT) IS NOT NULL
+                                    THEN lost_attempt ELSE 0 END,
                 tries = tries + $6, delay_told = delay_told OR CAST($7 AS BOOLEAN), reason = $8", ours!()));
     /// What waits for a person is found by its state, however far it had come before.
     HOLD = Sql::both(concat!(
         "UPDATE email_recipients SET ", settled!(), ", state = CASE WHEN state <= 30 THEN 28 ELSE state END,
-                due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
+                lost_attempt = CASE ", found!(), " ELSE lost_attempt END, due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
     MOVE = Sql::both(
         "UPDATE email_recipients SET line = $4, due_at = $5 WHERE email_id = $1 AND number = $2 AND attempt = $3");
     RAISE = Sql::both(
@@ -74,12 +86,18 @@ statements! {
         // As text first: a parameter of the type JSON is none that values can be bound to.
         "SELECT email_key FROM suppressions
          WHERE workspace_id = $1 AND email_key IN (SELECT json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)))");
+    /// How many mails a domain has sent on a day.
+    SENT_ON_DAY = Sql::both("SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
+    /// One more, as long as the limit of the day is not reached.
+    COUNT_ON_DAY = Sql::both(
+        "INSERT INTO domain_days (domain_id, day, mails) VALUES ($1, $2, 1)
+         ON CONFLICT (domain_id, day) DO UPDATE SET mails = domain_days.mails + 1 WHERE domain_days.mails < $3");
     /// What a person decides of a recipient that is held.
     RETRY_HELD = Sql::both(
         "UPDATE email_recipients SET due_at = $4
          WHERE workspace_id = $1 AND email_id = $2 AND number = $3 AND state = 28 AND due_at IS NULL");
     END_HELD = Sql::both(
-        "UPDATE email_recipients SET state = $4, reason = NULL
+        "UPDATE email_recipients SET state = $4, reason = NULL, lost_attempt = 0
          WHERE workspace_id = $1 AND email_id = $2 AND number = $3 AND state = 28 AND due_at IS NULL");
 }
 
@@ -171,6 +189,16 @@ pub fn dot(claimed: &Claimed) -> Stmt {
     DOT.with(claimed.key()).expect(1)
 }
 
+/// Finds how many mails a domain has sent on a day.
+pub fn sent_on_day(domain_id: DomainId, day: i64) -> Stmt {
+    SENT_ON_DAY.with([domain_id.into(), day.into()])
+}
+
+/// Counts one more, and fails where the limit of the day is reached.
+pub fn count_on_day(domain_id: DomainId, day: i64, limit: i64) -> Stmt {
+    COUNT_ON_DAY.with([domain_id.into(), day.into(), limit.into()]).expect(1)
+}
+
 /// Where an attempt leaves a recipient.
 pub struct Settled<'a> {
     pub state: State,
@@ -237,4 +265,88 @@ pub fn retry_held(workspace_id: WorkspaceId, email_id: EmailId, number: i64, due
 
 pub fn end_held(workspace_id: WorkspaceId, email_id: EmailId, number: i64, state: State) -> Stmt {
     END_HELD.with([workspace_id.into(), email_id.into(), number.into(), (state as i64).into()]).expect(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::db::{Db, Location, Options};
+    use crate::emails::{self, NewEmail, Origin};
+    use crate::work;
+
+    const LANE: i64 = 0;
+    const DELIVERED: Settled<'_> =
+        Settled { state: State::Delivered, due_at: None, is_failure: false, tells_delay: false, reason: None };
+    const LATER: Settled<'_> =
+        Settled { state: State::Queued, due_at: Some(0), is_failure: true, tells_delay: false, reason: Some("later") };
+    const UNCERTAIN: Settled<'_> =
+        Settled { state: State::Uncertain, due_at: Some(0), is_failure: true, tells_delay: true, reason: Some("lost") };
+
+    /// Claimed by the so-manieth worker, each long after the one before.
+    async fn claimed(db: &Db, worker: i64) -> Claimed {
+        let now = worker * 2 * Claimed::LEASE;
+        let mut rows = work::claim_by::<Claimed>(db, claim(LANE, "relay", now, 1)).await.expect("a claim");
+        rows.pop().expect("a recipient")
+    }
+
+    /// A store with one mail in it.
+    async fn store(folder: &std::path::Path) -> Db {
+        let db = Db::open(&Options::new(Location::Sqlite(folder.join("db")))).await.expect("a store");
+        let (clock, from, to) = (Clock::fixed(0), "a@b.example".parse(), "c@d.example".parse());
+        let new = NewEmail::new(
+            uuid::Uuid::nil().into(),
+            Origin::Api,
+            from.expect("a sender"),
+            vec![to.expect("a recipient")],
+        );
+        let mail = emails::insert(&new, clock.ordered_id(), &clock, |_| "relay".to_owned());
+        db.commit(mail).await.expect("a mail");
+        db
+    }
+
+    async fn is_taken(db: &Db, stmt: Stmt) -> bool {
+        match db.commit(stmt).await {
+            Ok(_) => true,
+            Err(DbError::Unexpected { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_attempt_is_settled_once_however_often_it_is_asked_for() {
+        for first in [DELIVERED, LATER, UNCERTAIN] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let db = store(folder.path()).await;
+            let one = claimed(&db, 1).await;
+            assert!(is_taken(&db, dot(&one)).await);
+            assert!(is_taken(&db, settle(&one, &first)).await, "{:?}", first.state);
+            assert!(!is_taken(&db, settle(&one, &first)).await, "{:?}", first.state);
+            assert!(!is_taken(&db, hold(&one, "lost")).await, "{:?}", first.state);
+            if first.due_at.is_some() {
+                let next = claimed(&db, 2).await;
+                assert!(!is_taken(&db, settle(&one, &DELIVERED)).await, "it is the next one's");
+                assert!(is_taken(&db, dot(&next)).await && is_taken(&db, settle(&next, &DELIVERED)).await);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_comes_late_counts_until_another_dot_is_sent() {
+        for is_sent_again in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let db = store(folder.path()).await;
+            let one = claimed(&db, 1).await;
+            assert!(is_taken(&db, dot(&one)).await);
+            let finder = claimed(&db, 2).await;
+            assert_eq!(finder.dot_attempt, one.attempt);
+            assert!(is_taken(&db, settle(&finder, &UNCERTAIN)).await);
+            let next = claimed(&db, 3).await;
+            if is_sent_again {
+                assert!(is_taken(&db, dot(&next)).await);
+            }
+            assert_eq!(is_taken(&db, settle(&one, &DELIVERED)).await, !is_sent_again);
+            assert_eq!(is_taken(&db, dot(&next)).await, is_sent_again, "nobody sends what has arrived");
+        }
+    }
 }

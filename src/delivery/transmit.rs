@@ -1,15 +1,16 @@
 //! One attempt: a dialogue with the first server that answers, and the journal around it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::task::JoinSet;
 
 use super::Engine;
-use super::claim::Hand;
+use super::claim::{Hand, paused};
 use super::message::{Message, NoMessage};
 use super::refusal::Refusal;
 use super::routes::{Route, Stop};
+use super::sender::{Ration, Refused};
 use super::settlement::{Outcome, Via};
 use super::sites::Slot;
 use super::store::{self, Claimed};
@@ -19,8 +20,17 @@ use crate::mime::Address;
 use crate::smtp::{self, Connection, Envelope, Failure, Hop, Phase, TlsPolicy};
 use crate::work;
 
-/// A recipient, and its address as a dialogue says it.
-type Whom<'a> = (&'a Claimed, &'a str);
+/// What is brought to whom.
+struct Errand<'a> {
+    claimed: &'a Claimed,
+    /// The recipient's address as a dialogue says it.
+    to: &'a str,
+    message: &'a Message,
+    /// What is counted where the mail leaves.
+    ration: Option<Ration>,
+    /// From the dot on, what the server says must be written down.
+    is_committed: &'a AtomicBool,
+}
 
 /// What a server made of an attempt.
 enum Answer {
@@ -32,7 +42,7 @@ enum Answer {
     /// The same; this one can never be reached.
     Unreachable(Refusal),
     /// It could not be written down that the dot would be sent, so it was not.
-    Unwritten,
+    Unwritten(DbError),
 }
 
 impl Engine {
@@ -51,24 +61,48 @@ impl Engine {
     }
 
     async fn deliver(&self, claimed: Claimed, slot: Slot, route: &Route) {
+        let is_committed = AtomicBool::new(false);
+        let work = async {
+            let outcome = self.attempt(&claimed, &slot, route, &is_committed).await;
+            is_committed.store(outcome.is_some(), Ordering::Relaxed);
+            match outcome {
+                Some(outcome) => self.settle_all(vec![(claimed.clone(), outcome)]).await,
+                None => dropped(&claimed),
+            }
+        };
         let renew = |lease_until| store::renew(&claimed, lease_until);
-        let attempt = self.attempt(&claimed, &slot, route);
-        let outcome = work::under_lease::<Claimed, _>((&self.app.db, &self.app.clock), renew, attempt).await;
-        match outcome.flatten() {
-            Some(outcome) => self.settle_all(vec![(claimed, outcome)]).await,
-            None => tracing::warn!(id = %claimed.email_id, "an attempt was dropped; it is tried again after its lease"),
+        let lost = async {
+            loop {
+                work::until_lost::<Claimed>((&self.app.db, &self.app.clock), renew).await;
+                // What is known is not forgotten because the store was away: it is settled when it
+                // is back, unless somebody else has taken up the mail by then.
+                if !is_committed.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = lost => dropped(&claimed),
         }
     }
 
     /// `None` where nothing may be written of it.
-    async fn attempt(&self, claimed: &Claimed, slot: &Slot, route: &Route) -> Option<Outcome> {
+    async fn attempt(
+        &self,
+        claimed: &Claimed,
+        slot: &Slot,
+        route: &Route,
+        is_committed: &AtomicBool,
+    ) -> Option<Outcome> {
+        let unread = |error| tracing::warn!(id = %claimed.email_id, %error, "a mail could not be read");
         let message = match self.message(claimed).await {
             Ok(message) => message,
             Err(NoMessage::Never(reason)) => return Some(Outcome::Never(reason)),
             // Such as a key that cannot be opened: somebody will mend it.
             Err(NoMessage::Store(DbError::Broken(reason))) => return Some(Outcome::Later(reason)),
             Err(NoMessage::Store(error)) => {
-                tracing::warn!(id = %claimed.email_id, %error, "a mail could not be read");
+                unread(error);
                 return None;
             }
         };
@@ -76,12 +110,30 @@ impl Engine {
             return Some(Outcome::Never("its address is none that mail can go to".into()));
         };
         let to = to.on_the_wire();
-        let _turn = slot.turn(|| self.app.clock.steady()).await;
+        let _turn = match slot.turn(|| self.app.clock.steady()).await {
+            Ok(turn) => turn,
+            Err(pause) => return Some(paused(route, pause)),
+        };
+        let terms = match self.terms(claimed, &message).await {
+            Ok(terms) => terms,
+            Err(Refused::Outcome(outcome)) => return Some(outcome),
+            Err(Refused::Store(DbError::Broken(reason))) => return Some(Outcome::Later(reason)),
+            Err(Refused::Store(error)) => {
+                unread(error);
+                return None;
+            }
+        };
+        let errand = Errand { claimed, to: &to, message: &message, ration: terms.ration, is_committed };
+        self.go_round(&errand, route, terms.needs_tls).await
+    }
+
+    /// Tries one server after the other.
+    async fn go_round(&self, errand: &Errand<'_>, route: &Route, needs_tls: bool) -> Option<Outcome> {
         let (mut last, mut silent) = (None, 0);
         for stop in &route.stops {
-            let strict = message.needs_tls.then(|| stop.needing_tls());
+            let strict = needs_tls.then(|| stop.needing_tls());
             let stop = strict.as_ref().unwrap_or(stop);
-            match self.try_stop((claimed, &to), route, stop, &message).await {
+            match self.try_stop(errand, route, stop).await {
                 Answer::Ended(outcome) => return Some(outcome),
                 Answer::Next(why) => last = Some(Outcome::Later(format!("{}: {why}", stop.host()))),
                 Answer::Silent(why) => {
@@ -93,7 +145,7 @@ impl Engine {
                     let host = stop.host().to_owned();
                     last.get_or_insert(Outcome::Refused { refusal, host });
                 }
-                Answer::Unwritten => return None,
+                Answer::Unwritten(error) => return self.unwritten(errand, error),
             }
         }
         // One server of several that does not answer says nothing of the site.
@@ -103,15 +155,30 @@ impl Engine {
                 _ => "none of its servers can be reached",
             };
             self.sites.failed(&route.site, self.app.clock.steady(), reason);
+        } else {
+            self.sites.doubt(&route.site);
         }
         last.or_else(|| Some(Outcome::Later("there is no server to hand it to".into())))
     }
 
-    async fn try_stop(&self, whom: Whom<'_>, route: &Route, stop: &Stop, message: &Message) -> Answer {
+    /// What becomes of a mail whose dot was not sent, because it could not be written down.
+    fn unwritten(&self, errand: &Errand<'_>, error: DbError) -> Option<Outcome> {
+        let reason = match (error, &errand.ration) {
+            (DbError::Unexpected { statement: 0 }, Some(ration)) => return Some(ration.excess.clone()),
+            // Another worker has it.
+            (DbError::Unexpected { .. }, _) => return None,
+            (DbError::Stale, _) => "nothing is sent while the store is on hold".to_owned(),
+            // It may be written all the same: that no dot was sent has to be written, too.
+            (error, _) => format!("it was not sent, because that could not be written down first: {error}"),
+        };
+        Some(Outcome::Waits { until: self.app.clock.steady(), reason })
+    }
+
+    async fn try_stop(&self, errand: &Errand<'_>, route: &Route, stop: &Stop) -> Answer {
         let key = stop.key();
         // One that waited may have been hung up on just now; that says nothing of the server.
         if let Some(mut connection) = self.pool.take(&key) {
-            let answer = self.hand_over(whom, route, &mut connection, message).await;
+            let answer = self.hand_over(errand, route, &mut connection).await;
             self.pool.put(key.clone(), connection);
             match answer {
                 Answer::Next(_) => {}
@@ -128,11 +195,13 @@ impl Engine {
                     Some(reply) if failure.at == Phase::Connect && reply.is_permanent() => {
                         Answer::Unreachable(Refusal { reply, at: failure.at })
                     }
+                    // What one mail asks for and a server cannot do is not held against the site.
+                    _ if failure.at == Phase::StartTls => Answer::Next(failure.reason),
                     _ => Answer::Silent(failure.reason),
                 };
             }
         };
-        let answer = self.hand_over(whom, route, &mut connection, message).await;
+        let answer = self.hand_over(errand, route, &mut connection).await;
         self.pool.put(key, connection);
         answer
     }
@@ -156,38 +225,35 @@ impl Engine {
         }
     }
 
-    async fn hand_over(
-        &self,
-        (claimed, to): Whom<'_>,
-        route: &Route,
-        connection: &mut Connection,
-        message: &Message,
-    ) -> Answer {
-        let is_unwritten = AtomicBool::new(false);
+    async fn hand_over(&self, errand: &Errand<'_>, route: &Route, connection: &mut Connection) -> Answer {
+        let Errand { claimed, to, message, ration, is_committed } = errand;
+        let unwritten = OnceLock::new();
         // While the store refuses writes, or is on hold, nothing is delivered.
         let before_dot = async {
-            let dot = Batch::from(store::dot(claimed)).when(hold::absent());
-            let written = self.app.db.commit(dot).await;
-            is_unwritten.store(written.is_err(), Ordering::Relaxed);
-            written.map(drop).map_err(|error| error.to_string())
+            is_committed.store(true, Ordering::Relaxed);
+            self.app.db.commit(announcement(claimed, ration.as_ref())).await.map(drop).map_err(|error| {
+                let reason = error.to_string();
+                let _ = unwritten.set(error);
+                reason
+            })
         };
         let return_path = message.return_path(claimed);
         let envelope =
             Envelope { from: &return_path, to, size: message.size, smtputf8: message.smtputf8, eightbit: false };
         let mut source = message.source(&self.app.db);
         let outcome = connection.send(&envelope, &mut source, before_dot).await;
-        if is_unwritten.load(Ordering::Relaxed) {
-            return Answer::Unwritten;
+        if let Some(error) = unwritten.into_inner() {
+            return Answer::Unwritten(error);
         }
         let host = connection.host().to_owned();
         let now = self.app.clock.steady();
         match outcome {
             smtp::Outcome::Accepted { reply, .. } => {
-                self.sites.answered(&route.site);
+                self.sites.answered(&route.site, now);
                 Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string() })
             }
             smtp::Outcome::Refused { reply, at } => {
-                self.sites.answered(&route.site);
+                self.sites.answered(&route.site, now);
                 // A relay may quote what somebody else's server said.
                 if route.via == Via::Direct || reply.code == 421 {
                     self.sites.heard(&route.site, (reply.code, &reply.text), now);
@@ -201,6 +267,20 @@ impl Engine {
             }
         }
     }
+}
+
+/// That the dot will be sent, and one mail more of those that its domain may send today.
+fn announcement(claimed: &Claimed, ration: Option<&Ration>) -> Batch {
+    let mut batch = Batch::new().when(hold::absent());
+    if let Some(ration) = ration {
+        batch.lock(ration.domain_id);
+        batch.push(ration.count());
+    }
+    batch.and(store::dot(claimed))
+}
+
+fn dropped(claimed: &Claimed) {
+    tracing::warn!(id = %claimed.email_id, "an attempt was dropped; it is tried again after its lease");
 }
 
 fn refused(refusal: Refusal, host: String) -> Answer {

@@ -15,7 +15,7 @@ use crate::id::DomainId;
 use crate::mime::DkimKey;
 
 /// How old what is known may be before it is asked whether it still holds.
-const UNSEEN: i64 = SECOND;
+pub(super) const UNSEEN: i64 = SECOND;
 
 /// After so many days of doubling nobody is near the limit.
 const LONGEST_WARM_UP: i64 = 30;

@@ -2,7 +2,9 @@
 //! commit with it. A refusal is always of the moment.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::in_use::UNSEEN;
 use super::status::Status;
 use super::{Domains, store};
 use crate::config::{Senders, TransportKind};
@@ -20,6 +22,8 @@ pub struct Sender {
     /// Whether that is the domain's own way, and not the server's.
     pub has_own_transport: bool,
     basis: Arc<Basis>,
+    /// When it was last found to hold, in steady time.
+    confirmed: AtomicI64,
 }
 
 impl Sender {
@@ -72,6 +76,22 @@ impl Domains {
         }
     }
 
+    /// The same for mail that was accepted before, and leaves now: nobody guards a commit with it,
+    /// so it is asked whether it still holds.
+    pub async fn may_still_send(&self, workspace_id: WorkspaceId, ascii_domain: &str) -> Result<Arc<Sender>, Error> {
+        let sender = self.may_send(workspace_id, None, ascii_domain).await?;
+        let now = self.app.clock.steady();
+        if now - sender.confirmed.load(Ordering::Relaxed) < UNSEEN {
+            return Ok(sender);
+        }
+        if self.app.db.holds(&sender.guard()).await? {
+            sender.confirmed.store(now, Ordering::Relaxed);
+            return Ok(sender);
+        }
+        self.forget_sender(workspace_id, ascii_domain);
+        self.may_send(workspace_id, None, ascii_domain).await
+    }
+
     /// What is known of a name turned out to be old.
     pub fn forget_sender(&self, workspace_id: WorkspaceId, ascii_domain: &str) {
         self.senders.remove(&(workspace_id, ascii_domain.to_owned()));
@@ -92,8 +112,9 @@ impl Domains {
             Some(own) => store::stands(workspace_id, own.id, own.version, revision),
             None => store::nobodys(workspace_id, name, revision),
         };
-        let domain_id = own.map(|own| own.id);
-        Ok(Sender { domain_id, transport, has_own_transport: own_transport.is_some(), basis })
+        let (domain_id, has_own_transport) = (own.map(|own| own.id), own_transport.is_some());
+        let confirmed = AtomicI64::new(self.app.clock.steady());
+        Ok(Sender { domain_id, transport, has_own_transport, basis, confirmed })
     }
 
     async fn known(&self, workspace_id: WorkspaceId, name: &str) -> Result<Known, DbError> {

@@ -131,6 +131,17 @@ impl Envelope {
     }
 }
 
+impl Envelope {
+    /// How many bytes a part has that stands in pieces.
+    pub fn size_of(&self, part: i64) -> Option<u64> {
+        match part {
+            HTML => self.html_size,
+            TEXT => self.text_size,
+            part => self.attachments.iter().find(|attachment| attachment.part == part).map(|found| found.size),
+        }
+    }
+}
+
 /// How long something is that stands in pieces; `None` where it stands with its mail.
 fn size_in_pieces(content: &Content<String>) -> Option<u64> {
     inline(content).is_none().then(|| content.size())

@@ -11,6 +11,10 @@ mod outcome;
 mod reply;
 mod stream;
 #[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::tests::sts::web_server;
+}
+#[cfg(test)]
 mod tests;
 mod timeouts;
 

@@ -23,7 +23,7 @@ use crate::db::DbError;
 
 pub(crate) use claim::claim_rows;
 pub use claim::{Claimable, InOrder, claim_by, claim_due, claim_due_with, next_due, unless_lost};
-pub use lease::under_lease;
+pub use lease::until_lost;
 
 /// The net below the waking: what other processes left is noticed within this time.
 const POLL: Duration = Duration::from_secs(1);

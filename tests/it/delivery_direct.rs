@@ -11,14 +11,16 @@ use crate::store::Store;
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 
 /// One that asks this DNS, and finds mail servers on this machine.
-async fn direct(store: &Store, dns: &Dns, sink: &Sink) -> Post {
-    let settings = ["--transport=direct", "--private-mx", "--smtp-timeout-factor=0.01"];
+pub async fn direct(store: &Store, dns: &Dns, sink: &Sink, more: &[&str]) -> Post {
+    let settings = ["--transport=direct", "--private-mx", "--senders=any"];
     let (port, servers) = (format!("--mx-port={}", sink.port), dns.setting());
-    Post::open(store, &[&settings[..], &[&port, &servers]].concat()).await
+    Post::open(store, &[&settings[..], &[&port, &servers], more].concat()).await
 }
 
+const FAST: &[&str] = &["--smtp-timeout-factor=0.01"];
+
 /// Rounds until so many recipients were dealt with: names are looked up beside.
-async fn rounds(post: &Post, count: usize) {
+pub async fn rounds(post: &Post, count: usize) {
     let mut done = 0;
     for _ in 0..500 {
         done += post.round().await;
@@ -37,7 +39,7 @@ on_both! {
         dns.a("mx.example.com", LOOPBACK);
         // Without MX, the domain itself is asked.
         dns.a("plain.example", LOOPBACK);
-        let post = direct(&store, &dns, &sink).await;
+        let post = direct(&store, &dns, &sink, FAST).await;
         let ids = [post.send("bob@example.com").await, post.send("eve@plain.example").await];
         rounds(&post, 2).await;
         for id in ids {
@@ -50,7 +52,7 @@ on_both! {
     async fn a_domain_that_takes_no_mail_bounces_and_one_that_does_not_answer_waits(store: Store) {
         let (dns, sink) = (Dns::start().await, Sink::open().await);
         dns.mx("null.example", 0, "");
-        let post = direct(&store, &dns, &sink).await;
+        let post = direct(&store, &dns, &sink, FAST).await;
         for (to, code) in [("a@null.example", "5.1.10"), ("a@absent.example", "5.1.2")] {
             let id = post.send(to).await;
             rounds(&post, 1).await;
@@ -74,7 +76,7 @@ on_both! {
         // Nobody listens on the port there.
         dns.a("dead.example.com", [127, 0, 0, 77]);
         dns.a("mx.example.com", LOOPBACK);
-        let post = direct(&store, &dns, &sink).await;
+        let post = direct(&store, &dns, &sink, FAST).await;
         let id = post.send("bob@example.com").await;
         rounds(&post, 1).await;
         assert_eq!((post.state(id).await, sink.kept().len()), (40, 1));
@@ -86,7 +88,7 @@ on_both! {
             dns.mx(domain, 10, &format!("mx.{domain}"));
             dns.a(&format!("mx.{domain}"), LOOPBACK);
         }
-        let post = direct(&store, &dns, &sink).await;
+        let post = direct(&store, &dns, &sink, FAST).await;
         for number in 0..50 {
             post.send(&format!("slow{number}@tarpit.example")).await;
         }

@@ -29,6 +29,8 @@ mod db;
 mod decisions;
 mod delivery;
 mod delivery_direct;
+mod delivery_faults;
+mod delivery_pace;
 mod doctor;
 mod domains;
 mod email_pages;

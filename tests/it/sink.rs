@@ -1,6 +1,7 @@
 //! A mail server on this machine that says what a test wants it to say, and keeps what it takes.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug, Clone, Copy)]
 pub enum Does {
     Usual,
+    /// The same, late.
+    UsualAfter(Duration),
     Says(&'static str),
     /// It hangs up. What it was given is kept where that was the end of a message.
     HangsUp,
@@ -96,7 +99,7 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
         }
         let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
         let does = script(".");
-        if matches!(does, Does::Usual | Does::HangsUp | Does::Stalls) {
+        if !matches!(does, Does::Says(_)) {
             kept.lock().expect("messages").push(taken);
         }
         let Some(answer) = self::answer(does, "250 2.0.0 taken").await else { return Ok(()) };
@@ -108,6 +111,10 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
 async fn answer(does: Does, usual: &'static str) -> Option<&'static str> {
     match does {
         Does::Usual => Some(usual),
+        Does::UsualAfter(time) => {
+            tokio::time::sleep(time).await;
+            Some(usual)
+        }
         Does::Says(answer) => Some(answer),
         Does::HangsUp => None,
         Does::Stalls => std::future::pending().await,

@@ -2,7 +2,7 @@
 
 mod faults;
 mod messages;
-mod sts;
+pub(super) mod sts;
 mod times;
 mod tls;
 

@@ -8,7 +8,7 @@ use crate::smtp::{StsMode, mta_sts};
 const POLICY: &str = "version: STSv1\nmode: enforce\nmx: mx2.a.example\nmax_age: 86400\n";
 
 /// A client for which every name leads to a web server that gives one answer.
-async fn web_server(status: &str, kind: &str, body: &str) -> (HttpClient, Arc<Mutex<Vec<String>>>) {
+pub(crate) async fn web_server(status: &str, kind: &str, body: &str) -> (HttpClient, Arc<Mutex<Vec<String>>>) {
     let (acceptor, roots) = certificate("mta-sts.a.example");
     let length = body.len();
     let answer = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}");

@@ -58,6 +58,56 @@ async fn an_answer_in_time_counts_and_one_that_is_late_does_not() {
     }
 }
 
+/// What a server says before its first message, where it offers encryption and a log-in.
+fn greeting(acceptor: &TlsAcceptor) -> Vec<(Phase, Vec<Act>)> {
+    vec![
+        (Phase::Banner, vec![say("220 mx.test")]),
+        (Phase::Ehlo, vec![Act::Expect("EHLO"), say("250-mx.test\r\n250 STARTTLS")]),
+        (Phase::StartTls, vec![Act::Expect("STARTTLS"), say("220 go")]),
+        // The handshake.
+        (Phase::StartTls, vec![Act::Encrypt(acceptor.clone())]),
+        (Phase::Ehlo, vec![Act::Expect("EHLO"), say("250-mx.test\r\n250 AUTH LOGIN")]),
+        (Phase::Auth, vec![Act::Expect("AUTH LOGIN"), say("334 VXNlcm5hbWU6")]),
+        (Phase::Auth, vec![Act::Expect("dQ=="), say("334 UGFzc3dvcmQ6")]),
+        (Phase::Auth, vec![Act::Expect("cA=="), say("235 welcome")]),
+    ]
+}
+
+#[tokio::test]
+async fn encryption_and_log_in_have_their_time_as_well() {
+    let (acceptor, roots) = super::tls::certificate("localhost");
+    let steps = greeting(&acceptor);
+    let attempt = |late_at: usize, part: f64| {
+        let mut script: Vec<Act> = Vec::new();
+        for (at, (_, mut acts)) in steps.clone().into_iter().enumerate() {
+            if at == late_at {
+                acts.insert(acts.len() - 1, Act::Wait(LIMIT.mul_f64(part)));
+            }
+            script.extend(acts);
+        }
+        script.push(Act::Wait(Duration::from_secs(60)));
+        let settings = only(|times| *times = Timeouts { banner: LIMIT, hello: LIMIT, ..*times });
+        let client = client(Settings { roots: roots.clone(), ..settings });
+        async move {
+            let (address, _) = server(script).await;
+            let relay: Relay =
+                format!("smtp://u:p@localhost:{}?tls=required", address.port()).parse().expect("a relay");
+            client.connect(&Hop::Relay(&relay)).await.map(|connection| connection.is_secured())
+        }
+    };
+    let all = 0..steps.len();
+    let (early, late) = tokio::join!(
+        join_all(all.clone().map(|at| attempt(at, 0.8))),
+        join_all(all.clone().map(|at| attempt(at, 1.2)))
+    );
+    for (at, (early, late)) in all.zip(early.into_iter().zip(late)) {
+        assert_eq!(early, Ok(true), "{at}");
+        let failure = late.expect_err("too late");
+        assert_eq!(failure.at, steps[at].0, "{at}: {failure:?}");
+        assert!(failure.reason.contains("2 seconds") && !failure.tls_failed, "{failure:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_message_has_to_move_on_in_time() {
     // More than fits between the two ends while nobody reads.

@@ -30,6 +30,7 @@ mod decisions;
 mod delivery;
 mod delivery_direct;
 mod doctor;
+mod doctor_mail;
 mod domains;
 mod email_pages;
 mod emails;

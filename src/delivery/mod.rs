@@ -45,6 +45,7 @@ use routes::{Route, Routes};
 use sites::Sites;
 
 pub use decisions::Decision;
+pub use line::{Line, Way};
 pub use own_mail::{helo, tell_owners};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

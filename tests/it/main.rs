@@ -60,6 +60,7 @@ mod migrations;
 mod register;
 mod runs;
 mod segments;
+mod send_command;
 mod sending;
 mod setup;
 mod snapshots;

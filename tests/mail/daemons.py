@@ -271,15 +271,17 @@ class Exim(MailServer):
         user = f"Debian-exim:x:{OWNER.pw_uid}:{OWNER.pw_gid}::{self.folder}:/bin/false\n"
         passwd = self.write("passwd", Path("/etc/passwd").read_text() + user)
         group = self.write("group", Path("/etc/group").read_text() + f"Debian-exim:x:{OWNER.pw_gid}:\n")
-        # With that bit it would not believe where its users stand.
-        program = self.folder / "exim"
-        shutil.copy(package.file("usr/sbin/exim4"), program)
-        program.chmod(0o755)
-        preload = next(names.root.rglob("libnss_wrapper.so"))
-        env = package.env(LD_PRELOAD=str(preload), NSS_WRAPPER_PASSWD=str(passwd), NSS_WRAPPER_GROUP=str(group))
+        # It starts itself anew as that user, who need not be able to look into target/.
+        program = shutil.copy(package.file("usr/sbin/exim4"), self.folder)
+        libraries = self.folder / "lib"
+        libraries.mkdir()
+        for library in [*package.root.rglob("*.so*"), *names.root.rglob("*.so*")]:
+            shutil.copy(library, libraries)
+        env = package.env(LD_LIBRARY_PATH=str(libraries), LD_PRELOAD=str(libraries / "libnss_wrapper.so"))
+        env |= {"NSS_WRAPPER_PASSWD": str(passwd), "NSS_WRAPPER_GROUP": str(group)}
         self.logs.append(self.folder / "logs" / "main")
         config = self.write("exim.conf", self._settings(host, domains, people, certificate, submission_port, onward, env, program))
-        return self.start([str(program), "-C", str(config), "-bdf"], env)
+        return self.start([program, "-C", str(config), "-bdf"], env)
 
     def _settings(self, host, domains, people, certificate, submission_port, onward, env, program):
         user, password = self.LOGIN

@@ -37,6 +37,8 @@ class Package:
         for package in self.root.glob("*.deb"):
             subprocess.run(["dpkg", "-x", package, self.root], check=True)
             package.unlink()
+        # Whoever keeps target/ from one run to the next need not be root.
+        subprocess.run(["chmod", "-R", "a+rX,u-s,g-s", self.root], check=True)
         (self.root / "complete").touch()
 
     def _apt(self, *args):

@@ -188,9 +188,9 @@ class Server:
                 raise AssertionError(f"no answer {START_LIMIT:.0f} s after the start (last: {status})\n{self.tail()}")
             time.sleep(0.005)
 
-    def ask(self, method, path, body=None, headers=None, tolerant=False):
+    def ask(self, method, path, body=None, headers=None, tolerant=False, timeout=20):
         """One request; returns (status, headers, body). Tolerant: (None, …) when nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             sent = dict(headers or {})
             if body is not None:

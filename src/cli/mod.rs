@@ -6,6 +6,7 @@ mod doctor;
 mod hold;
 mod keys;
 mod oauth;
+mod send;
 mod users;
 
 use std::process::ExitCode;
@@ -13,12 +14,16 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 
 use crate::accounts::{self, Workspace};
+use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::product::Product;
+use crate::seal::Seal;
 use crate::{db, log, product, serve};
 
 /// An e-mail platform you run yourself.
@@ -45,6 +50,8 @@ enum Command {
     /// OAuth clients
     #[command(subcommand)]
     Clients(clients::Clients),
+    /// Send a mail and watch its way, beside a running server
+    Send(send::Send),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -107,6 +114,7 @@ impl Cli {
             Command::Users(command) => command.run(&context).await,
             Command::Keys(command) => command.run(&context).await,
             Command::Clients(command) => command.run(&context).await,
+            Command::Send(command) => command.run(context, self.config).await,
             Command::Hold(command) => command.run(&context).await,
             Command::Resume(command) => command.run(&context).await,
             Command::Migrate => {
@@ -148,6 +156,14 @@ pub struct CommandContext {
 }
 
 impl CommandContext {
+    /// The product as a server with these settings has it, without anything that runs by itself.
+    fn product(self, config: Config) -> anyhow::Result<Product> {
+        config.check()?;
+        let addresses = serve::addresses(&config, config.listen)?;
+        let (seal, metrics) = (Seal::of(&config)?, PrometheusBuilder::new().build_recorder().handle());
+        Ok(Product::new(App::new(config, addresses, self.db, self.clock, metrics, seal)))
+    }
+
     /// The workspace that was named by its id or its name; unnamed, the only
     /// one, which an empty store gets first.
     async fn workspace(&self, named: Option<&str>) -> anyhow::Result<Workspace> {

@@ -50,7 +50,8 @@ use routes::{Route, Routes};
 use sites::Sites;
 
 pub use decisions::Decision;
-pub use own_mail::tell_owners;
+pub use line::{Line, Way};
+pub use own_mail::{helo, tell_owners};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -124,7 +125,7 @@ struct Transport {
 impl Engine {
     pub fn new(app: Occurrences, domains: Domains) -> anyhow::Result<Engine> {
         let mail = &app.config.mail;
-        let helo = mail.helo.clone().unwrap_or_else(|| own_mail::host(&app));
+        let helo = helo(&app.config, &app.addresses);
         let roots = match &mail.smtp_ca {
             Some(file) => tls::roots_with(file)?,
             None => tls::public_roots(),

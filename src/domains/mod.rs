@@ -8,6 +8,7 @@
 mod check;
 mod domain;
 mod in_use;
+mod inspection;
 mod keys;
 mod keys_store;
 mod pages;
@@ -34,6 +35,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
 pub use domain::TlsPolicy;
 pub use in_use::DeliverySettings;
+pub use inspection::{Flaw, Inspected, inspect};
 pub use keys::{SigningKey, SigningKeys};
 pub use pages::router as pages;
 pub use routes::router as routes;
@@ -48,7 +50,7 @@ use crate::dns::Resolver;
 use crate::id::{DomainId, WorkspaceId};
 use crate::limits::Background;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL, keys_store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, keys_store::ALL, inspection::ALL];
 
 /// How many domains are looked at at once.
 const CHECKS_AT_ONCE: usize = 8;
@@ -74,7 +76,7 @@ pub struct Parts {
 impl Domains {
     pub fn new(app: App) -> Domains {
         Domains(Arc::new(Parts {
-            place: records::Place::of(&app),
+            place: records::Place::of(&app.config, &app.addresses),
             dns: Resolver::uncached(&app.config.mail.dns_server),
             checks: Semaphore::new(CHECKS_AT_ONCE),
             key_maker: Background::start("dkim keys", 1),

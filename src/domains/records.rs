@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use super::keys::Algorithm;
 use super::keys_store::StoredKey;
 use super::store::Stored;
-use crate::app::App;
-use crate::config::{Relay, TransportKind};
+use crate::app::Addresses;
+use crate::config::{Config, Relay, TransportKind};
 
 /// What this server is called by those who look for it.
 #[derive(Debug, Clone)]
@@ -21,12 +21,12 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn of(app: &App) -> Place {
-        let web_host = host_of(app.addresses.base.authority());
-        let mail_host = app.config.mail.helo.clone().unwrap_or_else(|| web_host.clone());
-        let spf = match (&app.config.mail.spf, app.config.transport()) {
+    pub fn of(config: &Config, addresses: &Addresses) -> Place {
+        let web_host = host_of(addresses.base.authority());
+        let mail_host = config.mail.helo.clone().unwrap_or_else(|| web_host.clone());
+        let spf = match (&config.mail.spf, config.transport()) {
             (Some(terms), _) => terms.split_whitespace().map(str::to_owned).collect(),
-            (None, TransportKind::Relay) => app.config.smtp_url.iter().map(term_of_relay).collect(),
+            (None, TransportKind::Relay) => config.smtp_url.iter().map(term_of_relay).collect(),
             (None, TransportKind::Capture | TransportKind::Direct) => vec![term(&mail_host)],
         };
         Place { mail_host, spf, web_host }

@@ -10,6 +10,7 @@ use super::status::{self, Finding, Findings, Look, RecordStatus, Status};
 use super::store::{self, Outcome, Stored};
 use super::{Domains, check};
 use crate::db::{Batch, DbError};
+use crate::dns::Resolver;
 
 /// Under which names it is kept what is known of DMARC, and of the name itself.
 pub const DMARC: &str = "dmarc";
@@ -34,7 +35,7 @@ impl Domains {
     pub(super) async fn check(&self, domain: &Stored) -> Result<(), DbError> {
         let _turn = self.checks.acquire().await;
         let (expected, keys) = self.expected(domain).await?;
-        let looks = self.look(&domain.name, &expected).await;
+        let looks = look(&self.dns, &domain.name, &expected).await;
         let now = self.app.clock.steady();
         let mut findings = Findings::new();
         for (key, look) in looks {
@@ -48,19 +49,6 @@ impl Domains {
                 self.settle(domain, &expected, &keys, &findings).await
             }
             settled => settled,
-        }
-    }
-
-    /// What DNS says of each record, and of DMARC.
-    async fn look(&self, name: &str, expected: &[Expected]) -> Vec<(String, Look)> {
-        let records = join_all(expected.iter().map(|record| check::look(&self.dns, name, record)));
-        let all = async { tokio::join!(records, check::look_for_dmarc(&self.dns, name)) };
-        match tokio::time::timeout(PATIENCE, all).await {
-            Ok((looks, dmarc)) => {
-                let keys = expected.iter().map(|record| record.key.clone());
-                keys.zip(looks).chain([(DMARC.to_owned(), dmarc)]).collect()
-            }
-            Err(_) => unanswered(expected, "it took too long"),
         }
     }
 
@@ -99,6 +87,19 @@ impl Domains {
             batch.push(store::raise());
         }
         self.app.db.commit(batch).await.map(drop)
+    }
+}
+
+/// What DNS says of each record, and of DMARC, which comes last.
+pub async fn look(dns: &Resolver, name: &str, expected: &[Expected]) -> Vec<(String, Look)> {
+    let records = join_all(expected.iter().map(|record| check::look(dns, name, record)));
+    let all = async { tokio::join!(records, check::look_for_dmarc(dns, name)) };
+    match tokio::time::timeout(PATIENCE, all).await {
+        Ok((looks, dmarc)) => {
+            let keys = expected.iter().map(|record| record.key.clone());
+            keys.zip(looks).chain([(DMARC.to_owned(), dmarc)]).collect()
+        }
+        Err(_) => unanswered(expected, "it took too long"),
     }
 }
 

@@ -11,6 +11,7 @@ mod fuzzing;
 mod line;
 mod links;
 mod pages;
+mod progress;
 mod queue;
 mod retention;
 mod routes;
@@ -25,6 +26,8 @@ pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
 pub use fuzzing::schedule_text;
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
+pub use progress::{Progress, Step, progress};
+pub use queue::hand_in;
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
@@ -40,7 +43,7 @@ use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = &[retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[progress::ALL, retention::ALL, store::ALL];
 
 /// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]

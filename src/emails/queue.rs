@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::draft::Draft;
 use super::sender::{line, may_send};
-use super::{Emails, NewEmail, insert, message_id};
+use super::{Emails, NewEmail, Origin, insert, message_id};
 use crate::auth::{Caller, Need};
-use crate::clock::rfc3339;
+use crate::clock::{Clock, rfc3339};
 use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::domains::Sender;
 use crate::error::Error;
-use crate::id::EmailId;
+use crate::id::{EmailId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
-use crate::web::{Answer, IdempotentRequest};
+use crate::web::{self, Answer, IdempotentRequest};
 
 /// A mail that is ready to be queued.
 pub struct Ready {
@@ -40,19 +41,7 @@ pub async fn commit<N: Need>(
         let mut taken = Batch::new();
         request.take(&answer, &mut taken);
         occurrences.batch.append(taken);
-        let mut before: Option<&Arc<Sender>> = None;
-        for mail in &*mails {
-            // What is asked of one domain is asked once.
-            if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
-                occurrences.batch.guard(mail.sender.guard());
-                before = Some(&mail.sender);
-            }
-            let line = |recipient: &_| line(&mail.sender, recipient);
-            occurrences.batch.append(insert(&mail.email, mail.id, &emails.clock, line));
-        }
-        if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
-            tell(&mut occurrences, mails);
-        }
+        fill(&mut occurrences, &emails.clock, mails);
         let (batch, follow_up) = occurrences.follow_up();
         match caller.commit_once(batch).await? {
             Err(DbError::Stale) => {
@@ -69,6 +58,47 @@ pub async fn commit<N: Need>(
                 }
                 return Ok(request.settle(settled, answer).await??);
             }
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+/// What queues mails, and tells of them.
+fn fill(occurrences: &mut OccurrenceBatch<'_>, clock: &Clock, mails: &[Ready]) {
+    let mut before: Option<&Arc<Sender>> = None;
+    for mail in mails {
+        // What is asked of one domain is asked once.
+        if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
+            occurrences.batch.guard(mail.sender.guard());
+            before = Some(&mail.sender);
+        }
+        let line = |recipient: &_| line(&mail.sender, recipient);
+        occurrences.batch.append(insert(&mail.email, mail.id, clock, line));
+    }
+    if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
+        tell(occurrences, mails);
+    }
+}
+
+/// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
+pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
+    let Draft { email, .. } = Draft::new(emails, workspace_id, web::read_fields(fields)?)?;
+    let email = NewEmail { origin: Origin::Command, ..email };
+    let (id, domain) = (emails.clock.ordered_id(), email.from.address.ascii_domain().to_owned());
+    let sender = emails.domains.may_send(workspace_id, None, &domain).await?;
+    let mut mail = Ready { id, email, sender };
+    for attempt in 0..ATTEMPTS {
+        let listeners = emails.listeners_for(workspace_id, attempt).await?;
+        let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
+        fill(&mut occurrences, &emails.clock, std::slice::from_ref(&mail));
+        let (batch, _) = occurrences.follow_up();
+        match emails.db.commit(batch).await {
+            Err(DbError::Stale) => {
+                emails.forget_listeners(workspace_id);
+                emails.domains.forget_sender(workspace_id, &domain);
+                mail.sender = emails.domains.may_send(workspace_id, None, &domain).await?;
+            }
+            settled => return Ok(settled.map(|_| id)?),
         }
     }
     Err(Error::Unavailable)

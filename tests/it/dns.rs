@@ -11,6 +11,7 @@ const A: u16 = 1;
 const MX: u16 = 15;
 const TXT: u16 = 16;
 const CNAME: u16 = 5;
+const PTR: u16 = 12;
 
 const NO_ERROR: u16 = 0;
 const SERVER_FAILURE: u16 = 2;
@@ -72,6 +73,11 @@ impl Dns {
 
     pub fn cname(&self, name: &str, target: &str) {
         self.add(name, CNAME, wire_name(target));
+    }
+
+    /// The name that an address leads back to.
+    pub fn ptr(&self, [a, b, c, d]: [u8; 4], host: &str) {
+        self.add(&format!("{d}.{c}.{b}.{a}.in-addr.arpa"), PTR, wire_name(host));
     }
 
     pub fn forget(&self, name: &str) {

@@ -20,7 +20,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// The doctor's findings by the name of the check, and whether it was content.
-fn examine(settings: &[&str]) -> (Value, bool) {
+pub fn examine(settings: &[&str]) -> (Value, bool) {
     let said = say(posthorn(&[&["doctor", "--json"], settings].concat()), "");
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out));
     let checks = report["checks"].as_array().expect("checks");
@@ -29,7 +29,7 @@ fn examine(settings: &[&str]) -> (Value, bool) {
 }
 
 #[track_caller]
-fn assert_finding(found: &Value, check: &str, status: &str, words: &str) {
+pub fn assert_finding(found: &Value, check: &str, status: &str, words: &str) {
     let finding = &found[check];
     assert_eq!(finding["status"], status, "{check}: {found:#}");
     let told = format!("{}{}", finding["came"], finding["next"]);

@@ -16,7 +16,7 @@ use crate::store::Store;
 
 const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
 
-async fn add(app: &TestApp, key: &str, name: &str) -> Value {
+pub async fn add(app: &TestApp, key: &str, name: &str) -> Value {
     let answer = app.post("/domains").key(key).json(json!({"name": name})).send().await;
     assert_eq!(answer.status, 201, "{}", answer.text());
     answer.json()
@@ -33,14 +33,14 @@ async fn read(app: &TestApp, key: &str, domain: &Value) -> Value {
 }
 
 /// Looks at DNS, and tells what became of the domain.
-async fn verify(app: &TestApp, key: &str, domain: &Value) -> Value {
+pub async fn verify(app: &TestApp, key: &str, domain: &Value) -> Value {
     let answer = app.post(format!("/domains/{}/verify", id(domain))).key(key).send().await;
     assert_eq!((answer.status, answer.json()), (200, json!({"object": "domain", "id": id(domain)})));
     read(app, key, domain).await
 }
 
 /// Sets every record that a domain asks for.
-fn publish(dns: &Dns, domain: &Value) {
+pub fn publish(dns: &Dns, domain: &Value) {
     for record in domain["records"].as_array().expect("records") {
         publish_one(dns, record);
     }
@@ -65,7 +65,7 @@ fn advice(domain: &Value, record: usize) -> &str {
 }
 
 /// A process that asks this server, with more settings.
-async fn open(store: &Store, dns: &Dns, settings: &[&str]) -> TestApp {
+pub async fn open(store: &Store, dns: &Dns, settings: &[&str]) -> TestApp {
     let server = dns.setting();
     TestApp::open(store, &[&[server.as_str()], settings].concat()).await
 }

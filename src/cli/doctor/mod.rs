@@ -5,6 +5,8 @@
 mod browser;
 mod instance;
 mod machine;
+mod mail;
+mod mail_servers;
 mod oauth;
 mod page;
 mod report;
@@ -27,6 +29,9 @@ type Finding = Result<Cow<'static, str>, Problem>;
 
 #[derive(Args, Debug)]
 pub struct Doctor {
+    /// A domain whose mail server is called to see whether mail gets out, where it is delivered directly
+    #[arg(long, value_name = "DOMAIN", default_value = "gmail.com")]
+    reach: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -37,7 +42,7 @@ impl Doctor {
     /// warnings alone are no failure.
     pub async fn run(self, config: &Config) -> anyhow::Result<()> {
         let mut report = Report::new(self.json);
-        examine(config, &mut report).await;
+        examine(config, &self.reach, &mut report).await;
         if self.json {
             print_json(&report.to_json());
         }
@@ -48,7 +53,7 @@ impl Doctor {
     }
 }
 
-async fn examine(config: &Config, report: &mut Report) {
+async fn examine(config: &Config, reach: &str, report: &mut Report) {
     report.add("settings", machine::settings(config));
     let location = config.store().location;
     if let Location::Sqlite(path) = &location {
@@ -57,12 +62,16 @@ async fn examine(config: &Config, report: &mut Report) {
         report.add("disk space", machine::space(path));
         report.add("log", machine::log(path, config));
     }
-    match Inspection::open(&location).await {
+    let inspection = match Inspection::open(&location).await {
         Ok(inspection) => {
             report.add("store", Ok(format!("{location} can be opened").into()));
-            store::examine(&inspection, config, report).await;
+            store::examine(&inspection, config, report).await.then_some(inspection)
         }
-        Err(error) => report.add("store", Err(store::unopened(&location, &error))),
-    }
+        Err(error) => {
+            report.add("store", Err(store::unopened(&location, &error)));
+            None
+        }
+    };
     instance::examine(config, report).await;
+    mail::examine(config, inspection.as_ref(), reach, report).await;
 }

@@ -11,7 +11,7 @@ pub struct Report {
 }
 
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     /// What holds where nothing is wrong.
     expected: Cow<'static, str>,
     problem: Option<Problem>,
@@ -66,14 +66,19 @@ impl Report {
                 Some(found)
             }
             Err(came) => {
-                self.push(Check { name, expected: expected.into(), problem: Some(Problem::failure(came, next)) });
+                self.push(Check {
+                    name: name.into(),
+                    expected: expected.into(),
+                    problem: Some(Problem::failure(came, next)),
+                });
                 None
             }
         }
     }
 
     /// Adds a finding: what holds, or what does not.
-    pub fn add(&mut self, name: &'static str, found: Result<Cow<'static, str>, Problem>) {
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, found: Result<Cow<'static, str>, Problem>) {
+        let name = name.into();
         self.push(match found {
             Ok(expected) => Check { name, expected, problem: None },
             Err(problem) => Check { name, expected: Cow::default(), problem: Some(problem) },

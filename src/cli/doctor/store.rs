@@ -16,7 +16,8 @@ use crate::seal::Seal;
 /// Clocks that differ by more than this are worth a word.
 const SKEW: i64 = 2 * SECOND;
 
-pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Report) {
+/// Tells whether the store can be read.
+pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Report) -> bool {
     let schema = schema(inspection).await;
     let is_known = schema.is_ok();
     report.add("schema", schema);
@@ -28,6 +29,7 @@ pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Repo
         report.add("hold", or_unread(hold(inspection).await));
         report.add("sealed secrets", or_unread(sealed(inspection, config).await));
     }
+    is_known
 }
 
 /// Why a store cannot be opened, and what to do.
@@ -44,7 +46,7 @@ pub fn unopened(location: &Location, error: &anyhow::Error) -> Problem {
     Problem::failure(format!("{location}: {error:#}"), next)
 }
 
-fn or_unread(found: Result<Finding, DbError>) -> Finding {
+pub fn or_unread(found: Result<Finding, DbError>) -> Finding {
     found.unwrap_or_else(|error| Err(Problem::failure(error.to_string(), "look at the log of the database")))
 }
 

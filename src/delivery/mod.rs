@@ -15,6 +15,7 @@ mod refusal;
 mod retry;
 mod return_path;
 mod routes;
+mod scheduled;
 mod settle;
 mod settlement;
 mod sites;

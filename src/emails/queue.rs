@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::sender::{line, may_send};
 use super::{Emails, NewEmail, insert, message_id};
 use crate::auth::{Caller, Need};
-use crate::clock::rfc3339;
+use crate::clock::{Clock, rfc3339};
 use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::domains::Sender;
@@ -40,19 +40,8 @@ pub async fn commit<N: Need>(
         let mut taken = Batch::new();
         request.take(&answer, &mut taken);
         occurrences.batch.append(taken);
-        let mut before: Option<&Arc<Sender>> = None;
-        for mail in &*mails {
-            // What is asked of one domain is asked once.
-            if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
-                occurrences.batch.guard(mail.sender.guard());
-                before = Some(&mail.sender);
-            }
-            let line = |recipient: &_| line(&mail.sender, recipient);
-            occurrences.batch.append(insert(&mail.email, mail.id, &emails.clock, line));
-        }
-        if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
-            tell(&mut occurrences, mails);
-        }
+        add(&mut occurrences.batch, &emails.clock, mails);
+        tell_queued(&mut occurrences, mails);
         let (batch, follow_up) = occurrences.follow_up();
         match caller.commit_once(batch).await? {
             Err(DbError::Stale) => {
@@ -74,14 +63,33 @@ pub async fn commit<N: Need>(
     Err(Error::Unavailable)
 }
 
-/// Tells of mails to contacts. What is scheduled is queued later.
-fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
+/// Adds mails to a commit, which is refused as stale where they may not be sent any more.
+pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
+    let mut before: Option<&Arc<Sender>> = None;
+    for mail in mails {
+        // What is asked of one domain is asked once.
+        if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
+            batch.guard(mail.sender.guard());
+            before = Some(&mail.sender);
+        }
+        batch.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
+    }
+}
+
+/// Tells contacts that mail for them is queued, where somebody listens. What is scheduled is queued
+/// later.
+pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
+    if !occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
+        return;
+    }
     let mut told: Vec<(String, Value)> = Vec::new();
-    for mail in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
+    for Ready { id, email, .. } in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
+        let (message_id, from) = (message_id(*id, &email.from.address), email.from.to_string());
         let now = occurrences.now();
-        told.extend(
-            mail.email.recipients().iter().map(|to| (to.address.key(), payload(mail, to.address.as_str(), now))),
-        );
+        told.extend(email.recipients().iter().map(|to| {
+            let to = &to.address;
+            (to.key(), queued_payload(*id, &message_id, (&from, to.as_str()), &email.subject, now))
+        }));
     }
     // Two that lock the same contacts must not wait for each other.
     told.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -90,16 +98,21 @@ fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     }
 }
 
-/// What events say of a mail to one of its recipients. There may be many: nothing that grows with
-/// their number is in it.
-fn payload(mail: &Ready, to: &str, now: i64) -> Value {
-    let Ready { id, email, .. } = mail;
+/// What is told of a mail to one of its recipients when it is queued. There may be many: nothing
+/// that grows with their number is in it.
+pub fn queued_payload(
+    id: EmailId,
+    message_id: &str,
+    (from, to): (&str, &str),
+    subject: &str,
+    created_at: i64,
+) -> Value {
     json!({
         "email_id": id,
-        "message_id": message_id(*id, &email.from.address),
-        "from": email.from.to_string(),
+        "message_id": message_id,
+        "from": from,
         "to": to,
-        "subject": email.subject,
-        "created_at": rfc3339(now),
+        "subject": subject,
+        "created_at": rfc3339(created_at),
     })
 }

@@ -62,6 +62,7 @@ mod segments;
 mod sending;
 mod setup;
 mod snapshots;
+mod step_mail;
 mod store_faults;
 mod storms;
 mod tokens;

@@ -31,8 +31,8 @@ pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
 pub use write::{
-    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, update as update_contact,
-    upsert_by_email,
+    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, tell_waiting_by_email,
+    update as update_contact, upsert_by_email,
 };
 
 pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, properties_store::ALL, store::ALL];

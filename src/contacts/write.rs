@@ -48,9 +48,19 @@ pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: ContactId) {
 /// The product tells what it did for whoever has this address, if that is a contact: for nobody
 /// else can anything happen.
 pub fn tell_by_email(occurrences: &mut OccurrenceBatch<'_>, name: &str, email_key: &str, payload: &Value) {
+    bump_version_by_email(occurrences, email_key);
+    occurrences.tell(name, Whom::EmailKey(email_key), payload, Moment::NOW);
+}
+
+/// The same, only to those who wait for it: it starts no runs.
+pub fn tell_waiting_by_email(occurrences: &mut OccurrenceBatch<'_>, name: &str, email_key: &str, payload: &Value) {
+    bump_version_by_email(occurrences, email_key);
+    occurrences.tell_waiting(name, Whom::EmailKey(email_key), payload, Moment::NOW);
+}
+
+fn bump_version_by_email(occurrences: &mut OccurrenceBatch<'_>, email_key: &str) {
     occurrences.batch.lock(email_key);
     occurrences.batch.push(store::bump_version_by_email(occurrences.workspace_id(), email_key));
-    occurrences.tell(name, Whom::EmailKey(email_key), payload, Moment::NOW);
 }
 
 /// Writes a contact over the one that it was read as, unless that has changed since.

@@ -34,6 +34,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0021_domains", include_str!("../../migrations/0021_domains.sql")),
     ("0022_own_mail", include_str!("../../migrations/0022_own_mail.sql")),
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
+    ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -104,6 +104,7 @@ impl Engine {
             true => HashMap::new(),
             false => self.claim(&orders, now).await?,
         };
+        self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {

@@ -17,6 +17,7 @@ mod refusal;
 mod retry;
 mod return_path;
 mod routes;
+mod scheduled;
 mod sender;
 mod settle;
 mod settlement;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Engine;
 use super::settlement::{Outcome, Settlement};
@@ -113,7 +113,7 @@ impl Engine {
         &self,
         batch: &mut Batch,
         (workspace_id, email_id, number): (WorkspaceId, EmailId, i64),
-        news: &[(State, serde_json::Value)],
+        news: &[(State, Value)],
         now: i64,
     ) {
         for (state, detail) in news {
@@ -131,9 +131,27 @@ impl Engine {
 /// Automations may wait for what happens to the mail of a contact.
 fn tell_contact(occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settlement: &Settlement) {
     for (state, detail) in &settlement.news {
-        let Some(name) = event_name(*state).filter(|name| occurrences.is_heard(name)) else { continue };
-        let payload = json!({"email_id": claimed.email_id, "to": claimed.address, "detail": detail});
-        contacts::tell_by_email(occurrences, name, &claimed.email_key(), &payload);
+        let Some(name) = event_name(*state) else { continue };
+        let payload = || json!({"email_id": claimed.email_id, "to": claimed.address, "detail": detail});
+        tell_of(occurrences, claimed, name, payload);
+    }
+}
+
+/// Tells the contact, if that is who it goes to, where somebody listens.
+pub(super) fn tell_of(
+    occurrences: &mut OccurrenceBatch<'_>,
+    claimed: &Claimed,
+    name: &str,
+    payload: impl FnOnce() -> Value,
+) {
+    match claimed.is_reaction {
+        true if occurrences.is_waited_for(name) => {
+            contacts::tell_waiting_by_email(occurrences, name, &claimed.email_key(), &payload());
+        }
+        false if occurrences.is_heard(name) => {
+            contacts::tell_by_email(occurrences, name, &claimed.email_key(), &payload());
+        }
+        _ => {}
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::State;
+use crate::emails::{Origin, State};
 use crate::id::{DomainId, EmailId, SuppressionId, WorkspaceId};
 use crate::work::{Claimable, claim_rows};
 
@@ -56,9 +56,12 @@ statements! {
     CLAIM = claim_rows!(
         "email_recipients" ("email_id", "number") where "lane = $4 AND line = $5" set ""
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
-                   dot_attempt, queued_at, tries, delay_told,
+                   dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
                    (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id)");
+    /// The time of a scheduled recipient has come.
+    ENTER_QUEUE = Sql::both(
+        "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
     RENEW = Sql::both("UPDATE email_recipients SET due_at = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3");
     /// Committed before the final dot leaves.
     DOT = Sql::both(
@@ -135,10 +138,14 @@ pub struct Claimed {
     /// How many attempts came to nothing.
     pub tries: i64,
     pub delay_told: bool,
+    /// It was scheduled, and nobody has been told that its time has come.
+    pub is_scheduled: bool,
     /// What is done where nobody knows whether it arrived: wait for a person.
     pub is_held_when_uncertain: bool,
     /// One of the product's own messages, which no list of a workspace can keep away.
     pub is_own: bool,
+    /// Sent by an automation that a system event started: what happens to it starts no runs.
+    pub is_reaction: bool,
 }
 
 impl Claimable for Claimed {
@@ -146,6 +153,7 @@ impl Claimable for Claimed {
     const LEASE: i64 = 30 * SECOND;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
+        let origin = row.maybe(13, Row::text)?;
         Ok(Claimed {
             email_id: row.id(0)?,
             number: row.int(1)?,
@@ -158,8 +166,10 @@ impl Claimable for Claimed {
             queued_at: row.int(8)?,
             tries: row.int(9)?,
             delay_told: row.bool(10)?,
-            is_held_when_uncertain: row.maybe(11, Row::text)?.is_some_and(|policy| policy == "hold"),
-            is_own: row.maybe(12, Row::text)?.is_some_and(|origin| origin == "system"),
+            is_scheduled: row.int(11)? == State::Scheduled as i64,
+            is_held_when_uncertain: row.maybe(12, Row::text)?.is_some_and(|policy| policy == "hold"),
+            is_own: origin.as_deref() == Some(Origin::System.as_str()),
+            is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
         })
     }
 }
@@ -178,6 +188,13 @@ impl Claimed {
 /// Claims recipients of one line that are due; it returns them.
 pub fn claim(lane: i64, line: &str, now: i64, most: usize) -> Stmt {
     CLAIM.with([now.into(), (now + Claimed::LEASE).into(), (most as i64).into(), lane.into(), line.into()])
+}
+
+/// Only whoever has claimed it, and once.
+pub fn enter_queue(claimed: &Claimed) -> Stmt {
+    let [email_id, number, attempt] = claimed.key();
+    let (queued, scheduled) = (State::Queued as i64, State::Scheduled as i64);
+    ENTER_QUEUE.with([email_id, number, attempt, queued.into(), scheduled.into()]).expect(1)
 }
 
 pub fn renew(claimed: &Claimed, lease_until: i64) -> Stmt {

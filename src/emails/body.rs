@@ -140,7 +140,7 @@ macro_rules! words {
 }
 
 words! {
-    Subject: |text| one_line(text, LONGEST_SUBJECT);
+    Subject: check_subject;
     TagWord: |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         match text.len() <= LONGEST_TAG && text.bytes().all(fits) {
@@ -156,9 +156,10 @@ words! {
     ContentId: AttachmentInfo::check_content_id;
 }
 
-fn one_line(text: &str, longest: usize) -> Result<(), String> {
-    match is_longer(text, longest) || text.chars().any(char::is_control) {
-        true => Err(format!("must be one line of at most {longest} characters")),
+/// What holds for every subject; the error says what it must be.
+pub fn check_subject(text: &str) -> Result<(), String> {
+    match is_longer(text, LONGEST_SUBJECT) || text.chars().any(char::is_control) {
+        true => Err(format!("must be one line of at most {LONGEST_SUBJECT} characters")),
         false => Ok(()),
     }
 }

@@ -11,6 +11,8 @@ pub enum Origin {
     Api,
     Submission,
     Automation,
+    /// An automation that a system event started: what happens to its mail starts no other.
+    Reaction,
     System,
     Command,
 }
@@ -19,6 +21,7 @@ words!(Origin {
     Api = "api",
     Submission = "submission",
     Automation = "automation",
+    Reaction = "reaction",
     System = "system",
     Command = "command",
 });

@@ -22,18 +22,19 @@ mod shapes;
 mod state;
 mod store;
 
+pub use body::check_subject;
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
 pub use fuzzing::schedule_text;
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
-pub use queue::hand_in;
+pub use queue::{Ready, add, hand_in, queued_payload, tell_queued};
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, add_event, chunk, insert,
-    load, message_id, tally,
+    load, message_id, of_run, tally,
 };
 
 use crate::app::holds_app;

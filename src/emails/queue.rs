@@ -41,7 +41,8 @@ pub async fn commit<N: Need>(
         let mut taken = Batch::new();
         request.take(&answer, &mut taken);
         occurrences.batch.append(taken);
-        fill(&mut occurrences, &emails.clock, mails);
+        add(&mut occurrences.batch, &emails.clock, mails);
+        tell_queued(&mut occurrences, mails);
         let (batch, follow_up) = occurrences.follow_up();
         match caller.commit_once(batch).await? {
             Err(DbError::Stale) => {
@@ -63,23 +64,6 @@ pub async fn commit<N: Need>(
     Err(Error::Unavailable)
 }
 
-/// What queues mails, and tells of them.
-fn fill(occurrences: &mut OccurrenceBatch<'_>, clock: &Clock, mails: &[Ready]) {
-    let mut before: Option<&Arc<Sender>> = None;
-    for mail in mails {
-        // What is asked of one domain is asked once.
-        if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
-            occurrences.batch.guard(mail.sender.guard());
-            before = Some(&mail.sender);
-        }
-        let line = |recipient: &_| line(&mail.sender, recipient);
-        occurrences.batch.append(insert(&mail.email, mail.id, clock, line));
-    }
-    if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
-        tell(occurrences, mails);
-    }
-}
-
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
 pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
     let Draft { email, .. } = Draft::new(emails, workspace_id, web::read_fields(fields)?)?;
@@ -90,7 +74,8 @@ pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<Str
     for attempt in 0..ATTEMPTS {
         let listeners = emails.listeners_for(workspace_id, attempt).await?;
         let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
-        fill(&mut occurrences, &emails.clock, std::slice::from_ref(&mail));
+        add(&mut occurrences.batch, &emails.clock, std::slice::from_ref(&mail));
+        tell_queued(&mut occurrences, std::slice::from_ref(&mail));
         let (batch, _) = occurrences.follow_up();
         match emails.db.commit(batch).await {
             Err(DbError::Stale) => {
@@ -104,14 +89,33 @@ pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<Str
     Err(Error::Unavailable)
 }
 
-/// Tells of mails to contacts. What is scheduled is queued later.
-fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
+/// Adds mails to a commit, which is refused as stale where they may not be sent any more.
+pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
+    let mut before: Option<&Arc<Sender>> = None;
+    for mail in mails {
+        // What is asked of one domain is asked once.
+        if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
+            batch.guard(mail.sender.guard());
+            before = Some(&mail.sender);
+        }
+        batch.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
+    }
+}
+
+/// Tells contacts that mail for them is queued, where somebody listens. What is scheduled is queued
+/// later.
+pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
+    if !occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
+        return;
+    }
     let mut told: Vec<(String, Value)> = Vec::new();
-    for mail in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
+    for Ready { id, email, .. } in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
+        let (message_id, from) = (message_id(*id, &email.from.address), email.from.to_string());
         let now = occurrences.now();
-        told.extend(
-            mail.email.recipients().iter().map(|to| (to.address.key(), payload(mail, to.address.as_str(), now))),
-        );
+        told.extend(email.recipients().iter().map(|to| {
+            let to = &to.address;
+            (to.key(), queued_payload(*id, &message_id, (&from, to.as_str()), &email.subject, now))
+        }));
     }
     // Two that lock the same contacts must not wait for each other.
     told.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -120,16 +124,21 @@ fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     }
 }
 
-/// What events say of a mail to one of its recipients. There may be many: nothing that grows with
-/// their number is in it.
-fn payload(mail: &Ready, to: &str, now: i64) -> Value {
-    let Ready { id, email, .. } = mail;
+/// What is told of a mail to one of its recipients when it is queued. There may be many: nothing
+/// that grows with their number is in it.
+pub fn queued_payload(
+    id: EmailId,
+    message_id: &str,
+    (from, to): (&str, &str),
+    subject: &str,
+    created_at: i64,
+) -> Value {
     json!({
         "email_id": id,
-        "message_id": message_id(*id, &email.from.address),
-        "from": email.from.to_string(),
+        "message_id": message_id,
+        "from": from,
         "to": to,
-        "subject": email.subject,
-        "created_at": rfc3339(now),
+        "subject": subject,
+        "created_at": rfc3339(created_at),
     })
 }

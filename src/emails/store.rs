@@ -43,6 +43,7 @@ statements! {
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
          FROM emails WHERE workspace_id = $1 AND id = $2");
+    OF_RUN = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
     RECIPIENTS = Sql::both(
         "SELECT number, address, state, due_at, reason FROM email_recipients
          WHERE email_id = $1 ORDER BY number");
@@ -313,6 +314,11 @@ pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
 
 pub fn by_id(workspace_id: WorkspaceId, id: EmailId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
+}
+
+/// The mails that the steps of a run sent: step, id, state.
+pub fn of_run(run_id: RunId) -> Stmt {
+    OF_RUN.with([run_id.into()])
 }
 
 /// How many there are, counted to a bound, and when the newest was handed in.

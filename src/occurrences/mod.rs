@@ -145,6 +145,11 @@ impl<'a> OccurrenceBatch<'a> {
         self.listeners.is_some_and(|listeners| listeners.count(name) > 0 || listeners.may_wake(name))
     }
 
+    /// Whether an event of this name may wake a run.
+    pub fn is_waited_for(&self, name: &str) -> bool {
+        self.listeners.is_some_and(|listeners| listeners.may_wake(name))
+    }
+
     /// A statement that must find the contact that was named.
     pub fn look_up(&mut self, stmt: Stmt) {
         self.lookups.push(self.batch.len());
@@ -160,18 +165,27 @@ impl<'a> OccurrenceBatch<'a> {
 
     /// An event happens to a contact, whose version has counted it.
     pub fn add(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>) {
-        self.record(occurrence, whom, Moment::NOW);
+        self.record(occurrence, (whom, Moment::NOW), true);
     }
 
     /// The product tells what it did to a contact, in the commit that does it.
     pub fn tell(&mut self, name: &str, whom: Whom<'_>, payload: &Value, moment: Moment) {
+        self.tell_those(name, (whom, moment), payload, true);
+    }
+
+    /// The same, only to those who wait for it: it starts no runs.
+    pub fn tell_waiting(&mut self, name: &str, whom: Whom<'_>, payload: &Value, moment: Moment) {
+        self.tell_those(name, (whom, moment), payload, false);
+    }
+
+    fn tell_those(&mut self, name: &str, (whom, moment): (Whom<'_>, Moment), payload: &Value, starts: bool) {
         match whom {
             Whom::Id(id) => self.batch.lock(id),
             Whom::EmailKey(key) => self.batch.lock(key),
         }
         let id = self.clock.ordered_id();
         let occurrence = Occurrence { id, name, payload: payload.to_string(), replay_of: None };
-        self.record(&occurrence, whom, moment);
+        self.record(&occurrence, (whom, moment), starts);
     }
 
     /// The contact goes: a run that only an event could wake waits in vain.
@@ -180,17 +194,20 @@ impl<'a> OccurrenceBatch<'a> {
         self.batch.push(store::release(self.workspace_id, contact_id, self.steady));
     }
 
-    fn record(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>, moment: Moment) {
+    fn record(&mut self, occurrence: &Occurrence<'_>, (whom, moment): (Whom<'_>, Moment), starts: bool) {
         let Some(listeners) = self.listeners else { return };
         // Nobody can have waited for a contact that was not there.
         let heard = moment.newest == Moment::NOW.newest && listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id);
         let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady };
-        self.weight += 1 + listeners.count(occurrence.name);
-        let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
-        self.starts_now |= entry.at_once;
-        self.alarms.extend(entry.alarms);
+        self.weight += 1;
+        if starts {
+            self.weight += listeners.count(occurrence.name);
+            let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
+            self.starts_now |= entry.at_once;
+            self.alarms.extend(entry.alarms);
+        }
         if heard {
             self.wakes.push(self.batch.len());
             self.batch.push(store::wake(&cause, occurrence.name));

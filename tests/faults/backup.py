@@ -38,6 +38,7 @@ LOAD = 1.0  # seconds of writing before the backup
 HELD = 3.0  # seconds in which a restored server must do nothing although much is due
 FIRED_WITHIN = 30.0  # seconds after `posthorn resume`
 ENDS_WITHIN = 60.0  # seconds for one backup
+MAIL = {"from": "us@shop.example", "subject": "Welcome", "text": "Hello"}
 FILLING = 20_000_000  # bytes that the store holds before, so that copying takes a while
 
 
@@ -102,7 +103,7 @@ class Scene:
         steps = [
             {"key": "start", "type": "trigger", "config": {"event_name": "signed.up"}},
             {"key": "sleep", "type": "delay", "config": {"duration": f"{DELAY:.0f} seconds"}},
-            {"key": "mail", "type": "send_email", "config": {"template": {"id": "welcome"}}},
+            {"key": "mail", "type": "send_email", "config": MAIL},
         ]
         links = [{"from": "start", "to": "sleep"}, {"from": "sleep", "to": "mail"}]
         self.automation = self.make(
@@ -204,7 +205,8 @@ def live_on(store, events, emails):
 
 
 def mails(store):
-    return [recipient for (recipient,) in store.query("SELECT recipient FROM outbox")]
+    sql = "SELECT r.address FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE e.run_id IS NOT NULL"
+    return [recipient for (recipient,) in store.query(sql)]
 
 
 def fired(store, emails, since):

@@ -58,7 +58,8 @@ on_both! {
         assert_eq!(stage.engine.claim().await.expect("a claim").len(), 1);
         other.clock.set_wall(-HOUR);
         other.clock.advance(posthorn::automations::LEASE);
-        assert_eq!(Engine::new(other.app.occurrences().clone()).round().await.expect("a round"), 1);
+        let engine = Engine::new(other.app.occurrences().clone(), other.app.domains().clone());
+        assert_eq!(engine.round().await.expect("a round"), 1);
         let run = stage.run(&automation).await;
         assert_eq!(run["status"], "completed");
         assert!(run["completed_at"].as_str() < run["created_at"].as_str(), "what is shown is what the clock showed");

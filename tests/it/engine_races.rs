@@ -15,7 +15,8 @@ async fn all(stage: &Stage) -> Vec<Vec<Vec<Option<String>>>> {
     let mut all = Vec::new();
     for sql in [
         "SELECT id, status, state, waiting_for, due_at, attempt, settled, completed_at FROM runs ORDER BY id",
-        "SELECT id, run_id, step, message FROM outbox ORDER BY id",
+        "SELECT id, run_id, step, text FROM emails ORDER BY id",
+        "SELECT email_id, number, address, state, due_at FROM email_recipients ORDER BY email_id",
         "SELECT id, first_name, version FROM contacts ORDER BY id",
     ] {
         all.push(stage.app.store.rows(sql).await);
@@ -28,7 +29,7 @@ async fn mailing(stage: &Stage) -> String {
         .automation(&[
             Stage::trigger(),
             ("contact_update", json!({"first_name": "Once"})),
-            ("send_email", json!({"template": {"id": "welcome"}})),
+            ("send_email", json!({"from": "us@acme.example", "subject": "Welcome", "text": "Hello"})),
         ])
         .await
 }
@@ -49,7 +50,8 @@ on_both! {
         let stage = Stage::new(app).await;
         let automation = mailing(&stage).await;
         send(&stage, "user.created", 0, 300).await;
-        let engines = [Engine::new(stage.app.app.occurrences().clone()), Engine::new(other.app.occurrences().clone())];
+        let engines = [&stage.app, &other]
+            .map(|process| Engine::new(process.app.occurrences().clone(), process.app.domains().clone()));
         loop {
             // Three rounds of each at the same time, as several workers would.
             let rounds = join_all(engines.iter().flat_map(|engine| (0..3).map(|_| engine.round()))).await;
@@ -59,7 +61,8 @@ on_both! {
         }
         let one = async |sql: &str| stage.app.store.value(sql).await.and_then(|text| text.parse::<i64>().ok());
         assert_eq!(one("SELECT COUNT(*) FROM runs WHERE status = 'completed'").await, Some(300));
-        assert_eq!(one("SELECT COUNT(*) FROM outbox").await, Some(300));
+        assert_eq!(one("SELECT COUNT(*) FROM emails").await, Some(300));
+        assert_eq!(one("SELECT COUNT(DISTINCT address) FROM email_recipients").await, Some(300));
         // Made by its event with the second version, changed once.
         assert_eq!(one("SELECT COUNT(*) FROM contacts WHERE version = 3 AND first_name = 'Once'").await, Some(300));
         assert_eq!(one("SELECT COUNT(*) FROM runs WHERE attempt <> 1").await, Some(0), "nobody claimed it twice");
@@ -73,7 +76,7 @@ on_both! {
         stage.send("user.created", "a@example.com", json!({})).await;
         let claimed = stage.engine.claim().await.expect("a claim");
         assert_eq!(claimed.len(), 1);
-        let second = Engine::new(other.app.occurrences().clone());
+        let second = Engine::new(other.app.occurrences().clone(), other.app.domains().clone());
         other.clock.advance(LEASE - 1);
         assert_eq!(second.round().await.expect("a round"), 0, "it is another's until the lease is over");
         other.clock.advance(1);

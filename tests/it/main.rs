@@ -66,6 +66,7 @@ mod send_command;
 mod sending;
 mod setup;
 mod snapshots;
+mod step_mail;
 mod store_faults;
 mod storms;
 mod tokens;

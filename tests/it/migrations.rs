@@ -129,13 +129,28 @@ fn recorded() -> Value {
     serde_json::from_str(include_str!("fixtures/store_0017.json")).expect("JSON")
 }
 
+/// A step that names a template was done for the version before when its message stood in the
+/// outbox. It is not: the message waits.
+fn waiting(mut answer: Value) -> Value {
+    for step in answer.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
+        if step["type"] == "send_email" && step["status"] == "completed" {
+            (step["status"], step["completed_at"]) = (json!("waiting"), Value::Null);
+            let reason = "it waits for templates, which do not exist yet";
+            step["output"]["waiting"] = json!({"reason": reason, "held": false});
+        }
+    }
+    answer
+}
+
 async fn answers_as_before(store: Store) {
     make_old(&store).await;
     let (app, before) = (TestApp::open(&store, &[]).await, recorded());
     let key = text(&before, "key");
     for (path, answer) in before["answers"].as_object().expect("answers") {
-        assert_eq!(app.get(path.as_str()).key(key).send().await.json(), *answer, "{path}");
+        assert_eq!(app.get(path.as_str()).key(key).send().await.json(), waiting(answer.clone()), "{path}");
     }
+    let sent = store.count("emails WHERE run_id IS NOT NULL").await;
+    assert_eq!((store.count("outbox").await, sent), (3, 0), "nothing is sent, nothing is lost");
     let again = app.post("/events/send").key(key).header("idempotency-key", "once");
     let sent = json!({"event": "order.placed", "email": "new@example.com", "payload": {"total": 42}});
     assert_eq!(again.json(sent).send().await.json(), before["replayed"], "the answer that was kept");

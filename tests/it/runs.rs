@@ -1,6 +1,6 @@
 //! Runs over HTTP: listed, read with what became of each step, cancelled, tried again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use posthorn::automations::{Budget, ContactRules, Graph, HistoryPart, Run, World};
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ impl Scene {
             may_call: true,
             budget: &budget,
             segments: &HashSet::new(),
+            refused_mail: &HashMap::new(),
             contact_rules: &AnyChange,
         };
         run.advance(&self.graph, &mut world);

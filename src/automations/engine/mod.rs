@@ -3,6 +3,7 @@
 
 mod calls;
 mod destinations;
+mod mail;
 mod pauses;
 mod store;
 mod turn;
@@ -22,6 +23,8 @@ use crate::app::App;
 use crate::automations::graph::Graph;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::db::{Batch, DbError};
+use crate::domains::Domains;
+use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId};
 use crate::occurrences::Occurrences;
@@ -54,9 +57,18 @@ pub(super) struct Plan {
     pub signing_secret: Option<String>,
 }
 
+impl Plan {
+    /// Whether its runs are set off by what the product itself tells. What they do sets off no
+    /// other: automations could go on with each other for ever.
+    pub fn is_reaction(&self) -> bool {
+        self.graph.event_name().starts_with(RESERVED_PREFIX)
+    }
+}
+
 /// What a worker works with.
 pub struct Engine {
     app: Occurrences,
+    domains: Domains,
     plans: Cache<(AutomationId, i64), Arc<Plan>>,
     client: HttpClient,
     calls: Arc<Calls>,
@@ -64,9 +76,9 @@ pub struct Engine {
 
 /// Works until it is time to stop. Calls to the outside are made beside the
 /// rest: a slow server must not hold up anybody's timer.
-pub async fn run(app: Occurrences, stopping: watch::Receiver<bool>) {
+pub async fn run(app: Occurrences, domains: Domains, stopping: watch::Receiver<bool>) {
     let clock = app.clock.clone();
-    let engine = Arc::new(Engine::new(app));
+    let engine = Arc::new(Engine::new(app, domains));
     let mut workers = JoinSet::new();
     workers.spawn(work::run(Turns(engine.clone()), clock.clone(), stopping.clone()));
     workers.spawn(work::run(Calling(engine), clock, stopping));
@@ -93,9 +105,9 @@ impl Worker for Turns {
 }
 
 impl Engine {
-    pub fn new(app: Occurrences) -> Engine {
+    pub fn new(app: Occurrences, domains: Domains) -> Engine {
         let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Engine { app, plans: Cache::new(1_000), client: HttpClient::new(reach), calls: Arc::default() }
+        Engine { app, domains, plans: Cache::new(1_000), client: HttpClient::new(reach), calls: Arc::default() }
     }
 
     /// Claims what is due and brings it on, calls included. Tells how many runs

@@ -70,8 +70,8 @@ statements! {
     PUT_OFF = Sql::both(
         "UPDATE runs SET due_at = $4, settled = attempt
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-    /// The same mail from the same step of the same run is one mail.
-    INSERT_MAIL = Sql::both(
+    /// The same message from the same step of the same run is one message.
+    KEEP_MESSAGE = Sql::both(
         "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
     DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
@@ -229,23 +229,23 @@ pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
     PUT_OFF.with(params).expect(1)
 }
 
-/// A message for the outbox.
-pub struct Mail<'a> {
+/// A message that waits in the outbox for its template.
+pub struct Message<'a> {
     pub id: MessageId,
     pub step: &'a str,
     pub recipient: &'a str,
     pub message: &'a Value,
 }
 
-pub fn insert_mail(claimed: &Claimed, mail: &Mail<'_>, now: i64) -> Stmt {
-    INSERT_MAIL.with([
-        mail.id.into(),
+pub fn keep_message(claimed: &Claimed, message: &Message<'_>, now: i64) -> Stmt {
+    KEEP_MESSAGE.with([
+        message.id.into(),
         claimed.workspace_id.into(),
         claimed.id.into(),
-        mail.step.into(),
+        message.step.into(),
         claimed.contact_id.into(),
-        mail.recipient.into(),
-        mail.message.to_string().into(),
+        message.recipient.into(),
+        message.message.to_string().into(),
         now.into(),
     ])
 }

@@ -1,11 +1,13 @@
 //! One run's turn: look at the world, go as far as the moment allows, and
 //! commit all of it or nothing.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
 use super::destinations::destination;
+use super::mail::RefusedMail;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
@@ -13,7 +15,7 @@ use crate::automations::run::{Call, Effect, Run};
 use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared};
 use crate::db::{Batch, DbError};
-use crate::events::RESERVED_PREFIX;
+use crate::emails;
 use crate::occurrences::{OccurrenceBatch, SystemEvent};
 use crate::web;
 use crate::work::unless_lost;
@@ -31,6 +33,8 @@ enum Outcome {
     Done,
     /// Something happened to the contact meanwhile: look again.
     Moved,
+    /// A mail may not be sent: take the turn again, knowing that.
+    Refused(RefusedMail),
     /// What the step does cannot be done; the reason is for the run's history.
     Failed(String),
 }
@@ -49,8 +53,9 @@ impl Engine {
         let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
         let Some(before) = before else { return self.abandon(claimed).await };
         let mut answer: Option<Result<Value, String>> = None;
+        let mut refused_mail = HashMap::new();
         for _ in 0..ATTEMPTS {
-            let view = self.look(claimed, &plan, &before).await?;
+            let view = View { refused_mail: refused_mail.clone(), ..self.look(claimed, &plan, &before).await? };
             // Who stands before a call without a place in its line is only given one: it was
             // woken there, or stood there before there were lines.
             if answer.is_none()
@@ -72,6 +77,7 @@ impl Engine {
             match outcome {
                 Outcome::Done => return Ok(()),
                 Outcome::Moved => {}
+                Outcome::Refused(RefusedMail { step, reason }) => drop(refused_mail.insert(step, reason)),
                 Outcome::Failed(reason) => return self.record_failure(claimed, &plan, before, &reason).await,
             }
         }
@@ -111,6 +117,10 @@ impl Engine {
             run.quiet_to = contact.version;
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
+        let mails = match self.mails(claimed, plan, &effects).await? {
+            Ok(mails) => mails,
+            Err(refused) => return Ok(Outcome::Refused(refused)),
+        };
         let listeners = match tells(plan, &effects) {
             true => Some(self.app.listeners(claimed.workspace_id).await?),
             false => None,
@@ -128,30 +138,42 @@ impl Engine {
         let run = &run;
         let ahead = ahead(claimed, plan, run);
         let is_to_call = ahead.destination.is_some();
-        let last = occurrences.batch.len();
+        let settled_at = occurrences.batch.len();
         occurrences.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
+        emails::add(&mut occurrences.batch, &self.app.clock, &mails);
+        // After the run is settled: it may wait for this by now.
+        emails::tell_queued(&mut occurrences, &mails);
         let (batch, follow_up) = occurrences.follow_up();
         match self.app.db.commit(batch).await {
             Ok(effects) => {
-                if let Some(ending) = run.ending() {
-                    metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
-                }
                 let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
-                if is_due && is_to_call {
-                    self.calls.note();
-                }
                 self.app.wake_workers_if(follow_up.is_urgent(&effects) || (is_due && !is_to_call));
+                self.follow(run, is_due && is_to_call, !mails.is_empty());
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
-            Err(DbError::Unexpected { statement }) if statement == last => Ok(Outcome::Done),
+            Err(DbError::Unexpected { statement }) if statement == settled_at => Ok(Outcome::Done),
             Err(DbError::Unexpected { .. }) => Ok(Outcome::Moved),
             Err(DbError::Stale) => {
                 self.app.forget_listeners(claimed.workspace_id);
+                self.forget_senders(&mails);
                 Ok(Outcome::Moved)
             }
             Err(error @ (DbError::Broken(_) | DbError::Duplicate(_))) => Ok(Outcome::Failed(error.to_string())),
             Err(error) => Err(error),
+        }
+    }
+
+    /// What a turn that is committed leads to.
+    fn follow(&self, run: &Run, calls: bool, sends: bool) {
+        if let Some(ending) = run.ending() {
+            metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
+        }
+        if calls {
+            self.calls.note();
+        }
+        if sends {
+            self.app.wake_mail();
         }
     }
 
@@ -253,11 +275,13 @@ fn fill(
             Effect::AddToSegment { segment_id } => {
                 rest.push(contacts::add_to_segment(workspace_id, claimed.contact_id, segment_id, view.now));
             }
-            Effect::SendEmail { id, step, message } => {
+            Effect::KeepMessage { id, step, message } => {
                 let recipient = message["to"].as_str().unwrap_or_default();
-                let mail = store::Mail { id, step: &step, recipient, message: &message };
-                rest.push(store::insert_mail(claimed, &mail, view.now));
+                let message = store::Message { id, step: &step, recipient, message: &message };
+                rest.push(store::keep_message(claimed, &message, view.now));
             }
+            // Queued behind all this: who may send it is asked of the store.
+            Effect::SendEmail { .. } => {}
         }
     }
     let is_changed = contact != view.sight.contact;
@@ -276,11 +300,12 @@ fn fill(
     Ok(None)
 }
 
-/// Whether others are told of what a run does to its contact. One that was set
-/// off by such news tells none: automations could set off each other for ever.
+/// Whether others are told of what a run does to its contact.
 fn tells(plan: &Plan, effects: &[Effect]) -> bool {
-    let touches = |effect: &Effect| matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact);
-    !plan.graph.event_name().starts_with(RESERVED_PREFIX) && effects.iter().any(touches)
+    let is_news = |effect: &Effect| {
+        matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
+    };
+    !plan.is_reaction() && effects.iter().any(is_news)
 }
 
 pub(in crate::automations) fn changed(

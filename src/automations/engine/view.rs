@@ -1,6 +1,6 @@
 //! What a run can see when it takes its turn.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -32,6 +32,8 @@ pub(in crate::automations) struct View {
     /// The event that ends the run has come.
     pub is_ended: bool,
     pub segments: HashSet<SegmentId>,
+    /// Why the mail of a step may not be sent, of those of which that is known, by key.
+    pub refused_mail: HashMap<String, String>,
     pub declared: Vec<Declared>,
     pub now: i64,
     pub steady: i64,
@@ -50,6 +52,7 @@ impl View {
             is_ended: self.is_ended,
             may_call: self.sight.may_call,
             segments: &self.segments,
+            refused_mail: &self.refused_mail,
             contact_rules: self,
             budget: &self.budget,
         }
@@ -99,6 +102,7 @@ impl Engine {
             history,
             is_ended,
             segments,
+            refused_mail: HashMap::new(),
             declared: Declared::read_all(&declared)?,
             now,
             steady,

@@ -2,6 +2,7 @@
 //! wrong with one is said in words that need no manual, all at once.
 
 mod duration;
+mod mail;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::id::SegmentId;
 use crate::text::{kind, shown};
 
+pub use mail::Mail;
 pub use step::{Action, Exit, Step};
 
 pub(super) const MOST_STEPS: usize = 150;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::duration::Duration;
+use super::mail;
 use crate::automations::values::{self, Rule};
 use crate::id::SegmentId;
 use crate::text::{kind, shown, words};
@@ -14,15 +15,31 @@ const LONGEST_EVENT_NAME: usize = 1024;
 /// What a step does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    Trigger { event_name: String },
-    Delay { duration: Duration },
-    Condition { rule: Rule },
-    WaitForEvent { event_name: String, timeout: Option<Duration>, filter: Option<Rule> },
+    Trigger {
+        event_name: String,
+    },
+    Delay {
+        duration: Duration,
+    },
+    Condition {
+        rule: Rule,
+    },
+    WaitForEvent {
+        event_name: String,
+        timeout: Option<Duration>,
+        filter: Option<Rule>,
+    },
+    /// The mail stands in its configuration.
     SendEmail,
+    SendTemplate,
     ContactUpdate,
     ContactDelete,
-    AddToSegment { segment_id: SegmentId },
-    Webhook { url: String },
+    AddToSegment {
+        segment_id: SegmentId,
+    },
+    Webhook {
+        url: String,
+    },
     Exit,
 }
 
@@ -53,7 +70,7 @@ impl Action {
             Action::Delay { .. } => "delay",
             Action::Condition { .. } => "condition",
             Action::WaitForEvent { .. } => "wait_for_event",
-            Action::SendEmail => "send_email",
+            Action::SendEmail | Action::SendTemplate => "send_email",
             Action::ContactUpdate => "contact_update",
             Action::ContactDelete => "contact_delete",
             Action::AddToSegment { .. } => "add_to_segment",
@@ -79,9 +96,9 @@ impl Action {
 
 /// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
 /// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
-/// `template`, `from`, `subject` and `reply_to`; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and
-/// `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit`
-/// take nothing.
+/// `from`, `subject`, `reply_to` and either `html` and `text` or a `template`; `contact_update` takes `first_name`,
+/// `last_name`, `unsubscribed` and `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`;
+/// `contact_delete` and `exit` take nothing.
 #[derive(Debug, Clone, PartialEq, ToSchema)]
 #[schema(as = AutomationStep)]
 pub struct Step {
@@ -118,7 +135,7 @@ impl Step {
                 (Action::Condition { rule: Rule::parse(&rule, false)? }, rule)
             }
             "wait_for_event" => config.wait_for_event()?,
-            "send_email" => (Action::SendEmail, config.send_email()?),
+            "send_email" => config.send_email()?,
             "contact_update" => (Action::ContactUpdate, config.contact_update()?),
             "contact_delete" => (Action::ContactDelete, json!({})),
             "add_to_segment" => {
@@ -144,8 +161,8 @@ impl Step {
 /// A step's configuration as it was sent. An explicit null is as good as none.
 struct Config<'a>(&'a Map<String, Value>);
 
-impl Config<'_> {
-    fn get(&self, name: &str) -> Option<&Value> {
+impl<'a> Config<'a> {
+    fn get(&self, name: &str) -> Option<&'a Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
@@ -190,12 +207,29 @@ impl Config<'_> {
         Ok((action, config))
     }
 
-    fn send_email(&self) -> Result<Value, String> {
-        let template = self.get("template").ok_or("needs `template`, an object with the `id` of a template")?;
-        let id = template.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        let id = id.ok_or("needs `template.id`, the id or the alias of a template")?;
+    /// A mail that stands here, or a template that is named.
+    fn send_email(&self) -> Result<(Action, Value), String> {
+        const OTHERWISE: &str = "or `from`, `subject` and `html` or `text`";
+        let template = self.get("template");
+        let id = template.and_then(|template| template.get("id")).filter(|id| !id.is_null() && **id != "");
+        let has_body = self.get("html").is_some() || self.get("text").is_some();
+        match (id, has_body) {
+            (Some(_), true) => {
+                Err("has a `template`, and `html` or `text` besides; a mail is made of one of them".into())
+            }
+            (None, true) => Ok((Action::SendEmail, mail::config(|name| self.get(name))?)),
+            (Some(Value::String(id)), false) => Ok((Action::SendTemplate, self.send_template(id)?)),
+            _ if template.is_none() => {
+                Err(format!("needs `template`, an object with the `id` of a template, {OTHERWISE}"))
+            }
+            _ => Err(format!("needs `template.id`, the id or the alias of a template, {OTHERWISE}")),
+        }
+    }
+
+    fn send_template(&self, id: &str) -> Result<Value, String> {
         let mut kept = json!({ "template": { "id": id } });
-        if let Some(variables) = template.get("variables").filter(|variables| !variables.is_null()) {
+        let variables = self.get("template").and_then(|template| template.get("variables"));
+        if let Some(variables) = variables.filter(|variables| !variables.is_null()) {
             if !variables.is_object() {
                 return Err(format!("`template.variables` must be an object, but is {}", kind(variables)));
             }

@@ -82,6 +82,7 @@ fn every_kind_of_step_has_words_of_its_own() {
     for (kind, config, label, detail) in [
         ("wait_for_event", json!({"event_name": "paid"}), "Wait for event", "paid"),
         ("send_email", json!({"template": {"id": "t"}}), "Send e-mail", "t"),
+        ("send_email", json!({"from": "a@b.co", "subject": "Hi", "text": "T"}), "Send e-mail", "Hi"),
         (
             "contact_update",
             json!({"first_name": "A", "unsubscribed": true}),

@@ -1,12 +1,12 @@
 //! How a run goes on: step by step, as far as the moment allows.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::graph::{Action, Exit, Graph, Step};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
 use crate::automations::values::{Budget, Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{MessageId, OccurrenceId, SegmentId};
@@ -55,6 +55,8 @@ pub struct World<'a> {
     pub may_call: bool,
     /// The segments that exist, of those that the graph names.
     pub segments: &'a HashSet<SegmentId>,
+    /// Why the mail of a step may not be sent, of those of which that is known, by key.
+    pub refused_mail: &'a HashMap<String, String>,
     pub contact_rules: &'a dyn ContactRules,
     /// What the turn has cost so far.
     pub budget: &'a Budget,
@@ -82,8 +84,13 @@ impl HistoryPart {
 /// What has to happen, in the same commit as the run's new state.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Hand a message to the outbox under this id.
+    /// Queue a mail.
     SendEmail {
+        step: String,
+        mail: Box<Mail>,
+    },
+    /// Keep a message under this id that waits for its template.
+    KeepMessage {
         id: MessageId,
         step: String,
         message: Value,
@@ -235,7 +242,7 @@ impl Run {
                 self.end(now, Ending::Completed);
                 true
             }
-            Action::SendEmail => self.send_email(graph, step, world, effects),
+            Action::SendEmail | Action::SendTemplate => self.send(graph, step, world, effects),
             Action::ContactUpdate => self.update_contact(graph, step, world, effects),
             Action::AddToSegment { segment_id } => self.add_to_segment(graph, (key, *segment_id), world, effects),
             Action::ContactDelete if world.contact.is_none() => self.lose_contact(key, now),
@@ -250,30 +257,10 @@ impl Run {
     }
 
     /// There is nobody left whom the step could do anything to.
-    fn lose_contact(&mut self, key: &str, now: i64) -> bool {
+    pub(super) fn lose_contact(&mut self, key: &str, now: i64) -> bool {
         self.skip(key, now, GONE);
         self.end(now, Ending::Cancelled);
         true
-    }
-
-    fn send_email(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {
-        let (key, now) = (step.key.as_str(), world.now);
-        let Some(contact) = &world.contact else { return self.lose_contact(key, now) };
-        if contact.get("unsubscribed") == Some(&Value::Bool(true)) {
-            self.skip(key, now, "the contact has unsubscribed");
-            return self.go(graph, key, Exit::Default, now);
-        }
-        let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
-        let mut message = match resolve(&step.config, &values) {
-            Ok(message) => message,
-            Err(reason) => return self.fail(key, now, &reason),
-        };
-        let id = MessageId::from(self.effect_id(key));
-        let to = contact.get("email").cloned().unwrap_or(Value::Null);
-        message["to"] = to.clone();
-        let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
-        effects.push(Effect::SendEmail { id, step: key.to_owned(), message });
-        self.pass(graph, key, now, Some(output))
     }
 
     fn update_contact(&mut self, graph: &Graph, step: &Step, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
@@ -357,7 +344,7 @@ impl Run {
     }
 
     /// The id of what a step makes: the same however often it is made.
-    fn effect_id(&self, step: &str) -> Uuid {
+    pub(super) fn effect_id(&self, step: &str) -> Uuid {
         let hash = crate::secret::hash(&format!("{} {step}", self.id));
         let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
@@ -365,7 +352,7 @@ impl Run {
 }
 
 /// Each field as a history keeps it.
-fn shortened(value: &Value) -> Value {
+pub(super) fn shortened(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), excerpt(value))).collect(),
         other => excerpt(other),

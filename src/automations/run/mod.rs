@@ -3,6 +3,7 @@
 //! has to happen for it. Whoever commits both together cannot do either twice.
 
 mod advance;
+mod send;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! Runs, step by step.
 
+use std::collections::HashMap;
+
 use serde_json::json;
 use uuid::Uuid;
 
@@ -75,6 +77,7 @@ impl Scene {
             is_ended: self.exit_on.as_ref().is_some_and(|name| self.heard.iter().any(|heard| heard.name == *name)),
             may_call: true,
             segments: &segments,
+            refused_mail: &HashMap::new(),
             contact_rules: &AgeIsNumber,
             budget: &budget,
         };
@@ -116,7 +119,7 @@ fn a_run_sleeps_through_a_delay_and_never_wakes_early() {
     scene.now = HOUR;
     let effects = scene.advance();
     assert!(
-        matches!(&effects[..], [Effect::SendEmail { message, .. }] if message["template"]["variables"]["P"] == "pro")
+        matches!(&effects[..], [Effect::KeepMessage { message, .. }] if message["template"]["variables"]["P"] == "pro")
     );
     assert_eq!(scene.run.ending(), Some(Ending::Completed));
 }

@@ -1,5 +1,6 @@
 //! The runs of an automation, to be read, cancelled and tried again.
 
+mod mail;
 mod pages;
 mod record;
 mod routes;

@@ -2,11 +2,13 @@
 
 use askama::Template;
 use axum::Router;
+use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
 
+use super::mail::StepMail;
 use super::record::{Record, StepRecord};
 use super::routes::RunPath;
 use super::store::{self, Listed, Stored};
@@ -16,8 +18,9 @@ use crate::automations::pages::Act;
 use crate::automations::picture::Picture;
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
+use crate::emails;
 use crate::error::Error;
-use crate::id::{AutomationId, ContactId, RunId};
+use crate::id::{AutomationId, ContactId, MessageId, RunId};
 use crate::web::{self, Form, Layout, Leaf, Shell, Stamp};
 
 pub fn router() -> Router<App> {
@@ -25,6 +28,7 @@ pub fn router() -> Router<App> {
         .route("/automations/{id}/runs/{run_id}", get(read))
         .route("/automations/{id}/runs/{run_id}/cancel", post(cancel))
         .route("/automations/{id}/runs/{run_id}/retry", post(retry))
+        .route("/automations/{id}/runs/{run_id}/messages/{message_id}/drop", post(drop_message))
 }
 
 /// What became of something, in a word and a colour.
@@ -104,11 +108,28 @@ struct StepRow {
     ended: Option<Stamp>,
     output: Option<String>,
     error: Option<String>,
+    /// Why it waits.
+    waits: Option<String>,
+    /// The page of its mail, and how far that is.
+    mail: Option<(String, &'static str)>,
+    /// Drops a message that waits.
+    drop: Option<Act>,
 }
 
 impl StepRow {
-    fn new(step: StepRecord) -> StepRow {
+    fn new(step: StepRecord, member: &Member<Look>, run: &RunPath) -> StepRow {
+        let (mail, drop) = match step.mail {
+            Some(StepMail::Queued(id, state)) => {
+                (Some((member.address(&format!("/emails/{id}")), state.as_str())), None)
+            }
+            Some(StepMail::Waits(id)) if member.may_manage() => (None, Some(drop_act(member, run, id))),
+            _ => (None, None),
+        };
+        let waits = step.output.as_ref().and_then(|output| output.pointer("/waiting/reason")?.as_str());
         StepRow {
+            waits: waits.map(str::to_owned),
+            mail,
+            drop,
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
@@ -134,7 +155,13 @@ fn gone() -> Error {
 
 async fn find<D: Duty>(member: &Member<D>, id: &RunPath) -> Result<Record, Error> {
     let rows = member.read(store::by_id(member.workspace_id(), id.automation, id.run)).await?;
-    Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &member.app.clock)
+    let mut record = Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &member.app.clock)?;
+    if record.may_send() {
+        let queued = member.read(emails::of_run(id.run)).await?;
+        let kept = member.read(store::kept(id.run)).await?;
+        record.link_mail(&queued, &kept, &member.app.clock)?;
+    }
+    Ok(record)
 }
 
 async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> Response {
@@ -155,7 +182,8 @@ async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<R
         shell: member.shell("/automations"),
         notice: member
             .notice("cancelled", "The run is cancelled.")
-            .or(member.notice("retried", "The run goes on from the step that failed.")),
+            .or(member.notice("retried", "The run goes on from the step that failed."))
+            .or(member.notice("dropped", "The message will not be sent.")),
         back: member.address(&format!("/automations/{}", id.automation)),
         cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
         retry: (member.may_manage() && status == "failed").then(|| act("retry")),
@@ -168,7 +196,7 @@ async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<R
         version: record.version,
         event_name: record.event_name,
         payload: record.payload.as_ref().map(told),
-        steps: record.steps.into_iter().map(StepRow::new).collect(),
+        steps: record.steps.into_iter().map(|step| StepRow::new(step, member, &id)).collect(),
     };
     Ok(web::page(StatusCode::OK, &content))
 }
@@ -204,4 +232,38 @@ async fn change(
         return Ok(member.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
     }
     Err(Error::Unavailable)
+}
+
+fn drop_purpose(message: MessageId, id: &RunPath) -> String {
+    format!("drop message {message} of run {}", id.run)
+}
+
+fn drop_act(member: &Member<Look>, run: &RunPath, id: MessageId) -> Act {
+    let path = format!("/automations/{}/runs/{}/messages/{id}/drop", run.automation, run.run);
+    Act { action: member.address(&path), hidden: member.hidden(&drop_purpose(id, run)) }
+}
+
+async fn drop_message(
+    member: Member<Manage>,
+    Path((automation, run, message)): Path<(String, String, String)>,
+    form: Form,
+) -> Response {
+    let dropping = async {
+        let path = automation.parse().ok().zip(run.parse().ok());
+        let run = path.map(|(automation, run)| RunPath { automation, run }).ok_or_else(gone)?;
+        let message: MessageId = message.parse().map_err(|_| gone())?;
+        let accepted = member.accept(&drop_purpose(message, &run), &form)?;
+        let record = find(&member, &run).await?;
+        if !record.steps.iter().any(|step| step.mail == Some(StepMail::Waits(message))) {
+            return Err(Error::Conflict { message: "The message does not wait any more.".into() });
+        }
+        let drop = store::drop_message(run.run, message, member.app.clock.now());
+        match accepted.commit(drop.into()).await? {
+            // Somebody else was first, which comes to the same.
+            Ok(_) | Err(DbError::Unexpected { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(member.see_other(&format!("/automations/{}/runs/{}?dropped", run.automation, run.run)))
+    };
+    member.answer(dropping).await
 }

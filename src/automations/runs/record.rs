@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::mail::StepMail;
 use super::store::{self, Fence, Listed, PendingCall, Stored};
 use crate::automations::graph::{Graph, Step};
 use crate::automations::run::{Run, Status, Trace};
@@ -37,6 +38,7 @@ pub struct StepRecord {
     pub output: Option<Value>,
     pub error: Option<Value>,
     pub created_at: i64,
+    pub mail: Option<StepMail>,
 }
 
 impl Record {
@@ -117,6 +119,7 @@ fn steps(run: &Run, graph: &Graph, created_at: i64) -> Vec<StepRecord> {
         output: trace.and_then(|trace| trace.output.clone()),
         error: trace.and_then(|trace| trace.error.clone()),
         created_at: trace.map_or(created_at, |trace| trace.started_at),
+        mail: None,
     };
     run.history(graph).map(record).collect()
 }

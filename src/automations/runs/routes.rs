@@ -17,6 +17,7 @@ use crate::automations::routes::not_found;
 use crate::automations::store::version_number;
 use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
+use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, RunId};
 use crate::web::{self, List, Newest, OfCaller, OfPath, OfQuery, OfState, PathId, Query};
@@ -80,7 +81,8 @@ async fn list(
 /// Read a run
 ///
 /// With what became of every step: those that the run can still come to are pending, those that it passed by are
-/// skipped.
+/// skipped. Of a step that sent a mail, `output` has its `email_id` and its `last_event`; one that names a template is
+/// waiting, and `output.waiting` says why.
 #[utoipa::path(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
     params(RunPath),
@@ -147,7 +149,13 @@ async fn change(
 async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunPath) -> Result<Record, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id.automation, id.run)).await?;
     let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
-    Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)
+    let mut record = Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)?;
+    if record.may_send() {
+        let queued = caller.read(|| emails::of_run(id.run)).await?;
+        let kept = caller.read(|| store::kept(id.run)).await?;
+        record.link_mail(&queued, &kept, clock)?;
+    }
+    Ok(record)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::STATUSES;
 use crate::automations::run::Ending;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
-use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
@@ -37,6 +37,9 @@ statements! {
         "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
+    KEPT = Sql::both("SELECT step, id, created_at, dropped_at FROM outbox WHERE run_id = $1");
+    DROP_MESSAGE = Sql::both(
+        "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
 }
 
 /// A run as lists show it.
@@ -150,4 +153,33 @@ pub fn retry(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, d
 
 fn change(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, time: i64) -> [Value; 6] {
     [automation_id.into(), id.into(), seen.attempt.into(), state.into(), time.into(), seen.settled.into()]
+}
+
+/// A message of a step that waits for its template.
+pub struct KeptMessage {
+    pub step: String,
+    pub id: MessageId,
+    pub created_at: i64,
+    pub is_dropped: bool,
+}
+
+impl KeptMessage {
+    pub fn read(row: &Row) -> Result<KeptMessage, DbError> {
+        Ok(KeptMessage {
+            step: row.text(0)?,
+            id: row.id(1)?,
+            created_at: row.int(2)?,
+            is_dropped: row.maybe(3, Row::int)?.is_some(),
+        })
+    }
+}
+
+/// The messages of a run that wait for their templates.
+pub fn kept(run_id: RunId) -> Stmt {
+    KEPT.with([run_id.into()])
+}
+
+/// A person decides that a message is not sent.
+pub fn drop_message(run_id: RunId, id: MessageId, now: i64) -> Stmt {
+    DROP_MESSAGE.with([run_id.into(), id.into(), now.into()]).expect(1)
 }

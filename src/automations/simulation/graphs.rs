@@ -81,13 +81,19 @@ fn step(chance: &mut Chance) -> (&'static str, Value, &'static [&'static str]) {
         0..=2 => ("delay", json!({"duration": chance.one_of(&SPANS)}), ON),
         3..=5 => ("condition", rule(chance, false), &["condition_met", "condition_not_met"]),
         6..=9 => ("wait_for_event", wait(chance), &["event_received", "timeout"]),
-        10..=12 => ("send_email", json!({"template": {"id": "t", "variables": {"N": {"var": "event.n"}}}}), ON),
+        10..=12 => ("send_email", mail(chance), ON),
         13..=14 => ("contact_update", changes(chance), ON),
         15 | 16 => ("add_to_segment", json!({"segment_id": chance.one_of(&SEGMENTS)}), ON),
         17 | 18 => ("webhook", json!({"url": "https://x.test/"}), ON),
         _ if chance.percent(50) => ("contact_delete", json!({}), &[]),
         _ => ("exit", json!({}), &[]),
     }
+}
+
+/// Mails that can be sent, and some whose variable may lead to nothing.
+fn mail(chance: &mut Chance) -> Value {
+    let text = if chance.percent(80) { json!("Hello") } else { json!({"var": "event.name"}) };
+    json!({"from": "us@example.com", "subject": "Hello", "text": text})
 }
 
 fn wait(chance: &mut Chance) -> Value {

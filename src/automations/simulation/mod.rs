@@ -23,7 +23,7 @@ use world::World;
 const SEEDS: u64 = 10_000;
 
 /// What must come to pass somewhere, or the promises were kept by nobody.
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
     "Some(Cancelled)",
     "Some(Completed)",
     "Some(Failed)",
@@ -41,6 +41,7 @@ const KINDS: [&str; 22] = [
     "delay skipped",
     "exit completed",
     "send_email completed",
+    "send_email failed",
     "send_email skipped skipped with a reason",
     "wait_for_event completed",
     "wait_for_event completed timed out",

@@ -1,5 +1,6 @@
 //! Workers: what each of them does between two commits is the real code's.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -66,9 +67,20 @@ impl World {
                 let heard = self.store.history(&worker.claimed, &names);
                 let exit_on = worker.claimed.exit_on.as_deref();
                 let is_ended = heard.iter().any(|heard| Some(heard.name.as_str()) == exit_on);
-                let (segments, declared) = (self.store.segments.clone(), Vec::new());
+                let (segments, declared, refused_mail) = (self.store.segments.clone(), Vec::new(), HashMap::new());
                 let (history, budget) = (HistoryPart::WHOLE, Budget::default());
-                Seen::All(View { sight, heard, history, is_ended, segments, declared, now, steady, budget })
+                Seen::All(View {
+                    sight,
+                    heard,
+                    history,
+                    is_ended,
+                    segments,
+                    refused_mail,
+                    declared,
+                    now,
+                    steady,
+                    budget,
+                })
             }
             Seen::All(view) => match self.go_on(&mut worker, &view)? {
                 true => return Ok(None),

@@ -80,6 +80,24 @@ test('every kind of step that the client knows is taken and read back', async ()
   ok(await resend.automations.stop(id));
 });
 
+test('a step that carries its mail is read like one with a template', async () => {
+  const mail = { from: 'us@example.com', subject: 'Hello', html: '<p>Hi</p>' };
+  const body = {
+    name: 'Mail',
+    steps: [{ ...trigger, config: { event_name: 'user.created' } }, { key: 'mail', type: 'send_email', config: mail }],
+    connections: [{ from: 'start', to: 'mail' }],
+  };
+  // The client itself leaves out what it does not know.
+  const made = await fetch(`${process.env.RESEND_BASE_URL}/automations`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${process.env.RESEND_API_KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  assert.equal(made.status, 201);
+  const automation = ok(await resend.automations.get((await made.json()).id));
+  assert.deepEqual(automation.steps[1].config, { template: { id: '' }, ...mail });
+});
+
 test('a name and a status are changed alone', async () => {
   const id = await create();
   assert.deepEqual(ok(await resend.automations.update(id, { name: 'Other' })), { object: 'automation', id });

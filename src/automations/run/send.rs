@@ -1,0 +1,50 @@
+//! How a run sends: a mail that a step carries, or a message that waits for its template.
+
+use serde_json::{Value, json};
+
+use super::Run;
+use super::advance::{Effect, World, shortened};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::automations::values::{Values, excerpt, resolve};
+use crate::id::MessageId;
+
+impl Run {
+    pub(super) fn send(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {
+        let (key, now) = (step.key.as_str(), world.now);
+        let Some(contact) = &world.contact else { return self.lose_contact(key, now) };
+        if contact.get("unsubscribed") == Some(&Value::Bool(true)) {
+            self.skip(key, now, "the contact has unsubscribed");
+            return self.go(graph, key, Exit::Default, now);
+        }
+        if let Some(reason) = world.refused_mail.get(key) {
+            return self.fail(key, now, reason);
+        }
+        let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
+        let to = contact.get("email").and_then(Value::as_str).unwrap_or_default();
+        let made = resolve(&step.config, &values).and_then(|config| match step.action {
+            Action::SendTemplate => Ok(self.keep_message(key, config, to)),
+            _ => send_email(key, &config, to),
+        });
+        match made {
+            Ok((output, effect)) => {
+                effects.push(effect);
+                self.pass(graph, key, now, Some(output))
+            }
+            Err(reason) => self.fail(key, now, &reason),
+        }
+    }
+
+    fn keep_message(&self, key: &str, mut message: Value, to: &str) -> (Value, Effect) {
+        let id = MessageId::from(self.effect_id(key));
+        message["to"] = to.into();
+        let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
+        (output, Effect::KeepMessage { id, step: key.to_owned(), message })
+    }
+}
+
+/// What came of the step, and the mail that is to be queued for it. Which one that is, the mail knows.
+fn send_email(key: &str, config: &Value, to: &str) -> Result<(Value, Effect), String> {
+    let mail = Box::new(Mail::read(config, to)?);
+    let output = json!({"to": to, "subject": excerpt(&config["subject"])});
+    Ok((output, Effect::SendEmail { step: key.to_owned(), mail }))
+}

@@ -117,7 +117,7 @@ struct Transport {
 impl Engine {
     pub fn new(app: Occurrences, domains: Domains) -> anyhow::Result<Engine> {
         let mail = &app.config.mail;
-        let helo = mail.helo.clone().unwrap_or_else(|| own_mail::host(&app));
+        let helo = app.helo().to_owned();
         let roots = match &mail.smtp_ca {
             Some(file) => tls::roots_with(file)?,
             None => tls::public_roots(),

@@ -1,7 +1,5 @@
 //! The product's own messages to the people who run it. They go the way of all mail.
 
-use std::net::Ipv4Addr;
-
 use crate::accounts;
 use crate::app::App;
 use crate::db::{Batch, DbError};
@@ -34,15 +32,7 @@ pub(super) fn sender(app: &App) -> Mailbox {
     if let Some(from) = &app.config.mail_from {
         return from.clone();
     }
-    let address = format!("posthorn@{}", host(app)).parse();
+    let address = format!("posthorn@{}", app.addresses.mail_host()).parse();
     let address = address.unwrap_or_else(|_| "posthorn@localhost".parse().expect("an address"));
     Mailbox { name: Some("Posthorn".into()), address }
-}
-
-/// Our host's name. One that is reached by a bare address has none that mail could use.
-pub(super) fn host(app: &App) -> String {
-    let authority = app.addresses.base.authority();
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
-    if is_address { "localhost" } else { host }.to_owned()
 }

@@ -8,6 +8,7 @@ mod draft;
 mod email;
 mod fetch;
 mod fuzzing;
+mod incoming;
 mod line;
 mod links;
 mod pages;
@@ -21,15 +22,17 @@ mod shapes;
 mod state;
 mod store;
 
-pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
+pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, WrittenMessage};
 pub use fuzzing::schedule_text;
+pub use incoming::{Handover, Incoming};
+pub use body::{LARGEST, MOST_ADDRESSES};
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
-    Attachment, Envelope, HTML as HTML_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, add_event, chunk, insert,
+    Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, Written, add_event, chunk, insert,
     load, message_id, tally,
 };
 

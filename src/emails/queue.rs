@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::sender::{line, may_send};
-use super::{Emails, NewEmail, insert, message_id};
+use super::{Emails, NewEmail, insert};
 use crate::auth::{Caller, Need};
 use crate::clock::rfc3339;
 use crate::contacts;
@@ -96,7 +96,7 @@ fn payload(mail: &Ready, to: &str, now: i64) -> Value {
     let Ready { id, email, .. } = mail;
     json!({
         "email_id": id,
-        "message_id": message_id(*id, &email.from.address),
+        "message_id": email.message_id(*id),
         "from": email.from.to_string(),
         "to": to,
         "subject": email.subject,

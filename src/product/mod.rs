@@ -61,6 +61,10 @@ impl Product {
         self.events.occurrences()
     }
 
+    pub fn emails(&self) -> &Emails {
+        &self.emails
+    }
+
     pub fn domains(&self) -> &Domains {
         &self.domains
     }

@@ -23,8 +23,8 @@ use crate::db::{self, Db, Location};
 use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
-use crate::web::{self, Bounds, Gate};
 use crate::submission::{self, Listeners};
+use crate::web::{self, Bounds, Gate};
 use crate::{automations, contacts, credentials, delivery, domains, emails, limits, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -89,9 +89,9 @@ async fn answer_and_work<const N: usize>(
     answering: [Answering; N],
     working: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let answering = answering.map(tokio::spawn).map(|task| async {
-        task.await.context("the task that accepts connections panicked")?
-    });
+    let answering = answering
+        .map(tokio::spawn)
+        .map(|task| async { task.await.context("the task that accepts connections panicked")? });
     let answered = futures_util::future::try_join_all(answering);
     let worked = async {
         working.await;
@@ -128,7 +128,7 @@ fn bounds(config: &Config) -> Bounds {
     let most = limit.maximum.or(limit.current);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: limit.maximum });
     let allowed = if raised.is_ok() { most } else { limit.current };
-    let others = OWN_FILES + config.submission.is_on().then_some(submission::MOST_CONNECTIONS as u64).unwrap_or_default();
+    let others = OWN_FILES + if config.submission.is_on() { submission::MOST_CONNECTIONS as u64 } else { 0 };
     let places = allowed.map_or(usize::MAX, |allowed| (allowed.saturating_sub(others)).max(16) as usize);
     if places < bounds.connections {
         tracing::warn!(

@@ -172,8 +172,13 @@ impl Engine {
             written.map(drop).map_err(|error| error.to_string())
         };
         let return_path = message.return_path(claimed);
-        let envelope =
-            Envelope { from: &return_path, to, size: message.size, smtputf8: message.smtputf8, eightbit: message.eightbit };
+        let envelope = Envelope {
+            from: &return_path,
+            to,
+            size: message.size,
+            smtputf8: message.smtputf8,
+            eightbit: message.eightbit,
+        };
         let mut source = message.source(&self.app.db);
         let outcome = connection.send(&envelope, &mut source, before_dot).await;
         if is_unwritten.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! What is handed in to be sent, whoever hands it in.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::store;
 use crate::config::WhenUncertain;
@@ -74,6 +75,19 @@ pub struct WrittenMessage {
     pub smtputf8: bool,
     /// It holds bytes beyond ASCII.
     pub eightbit: bool,
+}
+
+/// What is kept of it beside its pieces: what a server has to offer to get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    pub smtputf8: bool,
+    pub eightbit: bool,
+}
+
+impl From<&WrittenMessage> for Written {
+    fn from(message: &WrittenMessage) -> Written {
+        Written { smtputf8: message.smtputf8, eightbit: message.eightbit }
+    }
 }
 
 /// A mail that is to be queued.

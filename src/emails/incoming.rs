@@ -114,7 +114,7 @@ impl Incoming {
             false => memchr::memmem::find(&head[from..], b"\r\n\r\n").map(|at| from + at + 2),
         };
         if end.unwrap_or(head.len()) > LONGEST_HEAD {
-            return Err(wrong(&format!("must have a head of at most {LONGEST_HEAD} bytes")));
+            return Err(wrong(format!("must have a head of at most {LONGEST_HEAD} bytes")));
         }
         match end {
             None => Ok(()),

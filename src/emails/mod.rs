@@ -22,18 +22,18 @@ mod shapes;
 mod state;
 mod store;
 
-pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, WrittenMessage};
+pub use body::{LARGEST, MOST_ADDRESSES};
+pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
 pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
-pub use body::{LARGEST, MOST_ADDRESSES};
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
-    Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, Written, add_event, chunk, insert,
-    load, message_id, tally,
+    Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
+    add_event, chunk, insert, load, message_id, tally,
 };
 
 use crate::app::holds_app;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::email::{Content, NewEmail, WrittenMessage};
+use super::email::{Content, NewEmail, Written};
 use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -96,13 +96,6 @@ pub struct Envelope {
     pub written: Option<Written>,
 }
 
-/// A message that stands in pieces, and what a server has to offer to get it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    pub smtputf8: bool,
-    pub eightbit: bool,
-}
-
 /// An attachment, whose content stands in pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
@@ -139,7 +132,7 @@ impl Envelope {
             attachments: attachments.collect(),
             html_size: new.html.as_ref().and_then(size_in_pieces),
             text_size: new.text.as_ref().and_then(size_in_pieces),
-            written: new.written.as_ref().map(|&WrittenMessage { smtputf8, eightbit, .. }| Written { smtputf8, eightbit }),
+            written: new.written.as_ref().map(Written::from),
         }
     }
 }

@@ -2,8 +2,8 @@
 //! rules are written from the standards, not from the code that they judge.
 
 use super::{
-    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece, WrittenHead, bodies, compose, split_head,
-    text_of_html,
+    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece, WrittenHead, bodies, compose,
+    split_head, text_of_html,
 };
 
 /// Any bytes as an address with or without a name. Tells whether it was one.

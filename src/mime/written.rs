@@ -47,8 +47,9 @@ impl<'a> WrittenHead<'a> {
             return Err(format!("must have at most {MOST_FIELDS} header fields"));
         }
         if !head.fields.iter().all(|field| is_field(field)) {
-            return Err("must begin with header fields such as `Subject: Hello`, and have an empty line behind them"
-                .to_owned());
+            return Err(
+                "must begin with header fields such as `Subject: Hello`, and have an empty line behind them".to_owned()
+            );
         }
         match ONCE.iter().find(|name| head.all(name).nth(1).is_some()) {
             Some(name) => Err(format!("must have the header `{name}` once, not several times")),
@@ -134,8 +135,14 @@ mod tests {
                     FROM : =?utf-8?b?QWRhIPCfk68=?= <ada@example.com>\r\n\
                     To: \"Q, N\" <q@example.com>, team: b@example.com;\r\nCc: not an address\r\nX-A: 1\r\n";
         let read = shown(head).expect("a head");
-        assert_eq!((read.from.to_string(), read.subject.as_str()), ("Ada 📯 <ada@example.com>".into(), "Grüße aus Bern"));
-        assert_eq!(read.to.iter().map(Mailbox::to_string).collect::<Vec<_>>(), ["\"Q, N\" <q@example.com>", "b@example.com"]);
+        assert_eq!(
+            (read.from.to_string(), read.subject.as_str()),
+            ("Ada 📯 <ada@example.com>".into(), "Grüße aus Bern")
+        );
+        assert_eq!(
+            read.to.iter().map(Mailbox::to_string).collect::<Vec<_>>(),
+            ["\"Q, N\" <q@example.com>", "b@example.com"]
+        );
         assert!(read.cc.is_empty());
     }
 

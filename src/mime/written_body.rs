@@ -43,13 +43,16 @@ impl Reader {
         let parser = || MessageParser::new().with_mime_headers().default_header_ignore();
         let read = parser().parse_headers(&head);
         let kind = read.as_ref().and_then(|read| read.content_type());
-        if let Some(boundary) = kind.filter(|kind| kind.ctype() == "multipart").and_then(|kind| kind.attribute("boundary")) {
+        if let Some(boundary) =
+            kind.filter(|kind| kind.ctype() == "multipart").and_then(|kind| kind.attribute("boundary"))
+        {
             for (part, is_whole) in parts(body, boundary.as_bytes(), is_whole) {
                 self.read(part, is_whole, depth + 1);
             }
             return;
         }
-        let is_text = kind.is_none_or(|kind| kind.ctype() == "text" && matches!(kind.subtype(), Some("plain" | "html")));
+        let is_text =
+            kind.is_none_or(|kind| kind.ctype() == "text" && matches!(kind.subtype(), Some("plain" | "html")));
         let disposition = read.as_ref().and_then(|read| read.content_disposition());
         if is_text && is_whole && body.len() <= 4 * LONGEST && !disposition.is_some_and(|kind| kind.is_attachment()) {
             // It is a leaf: nothing in it is taken for a part.

@@ -53,7 +53,9 @@ impl<'a> Command<'a> {
             _ => Err(Reply::told(501, format!("5.5.4 Nothing may stand behind {verb}."))),
         };
         match verb.as_str() {
-            "EHLO" | "HELO" if rest.is_empty() => Err(Reply::told(501, format!("5.5.4 Write `{verb} your.host.name`."))),
+            "EHLO" | "HELO" if rest.is_empty() => {
+                Err(Reply::told(501, format!("5.5.4 Write `{verb} your.host.name`.")))
+            }
             "EHLO" | "HELO" => Ok(Command::Hello { name: rest, is_extended: verb == "EHLO" }),
             "AUTH" => {
                 let mut words = rest.split_ascii_whitespace();
@@ -88,8 +90,7 @@ fn path<'a>(rest: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
 
 /// The address is not looked at: the header says whom a message is from, and bounces come to us.
 fn mail(rest: &str) -> Result<Command<'_>, Reply> {
-    let (sender, parameters) =
-        path(rest, "FROM:").ok_or(Reply::new(501, "5.5.4 Write `MAIL FROM:<your@address>`."))?;
+    let (sender, parameters) = path(rest, "FROM:").ok_or(Reply::new(501, "5.5.4 Write `MAIL FROM:<your@address>`."))?;
     let mut smtputf8 = false;
     for parameter in parameters.split_ascii_whitespace() {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
@@ -116,8 +117,7 @@ fn mail(rest: &str) -> Result<Command<'_>, Reply> {
 }
 
 fn recipient(rest: &str) -> Result<Command<'_>, Reply> {
-    let (address, parameters) =
-        path(rest, "TO:").ok_or(Reply::new(501, "5.5.4 Write `RCPT TO:<their@address>`."))?;
+    let (address, parameters) = path(rest, "TO:").ok_or(Reply::new(501, "5.5.4 Write `RCPT TO:<their@address>`."))?;
     if !parameters.trim().is_empty() {
         return Err(Reply::new(555, "5.5.4 RCPT takes no parameters here."));
     }

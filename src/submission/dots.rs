@@ -79,7 +79,15 @@ mod tests {
         let (message, rest) = read(b"a\r\n..b\r\n...\r\n.c\r\n.\r\nQUIT\r\n", 3);
         assert_eq!((&message[..], rest.as_deref()), (&b"a\r\n.b\r\n..\r\nc\r\n"[..], Some(&b"QUIT\r\n"[..])));
         assert_eq!(read(b".\r\n", 9), (Vec::new(), Some(Vec::new())));
-        for smuggled in ["a\n.\nMAIL", "a\n.\r\nMAIL", "a\r.\r\nMAIL", "a\r\n.\nMAIL", "a\r\n.\rMAIL", "a\r.\rMAIL", "a\r\n\0.\r\nMAIL"] {
+        for smuggled in [
+            "a\n.\nMAIL",
+            "a\n.\r\nMAIL",
+            "a\r.\r\nMAIL",
+            "a\r\n.\nMAIL",
+            "a\r\n.\rMAIL",
+            "a\r.\rMAIL",
+            "a\r\n\0.\r\nMAIL",
+        ] {
             assert_eq!(read(smuggled.as_bytes(), 9).1, None, "{smuggled:?}");
         }
     }

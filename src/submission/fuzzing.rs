@@ -13,7 +13,10 @@ pub fn submission_dialogue(data: &[u8]) -> usize {
         match Command::parse(line) {
             Ok(command) => {
                 if let Command::Recipient(address) = command {
-                    assert!(!address.on_the_wire().contains(|c: char| c.is_control() || "<> ".contains(c)), "{address}");
+                    assert!(
+                        !address.on_the_wire().contains(|c: char| c.is_control() || "<> ".contains(c)),
+                        "{address}"
+                    );
                 }
                 understood += 1;
             }

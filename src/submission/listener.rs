@@ -73,6 +73,7 @@ pub async fn run(listeners: Listeners, emails: Emails, stopping: watch::Receiver
     let drain = Duration::from_secs(emails.config.drain_seconds);
     let mut bounds = Bounds::of(&emails.config);
     bounds.connections = bounds.connections.min(MOST_CONNECTIONS);
+    bounds.memory /= 4;
     // Whoever sits behind a proxy of HTTP does not come this way.
     bounds.proxies.clear();
     let (connections, server) = (Connections::new(bounds), Arc::new(Server::new(emails)?));

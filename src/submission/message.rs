@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::dots::Dots;
 use super::reply::Reply;
-use super::session::Session;
+use super::session::{LOG_IN_FIRST, Session};
 use super::stream::Lost;
 use crate::emails::{Handover, Incoming, LARGEST};
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl Session {
     /// Where a message goes, if one may come now.
     fn receive(&mut self) -> Result<Box<Receiving>, Reply> {
         let caller = self.caller.clone();
-        let caller = caller.ok_or(Reply::new(530, "5.7.0 Authentication required: log in with AUTH first."))?;
+        let caller = caller.ok_or(LOG_IN_FIRST)?;
         let transaction = self.transaction.take().ok_or(Reply::new(503, "5.5.1 Say MAIL first."))?;
         if let Some(begun) = transaction.begun {
             return Ok(begun);
@@ -109,6 +109,10 @@ impl Session {
 
     /// Takes a piece of a message. Its bytes come whatever is answered.
     pub(super) async fn chunk(&mut self, size: u64, is_last: bool) -> Result<Reply, Lost> {
+        // From strangers nothing is taken, not even to be thrown away.
+        if self.caller.is_none() {
+            return Err(Lost::Refused(LOG_IN_FIRST));
+        }
         if size > 2 * LARGEST {
             return Err(Lost::Refused(Error::TooLarge { limit: LARGEST as usize }.into()));
         }

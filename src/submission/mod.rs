@@ -12,6 +12,8 @@ mod message;
 mod reply;
 mod session;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use fuzzing::submission_dialogue;
 pub use listener::{Listeners, MOST_CONNECTIONS, run};

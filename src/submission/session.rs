@@ -24,7 +24,9 @@ const MOST_COMMANDS: u32 = 500;
 /// How often it may fail to log in.
 const MOST_LOG_INS: u32 = 3;
 
-pub const STOPPING: Reply = Reply::new(421, "4.3.2 This server is stopping. Try again in a moment.");
+pub const LOG_IN_FIRST: Reply = Reply::new(530, "5.7.0 Authentication required: log in with AUTH first.");
+
+const STOPPING: Reply = Reply::new(421, "4.3.2 This server is stopping. Try again in a moment.");
 
 pub struct Session {
     pub(super) server: Arc<Server>,
@@ -104,14 +106,13 @@ impl Session {
             return Ok(self.leave(&Reply::new(421, "4.7.0 Too many commands without a message.")));
         }
         let reply = match Command::parse(&line) {
+            Ok(Command::StartTls) if self.offers_tls() => return self.start_tls().await,
             Ok(Command::Quit) => return Ok(self.leave(&Reply::new(221, "2.0.0 Goodbye."))),
             Ok(command) => self.obey(command).await?,
             Err(reply) => reply,
         };
         self.faults += u32::from(reply.is_refusal());
-        if reply.code != 0 {
-            self.stream.say(&reply);
-        }
+        self.stream.say(&reply);
         match self.faults > MOST_FAULTS || self.failed_log_ins >= MOST_LOG_INS {
             true => Ok(self.leave(&Reply::new(421, "4.7.0 Too many errors."))),
             false => Ok(Flow::On),
@@ -154,7 +155,7 @@ impl Session {
                 self.helo = Some(name.to_owned());
                 self.greeting(is_extended)
             }
-            Command::StartTls => return self.start_tls().await,
+            Command::StartTls => Reply::new(503, "5.5.1 STARTTLS is not offered now."),
             Command::Auth { mechanism, initial } => return self.log_in(mechanism, initial).await,
             Command::Mail { smtputf8 } => self.begin(smtputf8),
             Command::Recipient(address) => self.add(address),
@@ -166,9 +167,10 @@ impl Session {
             }
             Command::Noop => Reply::new(250, "2.0.0 Nothing done."),
             Command::Verify => Reply::new(252, "2.5.0 Nobody is looked up here. Send mail, and see."),
-            Command::Help => {
-                Reply::new(214, "2.0.0 EHLO, STARTTLS, AUTH, MAIL, RCPT, DATA, BDAT, RSET, NOOP, QUIT. See docs/smtp.md.")
-            }
+            Command::Help => Reply::new(
+                214,
+                "2.0.0 EHLO, STARTTLS, AUTH, MAIL, RCPT, DATA, BDAT, RSET, NOOP, QUIT. See docs/smtp.md.",
+            ),
             Command::Quit => Reply::new(221, "2.0.0 Goodbye."),
         })
     }
@@ -177,7 +179,7 @@ impl Session {
         let mut text = self.server.emails.helo().to_owned();
         if is_extended {
             text += &format!("\nSIZE {LARGEST}\n8BITMIME\nSMTPUTF8\nPIPELINING\nCHUNKING\nENHANCEDSTATUSCODES");
-            if self.server.certificate.is_some() && !self.is_encrypted {
+            if self.offers_tls() {
                 text += "\nSTARTTLS";
             }
             if self.may_log_in() {
@@ -188,16 +190,17 @@ impl Session {
         Reply::told(250, text)
     }
 
-    async fn start_tls(&mut self) -> Result<Reply, Lost> {
-        if self.server.certificate.is_none() || self.is_encrypted {
-            return Ok(Reply::new(503, "5.5.1 STARTTLS is not offered now."));
-        }
+    fn offers_tls(&self) -> bool {
+        self.server.certificate.is_some() && !self.is_encrypted
+    }
+
+    async fn start_tls(&mut self) -> Result<Flow, Lost> {
         self.stream.say(&Reply::new(220, "2.0.0 Go ahead."));
         self.stream.flush(self.server.patience.handshake).await?;
         self.encrypt().await?;
         // What was said in clear may have been said by somebody else.
         (self.helo, self.caller, self.transaction) = (None, None, None);
-        Ok(Reply::new(0, ""))
+        Ok(Flow::On)
     }
 
     async fn encrypt(&mut self) -> Result<(), Lost> {
@@ -265,7 +268,7 @@ impl Session {
 
     fn begin(&mut self, smtputf8: bool) -> Reply {
         if self.caller.is_none() {
-            return Reply::new(530, "5.7.0 Authentication required: log in with AUTH first.");
+            return LOG_IN_FIRST;
         }
         if self.helo.is_none() {
             return Reply::new(503, "5.5.1 Say EHLO first.");
@@ -280,7 +283,7 @@ impl Session {
     fn add(&mut self, address: Address) -> Reply {
         let Some(transaction) = self.transaction.as_mut().filter(|transaction| !transaction.has_begun()) else {
             return match self.caller {
-                None => Reply::new(530, "5.7.0 Authentication required: log in with AUTH first."),
+                None => LOG_IN_FIRST,
                 Some(_) => Reply::new(503, "5.5.1 Say MAIL first."),
             };
         };

@@ -64,6 +64,8 @@ mod setup;
 mod snapshots;
 mod store_faults;
 mod storms;
+mod submission;
+mod submission_hostile;
 mod tokens;
 mod topics;
 mod wire;

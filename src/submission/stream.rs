@@ -84,8 +84,12 @@ impl Stream {
         let deadline = Instant::now() + limit;
         let mut scanned = 0;
         loop {
-            if let Some(found) = memchr::memchr(b'\n', &self.input[scanned..]) {
-                let mut line = self.input.split_to(scanned + found + 1).freeze();
+            let end = memchr::memchr(b'\n', &self.input[scanned..]).map(|found| scanned + found);
+            if end.unwrap_or(self.input.len()) > LONGEST_LINE {
+                return Err(Lost::Refused(Reply::new(500, "5.5.2 The line is too long.")));
+            }
+            if let Some(end) = end {
+                let mut line = self.input.split_to(end + 1).freeze();
                 line.truncate(line.len() - 1);
                 return match line.strip_suffix(b"\r") {
                     Some(text) if !text.contains(&b'\r') => Ok(line.slice(..line.len() - 1)),
@@ -93,9 +97,6 @@ impl Stream {
                 };
             }
             scanned = self.input.len();
-            if scanned > LONGEST_LINE {
-                return Err(Lost::Refused(Reply::new(500, "5.5.2 The line is too long.")));
-            }
             self.read(1024, deadline).await?;
         }
     }

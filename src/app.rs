@@ -1,6 +1,7 @@
 //! What every feature shares: the store, the clock, the settings, the addresses, the
 //! credentials in use, and what strangers may take of the machine.
 
+use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -56,6 +57,19 @@ impl Addresses {
         format!("{}/.well-known/oauth-protected-resource{}", self.base.origin(), self.base.path())
     }
 
+    /// The host that mail names. One that is reached by a bare address has none that it could.
+    pub fn mail_host(&self) -> &str {
+        let authority = self.base.authority();
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+        if is_address { "localhost" } else { host }
+    }
+
+    /// What this server calls itself in the dialogue with other mail servers.
+    pub fn helo<'a>(&'a self, config: &'a Config) -> &'a str {
+        config.mail.helo.as_deref().unwrap_or_else(|| self.mail_host())
+    }
+
     pub fn share_a_host(&self) -> bool {
         self.base.origin() == self.dashboard.origin()
     }
@@ -85,6 +99,11 @@ impl App {
             spooled: DiskUse::default(),
             metrics,
         }))
+    }
+
+    /// What this server calls itself in the dialogue with other mail servers.
+    pub fn helo(&self) -> &str {
+        self.addresses.helo(&self.config)
     }
 
     /// Tells this process's workers that something is due, if it is.

@@ -33,6 +33,7 @@ pub mod secret;
 pub mod segments;
 pub mod serve;
 pub mod smtp;
+pub mod submission;
 #[cfg(test)]
 mod testing;
 pub mod text;

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::db::{self, Db, Location};
 use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
+use crate::submission::{self, Listeners};
 use crate::web::{self, Bounds, Gate};
 use crate::{automations, contacts, credentials, delivery, domains, emails, limits, oauth};
 
@@ -51,6 +53,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         true => Some(listen(&config)?),
         false => None,
     };
+    let submission = if listener.is_some() { Listeners::bind(&config)? } else { Listeners::default() };
     let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
     let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
@@ -59,7 +62,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
     tokio::spawn(keeper.keep());
     let app = Product::new(App::new(config, addresses, db, clock, metrics, seal));
     seal_secrets(&app).await?;
-    greet(&app).await?;
+    greet(&app, &submission).await?;
     let chores = app.clone();
     keep_running("chores", move || do_chores(chores.clone()));
 
@@ -70,20 +73,26 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         stop.send_replace(true);
     });
     let answering = answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone());
+    let taking = submission::run(submission, app.emails().clone(), stopping.clone());
     tokio::select! {
-        answered = answer_and_work(answering, work(&app, stopping)) => answered,
+        answered = answer_and_work([Box::pin(answering), Box::pin(taking)], work(&app, stopping)) => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
 }
 
+/// What accepts connections of one kind until it is time to stop.
+type Answering = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
+
 /// Accepting shares its task with nobody: whatever the workers do, it goes on.
 /// Without it the process is of no use: it ends, and is started anew.
-async fn answer_and_work(
-    answering: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+async fn answer_and_work<const N: usize>(
+    answering: [Answering; N],
     working: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let answering = tokio::spawn(answering);
-    let answered = async { answering.await.context("the task that accepts connections panicked")? };
+    let answering = answering
+        .map(tokio::spawn)
+        .map(|task| async { task.await.context("the task that accepts connections panicked")? });
+    let answered = futures_util::future::try_join_all(answering);
     let worked = async {
         working.await;
         Ok(())
@@ -119,7 +128,8 @@ fn bounds(config: &Config) -> Bounds {
     let most = limit.maximum.or(limit.current);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: limit.maximum });
     let allowed = if raised.is_ok() { most } else { limit.current };
-    let places = allowed.map_or(usize::MAX, |allowed| (allowed.saturating_sub(OWN_FILES)).max(16) as usize);
+    let others = OWN_FILES + if config.submission.is_on() { submission::MOST_CONNECTIONS as u64 } else { 0 };
+    let places = allowed.map_or(usize::MAX, |allowed| (allowed.saturating_sub(others)).max(16) as usize);
     if places < bounds.connections {
         tracing::warn!(
             "--max-connections {}: the system allows {} open files, so {places} connections are served at a time; \
@@ -251,7 +261,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
 }
 
 /// Tells whoever started the server where to click.
-async fn greet(app: &App) -> anyhow::Result<()> {
+async fn greet(app: &App, submission: &Listeners) -> anyhow::Result<()> {
     let (base, dashboard) = (app.addresses.base.as_str(), app.addresses.dashboard.as_str());
     let store = match app.config.store().location {
         Location::Sqlite(path) => format!("SQLite, {}", path.display()),
@@ -267,6 +277,9 @@ async fn greet(app: &App) -> anyhow::Result<()> {
     println!("  Reference  {base}/docs");
     println!("  Store      {store}");
     println!("  Mail       {mail}");
+    for address in submission.addresses() {
+        println!("  Submission {address}");
+    }
     if let Some(held) = Hold::find(&app.db).await? {
         println!("\n{}", held.sentence());
     }
@@ -382,7 +395,7 @@ mod tests {
             }
             release.send(()).expect("it is still held");
         });
-        answer_and_work(answering, working).await.expect("all is well");
+        answer_and_work([Box::pin(answering)], working).await.expect("all is well");
         calling.await.expect("all were answered");
     }
 }

@@ -1,4 +1,4 @@
-//! TLS towards other servers: one set-up for whatever connects to one.
+//! TLS: one set-up for whatever connects to another server, and one for what is connected to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use anyhow::Context;
 use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, WantsVerifier,
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+    WantsVerifier,
 };
 
 /// Believes certificates below the public roots.
@@ -45,6 +46,23 @@ pub fn roots_with(file: &Path) -> anyhow::Result<RootCertStore> {
     }
     anyhow::ensure!(roots.len() > before, "{} holds no certificate", file.display());
     Ok(roots)
+}
+
+/// Shows the certificate of a PEM file, with those that vouch for it, and proves it with the key of another.
+pub fn server(certificate: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
+    let said = || format!("{} cannot be read as certificates in PEM", certificate.display());
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).with_context(said)?.collect();
+    let chain = chain.with_context(said)?;
+    anyhow::ensure!(!chain.is_empty(), "{} holds no certificate", certificate.display());
+    let private = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("{} cannot be read as a private key in PEM", key.display()))?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the ring provider supports the default protocol versions");
+    builder
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .with_context(|| format!("{} is not the key of {}", key.display(), certificate.display()))
 }
 
 fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {

@@ -78,6 +78,19 @@ where
 }
 
 impl<N: Need> Caller<N> {
+    /// A caller who has shown an API key, and nothing else, elsewhere than in a header.
+    pub async fn with_key(app: &App, secret: &str) -> Result<Caller<N>, Error> {
+        let known = app.credentials.find(lookup(app), secret).await?;
+        if matches!(known.source, Source::Grant(_)) {
+            return Err(Error::InvalidKey);
+        }
+        permit::<N>(&known)?;
+        app.credentials.touch(&known, app.clock.now());
+        let caller = Caller { app: app.clone(), secret: secret.to_owned(), known, need: PhantomData };
+        caller.confirm().await?;
+        Ok(caller)
+    }
+
     pub fn workspace_id(&self) -> WorkspaceId {
         self.known.workspace_id
     }

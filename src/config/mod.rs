@@ -5,6 +5,7 @@ mod network;
 mod parse;
 mod public_url;
 mod relay;
+mod submission;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use network::Network;
 pub use public_url::PublicUrl;
 pub use relay::{Encryption, Relay};
+pub use submission::SubmissionSettings;
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
 /// environment; a flag wins.
@@ -93,6 +95,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub mail: MailSettings,
+
+    #[command(flatten)]
+    pub submission: SubmissionSettings,
 
     /// Let webhook steps call addresses that are not on the public internet
     #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
@@ -302,7 +307,7 @@ impl Config {
         if let Some(file) = &self.mail.smtp_ca {
             tls::roots_with(file).context("--smtp-ca")?;
         }
-        Ok(())
+        self.submission.check()
     }
 }
 

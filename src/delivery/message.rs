@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::clock::SECOND;
 use crate::db::{Db, DbError};
 use crate::domains::{DeliverySettings, SigningKey, SigningKeys};
-use crate::emails::{self, Envelope, Origin, Stored};
+use crate::emails::{self, Envelope, Origin, Stored, Written};
 use crate::error::Error;
 use crate::id::{EmailId, Id, WorkspaceId};
 use crate::mime::{self, AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece};
@@ -54,6 +54,7 @@ pub struct Message {
     pieces: Vec<Part>,
     pub size: u64,
     pub smtputf8: bool,
+    pub eightbit: bool,
     /// The sender's address, as a dialogue says it.
     sender: String,
     /// Its domain, in ASCII and lower case.
@@ -63,11 +64,11 @@ pub struct Message {
 
 enum Part {
     Bytes(Bytes),
-    /// Its content stands in the store, so many bytes.
+    /// Its content stands in the store, so many bytes. Without an encoding it goes as it is.
     Stored {
         part: i64,
         size: u64,
-        encoding: mime::Encoding,
+        encoding: Option<mime::Encoding>,
     },
 }
 
@@ -78,7 +79,7 @@ impl Message {
     }
 
     pub fn source<'a>(&'a self, db: &'a Db) -> Source<'a> {
-        Source { db, email_id: self.email_id, pieces: self.pieces.iter(), encoding: None }
+        Source { db, email_id: self.email_id, pieces: self.pieces.iter(), reading: None }
     }
 
     fn held(&self) -> u64 {
@@ -96,7 +97,7 @@ pub struct Source<'a> {
     email_id: EmailId,
     pieces: std::slice::Iter<'a, Part>,
     /// What is being read from the store.
-    encoding: Option<Reading>,
+    reading: Option<Reading>,
 }
 
 /// A part that is being read from the store.
@@ -106,25 +107,28 @@ struct Reading {
     number: i64,
     /// How many bytes are still to come.
     left: u64,
-    encoder: Encoder,
+    encoder: Option<Encoder>,
 }
 
 impl Source<'_> {
     async fn read(&mut self) -> Result<Option<Bytes>, NoMessage> {
         loop {
-            if let Some(mut reading) = self.encoding.take() {
+            if let Some(mut reading) = self.reading.take() {
                 let rows = self.db.read(emails::chunk(self.email_id, reading.part, reading.number)).await?;
                 let mut output = Vec::new();
                 match rows.first() {
                     Some(row) => {
                         let bytes = row.bytes(0)?;
                         reading.left = reading.left.checked_sub(bytes.len() as u64).ok_or_else(cut)?;
-                        reading.encoder.push(&bytes, &mut output);
+                        match &mut reading.encoder {
+                            Some(encoder) => encoder.push(&bytes, &mut output),
+                            None => output = bytes,
+                        }
                         reading.number += 1;
-                        self.encoding = Some(reading);
+                        self.reading = Some(reading);
                     }
                     None if reading.left > 0 => return Err(cut()),
-                    None => reading.encoder.finish(&mut output),
+                    None => reading.encoder.into_iter().for_each(|encoder| encoder.finish(&mut output)),
                 }
                 if output.is_empty() {
                     continue;
@@ -135,8 +139,8 @@ impl Source<'_> {
                 None => return Ok(None),
                 Some(Part::Bytes(bytes)) => return Ok(Some(bytes.clone())),
                 Some(Part::Stored { part, size, encoding }) => {
-                    let (part, left, encoder) = (*part, *size, Encoder::new(*encoding));
-                    self.encoding = Some(Reading { part, number: 0, left, encoder });
+                    let (part, left, encoder) = (*part, *size, encoding.map(Encoder::new));
+                    self.reading = Some(Reading { part, number: 0, left, encoder });
                 }
             }
         }
@@ -186,10 +190,13 @@ impl Engine {
         let stored = emails::load(&self.app.db, id).await?.ok_or_else(gone)?;
         let size = stored.size.ok_or_else(gone)?;
         let wrong = |reason| NoMessage::Never(format!("the mail cannot be written: {reason}"));
-        let draft = Draft::of(&self.app, &stored).map_err(wrong)?;
-        let mut message = draft.compose(&stored);
+        let from = sender(&self.app, &stored).map_err(wrong)?;
+        let mut message = match &stored.summary.envelope.written {
+            Some(written) => Message::written(id, &from, written),
+            None => Draft::of(&stored, from.clone()).map_err(wrong)?.compose(&stored),
+        };
         let (head, body_hash) = message.measure(&self.app.db, size <= SMALL).await?;
-        let domain = draft.from.address.ascii_domain();
+        let domain = from.address.ascii_domain();
         if let Some(domain) = self.sending_domain(stored.summary.workspace_id, domain).await? {
             let accepted_at = stored.summary.created_at;
             let sign = move || signatures(&domain.keys, accepted_at, &head, &body_hash);
@@ -235,6 +242,20 @@ fn signatures(keys: &SigningKeys, accepted_at: i64, head: &[u8], body_hash: &[u8
 }
 
 impl Message {
+    /// One that goes as it was handed in.
+    fn written(id: EmailId, from: &Mailbox, written: &Written) -> Message {
+        Message {
+            email_id: id,
+            pieces: vec![Part::Stored { part: emails::MESSAGE_PART, size: written.size, encoding: None }],
+            size: 0,
+            smtputf8: written.smtputf8,
+            eightbit: written.eightbit,
+            sender: from.address.on_the_wire(),
+            sender_domain: from.address.ascii_domain().to_owned(),
+            return_path: None,
+        }
+    }
+
     /// Reads the whole of it once, to know how long it is and what is to be signed: the head, and
     /// the hash of the body. A small one is kept as it is then.
     async fn measure(&mut self, db: &Db, is_small: bool) -> Result<(Vec<u8>, [u8; 32]), NoMessage> {
@@ -266,6 +287,14 @@ impl Message {
     }
 }
 
+/// Whom a mail is from. Older versions decided as late as this who the product's own are from.
+fn sender(app: &App, stored: &Stored) -> Result<Mailbox, String> {
+    match stored.origin == Origin::System.as_str() {
+        true => Ok(own_mail::sender(app)),
+        false => stored.summary.sender.parse(),
+    }
+}
+
 /// What a message is composed from, read back from the store.
 struct Draft {
     message_id: String,
@@ -279,7 +308,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn of(app: &App, stored: &Stored) -> Result<Draft, String> {
+    fn of(stored: &Stored, from: Mailbox) -> Result<Draft, String> {
         let Envelope { to, cc, reply_to, headers, attachments, text_size, .. } = &stored.summary.envelope;
         let attachment = |attachment: &emails::Attachment| AttachmentInfo {
             filename: attachment.filename.clone(),
@@ -293,12 +322,6 @@ impl Draft {
             (Some(text), _) => Some(text.clone()).filter(|text| !text.is_empty()),
             (None, Some(html)) if text_size.is_none() => Some(mime::text_of_html(html)),
             _ => None,
-        };
-        // Older versions decided as late as this who the product's own messages are from.
-        let from = if stored.origin == Origin::System.as_str() {
-            own_mail::sender(app)
-        } else {
-            stored.summary.sender.parse()?
         };
         let message_id = match stored.summary.message_id.as_str() {
             "" => emails::message_id(stored.summary.id, &from.address),
@@ -338,7 +361,7 @@ impl Draft {
             Piece::Bytes(bytes) => Part::Bytes(bytes.into()),
             Piece::Part { part, encoding } => {
                 let size = summary.envelope.size_of(part).unwrap_or_default();
-                Part::Stored { part, size, encoding }
+                Part::Stored { part, size, encoding: Some(encoding) }
             }
         });
         Message {
@@ -346,6 +369,7 @@ impl Draft {
             pieces: pieces.collect(),
             size: 0,
             smtputf8: letter.needs_smtputf8(),
+            eightbit: false,
             sender: self.from.address.on_the_wire(),
             sender_domain: self.from.address.ascii_domain().to_owned(),
             return_path: None,

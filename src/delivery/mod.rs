@@ -52,7 +52,7 @@ use sites::Sites;
 
 pub use decisions::Decision;
 pub use line::{Line, Way};
-pub use own_mail::{helo, tell_owners};
+pub use own_mail::tell_owners;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -126,7 +126,7 @@ struct Transport {
 impl Engine {
     pub fn new(app: Occurrences, domains: Domains) -> anyhow::Result<Engine> {
         let mail = &app.config.mail;
-        let helo = helo(&app.config, &app.addresses);
+        let helo = app.helo().to_owned();
         let roots = match &mail.smtp_ca {
             Some(file) => tls::roots_with(file)?,
             None => tls::public_roots(),

@@ -1,10 +1,7 @@
 //! The product's own messages to the people who run it. They go the way of all mail.
 
-use std::net::Ipv4Addr;
-
 use crate::accounts;
-use crate::app::{Addresses, App};
-use crate::config::Config;
+use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::emails::{self, Content, NewEmail, Origin};
 use crate::id::WorkspaceId;
@@ -35,20 +32,7 @@ pub(super) fn sender(app: &App) -> Mailbox {
     if let Some(from) = &app.config.mail_from {
         return from.clone();
     }
-    let address = format!("posthorn@{}", host(&app.addresses)).parse();
+    let address = format!("posthorn@{}", app.addresses.mail_host()).parse();
     let address = address.unwrap_or_else(|_| "posthorn@localhost".parse().expect("an address"));
     Mailbox { name: Some("Posthorn".into()), address }
-}
-
-/// What we call ourselves in the dialogue with other mail servers.
-pub fn helo(config: &Config, addresses: &Addresses) -> String {
-    config.mail.helo.clone().unwrap_or_else(|| host(addresses))
-}
-
-/// Our host's name. One that is reached by a bare address has none that mail could use.
-fn host(addresses: &Addresses) -> String {
-    let authority = addresses.base.authority();
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
-    if is_address { "localhost" } else { host }.to_owned()
 }

@@ -238,8 +238,13 @@ impl Engine {
             })
         };
         let return_path = message.return_path(claimed);
-        let envelope =
-            Envelope { from: &return_path, to, size: message.size, smtputf8: message.smtputf8, eightbit: false };
+        let envelope = Envelope {
+            from: &return_path,
+            to,
+            size: message.size,
+            smtputf8: message.smtputf8,
+            eightbit: message.eightbit,
+        };
         let mut source = message.source(&self.app.db);
         let outcome = connection.send(&envelope, &mut source, before_dot).await;
         if let Some(error) = unwritten.into_inner() {

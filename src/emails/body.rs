@@ -14,7 +14,7 @@ use crate::mime::{AttachmentInfo, Header, Mailbox};
 use crate::web::{LONG_MARK, LongFields, is_longer};
 
 /// How many addresses one field may name.
-const MOST_ADDRESSES: usize = 50;
+pub const MOST_ADDRESSES: usize = 50;
 const MOST_HEADERS: usize = 100;
 const MOST_TAGS: usize = 100;
 const LONGEST_SUBJECT: usize = 2000;

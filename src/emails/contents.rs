@@ -10,12 +10,12 @@ use super::body::LARGEST;
 use super::draft::{Draft, Pending, Source};
 use super::email::Content;
 use super::fetch::{self, Fetch};
-use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, TEXT};
+use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT};
 use crate::auth::{Caller, Need};
 use crate::db::Batch;
 use crate::error::Error;
 use crate::id::EmailId;
-use crate::web::{LongReader, LongValues};
+use crate::web::{LongReader, LongValues, Spool};
 
 /// How many pieces go into a commit: others want to write, too.
 const CHUNKS_AT_ONCE: usize = 2;
@@ -51,6 +51,17 @@ pub async fn store<N: Need>(
         put(draft, part, Content::Stored { size });
     }
     Ok(())
+}
+
+/// Brings a message into the store that was handed in whole.
+pub async fn store_message<N: Need>(
+    emails: &Emails,
+    caller: &Caller<N>,
+    id: EmailId,
+    message: Arc<Spool>,
+) -> Result<(), Error> {
+    let room = message.len() as u64;
+    keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
 }
 
 /// How messages call a part.
@@ -107,6 +118,7 @@ fn not_base64(field: &str) -> Error {
 enum Feed {
     Long(Long),
     Fetch(Box<Fetch>),
+    Spooled { spool: Arc<Spool>, at: usize },
 }
 
 struct Long {
@@ -155,6 +167,15 @@ impl Feed {
                     held.extend_from_slice(&next.unwrap_or_default());
                 }
                 Ok((Feed::Fetch(fetch), held, goes_on))
+            }
+            Feed::Spooled { spool, at } => {
+                let fill = move || {
+                    let end = (at + enough.saturating_sub(held.len())).min(spool.len());
+                    held.extend_from_slice(&spool.part(at..end)?);
+                    let goes_on = end < spool.len();
+                    Ok((Feed::Spooled { spool, at: end }, held, goes_on))
+                };
+                emails.admission.build(fill).await?
             }
             Feed::Long(mut long) => {
                 let fill = move || {

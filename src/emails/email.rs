@@ -1,7 +1,11 @@
 //! What is handed in to be sent, whoever hands it in.
 
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::store;
 use crate::config::WhenUncertain;
-use crate::id::{AttachmentId, RunId, TopicId, WorkspaceId};
+use crate::id::{AttachmentId, EmailId, RunId, TopicId, WorkspaceId};
 use crate::mime::{Header, Mailbox};
 use crate::text::words;
 
@@ -63,6 +67,33 @@ pub struct NewAttachment {
     pub content: Content<Vec<u8>>,
 }
 
+/// A message that goes as it was written, but for what was added to its head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenMessage {
+    pub message_id: String,
+    /// Whom it goes to, whatever its head says.
+    pub recipients: Vec<Mailbox>,
+    pub content: Content<Bytes>,
+    /// Its head holds what only SMTPUTF8 may carry.
+    pub smtputf8: bool,
+    /// It holds bytes beyond ASCII.
+    pub eightbit: bool,
+}
+
+/// What is kept of it beside its pieces: what a server has to offer to get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    pub size: u64,
+    pub smtputf8: bool,
+    pub eightbit: bool,
+}
+
+impl From<&WrittenMessage> for Written {
+    fn from(message: &WrittenMessage) -> Written {
+        Written { size: message.content.size(), smtputf8: message.smtputf8, eightbit: message.eightbit }
+    }
+}
+
 /// A mail that is to be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEmail {
@@ -87,6 +118,8 @@ pub struct NewEmail {
     pub scheduled_at: Option<i64>,
     /// The step of a run that wants it sent.
     pub run: Option<(RunId, String)>,
+    /// The message itself, where it was handed in whole: the rest is then what was read out of it.
+    pub written: Option<WrittenMessage>,
 }
 
 impl NewEmail {
@@ -111,11 +144,21 @@ impl NewEmail {
             attachments: Vec::new(),
             scheduled_at: None,
             run: None,
+            written: None,
         }
+    }
+
+    /// By which mail programs will know it.
+    pub fn message_id(&self, id: EmailId) -> String {
+        let made = || store::message_id(id, &self.from.address);
+        self.written.as_ref().map_or_else(made, |message| message.message_id.clone())
     }
 
     /// How many bytes it holds.
     pub fn size(&self) -> u64 {
+        if let Some(message) = &self.written {
+            return message.content.size();
+        }
         let of = |content: &Option<Content<String>>| content.as_ref().map_or(0, Content::size);
         let attached: u64 = self.attachments.iter().map(|attachment| attachment.content.size()).sum();
         of(&self.html) + of(&self.text) + attached
@@ -123,6 +166,9 @@ impl NewEmail {
 
     /// Everybody it goes to, each once, however often and wherever they are named.
     pub fn recipients(&self) -> Vec<&Mailbox> {
+        if let Some(message) = &self.written {
+            return message.recipients.iter().collect();
+        }
         let all = self.to.iter().chain(&self.cc).chain(&self.bcc);
         if self.to.len() + self.cc.len() + self.bcc.len() == 1 {
             return all.collect();

@@ -8,6 +8,7 @@ mod draft;
 mod email;
 mod fetch;
 mod fuzzing;
+mod incoming;
 mod line;
 mod links;
 mod pages;
@@ -22,9 +23,10 @@ mod shapes;
 mod state;
 mod store;
 
-pub use body::check_subject;
-pub use email::{Content, Lane, NewAttachment, NewEmail, Origin};
+pub use body::{LARGEST, MOST_ADDRESSES, check_subject};
+pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
 pub use fuzzing::schedule_text;
+pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
@@ -33,8 +35,8 @@ pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
-    Attachment, Envelope, HTML as HTML_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART, add_event, chunk, insert,
-    load, message_id, of_run, tally,
+    Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
+    add_event, chunk, insert, load, message_id, of_run, tally,
 };
 
 use crate::app::holds_app;

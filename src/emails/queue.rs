@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use super::sender::{line, may_send};
-use super::{Emails, NewEmail, Origin, insert, message_id};
+use super::{Emails, NewEmail, Origin, insert};
 use crate::auth::{Caller, Need};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
@@ -110,7 +110,7 @@ pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     }
     let mut told: Vec<(String, Value)> = Vec::new();
     for Ready { id, email, .. } in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
-        let (message_id, from) = (message_id(*id, &email.from.address), email.from.to_string());
+        let (message_id, from) = (email.message_id(*id), email.from.to_string());
         let now = occurrences.now();
         told.extend(email.recipients().iter().map(|to| {
             let to = &to.address;

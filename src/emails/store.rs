@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::email::{Content, NewEmail};
+use super::email::{Content, NewEmail, Written};
 use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -16,6 +16,8 @@ pub const CHUNK: usize = 256 << 10;
 /// The parts of a mail that may stand in pieces.
 pub const HTML: i64 = 0;
 pub const TEXT: i64 = 1;
+/// The message as it was handed in, and as it travels.
+pub const MESSAGE: i64 = 2;
 /// Attachments are numbered from here on.
 pub const FIRST_ATTACHMENT: i64 = 16;
 
@@ -90,6 +92,9 @@ pub struct Envelope {
     /// The same, of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_size: Option<u64>,
+    /// Where the whole message was handed in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Written>,
 }
 
 /// An attachment, whose content stands in pieces.
@@ -128,6 +133,7 @@ impl Envelope {
             attachments: attachments.collect(),
             html_size: new.html.as_ref().and_then(size_in_pieces),
             text_size: new.text.as_ref().and_then(size_in_pieces),
+            written: new.written.as_ref().map(Written::from),
         }
     }
 }
@@ -180,7 +186,7 @@ pub fn insert(new: &NewEmail, id: EmailId, clock: &Clock, line: impl Fn(&Address
             new.from.address.ascii_domain().into(),
             (&new.subject).into(),
             envelope.into(),
-            message_id(id, &new.from.address).into(),
+            new.message_id(id).into(),
             text(&new.html),
             text(&new.text),
             (new.size() as i64).into(),
@@ -213,7 +219,11 @@ fn pieces(new: &NewEmail, id: EmailId) -> impl Iterator<Item = Stmt> + '_ {
         Some(Content::Here(text)) if text.len() > CHUNK => Some(text.as_bytes().to_vec()),
         _ => None,
     };
-    let bodies = [(HTML, long(&new.html)), (TEXT, long(&new.text))];
+    let message = new.written.as_ref().and_then(|message| match &message.content {
+        Content::Here(bytes) => Some(bytes.to_vec()),
+        Content::Stored { .. } => None,
+    });
+    let bodies = [(HTML, long(&new.html)), (TEXT, long(&new.text)), (MESSAGE, message)];
     let attached = new.attachments.iter().zip(FIRST_ATTACHMENT..).map(|(attachment, part)| match &attachment.content {
         Content::Here(bytes) => (part, Some(bytes.clone())),
         Content::Stored { .. } => (part, None),

@@ -82,7 +82,8 @@ fn head(letter: &Letter<'_>, fields: &mut Fields) {
     fields.words("MIME-Version", &["1.0"]);
 }
 
-fn date(micros: i64) -> String {
+/// A moment as header fields tell it.
+pub fn date(micros: i64) -> String {
     let time = Timestamp::from_microsecond(micros).unwrap_or_default();
     time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
 }

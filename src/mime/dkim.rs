@@ -106,7 +106,7 @@ fn names_in_lines(names: &[&str]) -> Vec<String> {
 }
 
 /// The fields of a head, each with its continuations.
-fn fields(head: &[u8]) -> Vec<&[u8]> {
+pub(super) fn fields(head: &[u8]) -> Vec<&[u8]> {
     let mut fields = Vec::new();
     let mut start = 0;
     for at in memchr::memchr_iter(b'\n', head).map(|at| at + 1).chain([head.len()]) {
@@ -118,7 +118,7 @@ fn fields(head: &[u8]) -> Vec<&[u8]> {
     fields
 }
 
-fn name_of(field: &[u8]) -> &[u8] {
+pub(super) fn name_of(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == b':').next().unwrap_or(field).trim_ascii_end()
 }
 

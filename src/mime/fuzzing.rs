@@ -2,7 +2,8 @@
 //! rules are written from the standards, not from the code that they judge.
 
 use super::{
-    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece, compose, split_head, text_of_html,
+    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece, WrittenHead, bodies, compose,
+    split_head, text_of_html,
 };
 
 /// Any bytes as an address with or without a name. Tells whether it was one.
@@ -29,6 +30,31 @@ fn refused(message: &str) -> bool {
 
 fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\0')
+}
+
+/// Any bytes as a message that somebody else has written. Tells whether its head could be read.
+pub fn written_message(data: &[u8]) -> bool {
+    for is_whole in [true, false] {
+        let found = bodies(data, is_whole);
+        let is_bounded = |text: &String| text.len() <= 256 << 10 && !text.contains('\0');
+        assert!(found.text.iter().chain(&found.html).all(is_bounded));
+    }
+    let (head, _) = split_head(data);
+    let read = match WrittenHead::read(head) {
+        Ok(read) => read,
+        Err(message) => return refused(&message),
+    };
+    assert_eq!(read.without(&[]), head, "nothing is lost or moved");
+    assert!(read.without(&["From"]).len() <= head.len());
+    let shown = match read.shown() {
+        Ok(shown) => shown,
+        Err(message) => return refused(&message),
+    };
+    assert!(shown.subject.chars().count() <= 2_000 && !shown.subject.contains(is_break));
+    for mailbox in shown.to.iter().chain(&shown.cc).chain(&shown.reply_to).chain([&shown.from]) {
+        assert_eq!(mailbox.to_string().parse().as_ref(), Ok(mailbox), "it is written as it is read");
+    }
+    true
 }
 
 /// Any bytes as what a message is made of, separated by 0xFF. Tells whether a custom header

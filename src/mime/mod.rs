@@ -22,18 +22,24 @@ mod header;
 mod html_entity;
 mod html_tag;
 mod html_text;
+mod lines;
 mod mailbox;
 #[cfg(test)]
 mod reading;
+mod written;
+mod written_body;
 
 pub use address::Address;
 pub use attachment::AttachmentInfo;
 pub use body_hash::BodyHash;
-pub use compose::{Content, Letter, Piece, compose, split_head};
+pub use compose::{Content, Letter, Piece, compose, date, split_head};
 pub use dkim::dkim_signature;
 pub use dkim_key::DkimKey;
 pub use encoder::{Encoder, Encoding};
-pub use fuzzing::{composed_message, mailbox_text};
+pub use fuzzing::{composed_message, mailbox_text, written_message};
 pub use header::{Header, check_line};
 pub use html_text::text_of_html;
+pub use lines::Lines;
 pub use mailbox::Mailbox;
+pub use written::{Shown, WrittenHead};
+pub use written_body::{Bodies, bodies};

@@ -91,6 +91,13 @@ fn parse(value: &HeaderValue) -> Result<String, Error> {
 }
 
 impl Idempotency {
+    /// A key that came otherwise than in a header of a request, if one came; `scope` says how.
+    pub fn of(scope: &str, given: Option<&str>) -> Result<Idempotency, Error> {
+        let Some(given) = given else { return Ok(Idempotency(None)) };
+        let value = HeaderValue::from_str(given).map_err(|_| Error::InvalidIdempotencyKey)?;
+        Ok(Idempotency(Some(Key { text: parse(&value)?, scope: scope.to_owned() })))
+    }
+
     /// What the fingerprint of a long body is taken with, if one is wanted.
     pub fn digest(&self) -> Option<Sha256> {
         self.0.as_ref().map(|_| Sha256::new())

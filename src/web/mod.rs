@@ -32,7 +32,7 @@ mod visitor;
 pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
 pub use changed::{Deleted, Reference};
-pub use connections::Bounds;
+pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use form::Form;
 pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
@@ -54,7 +54,7 @@ pub use refusals::{
 };
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};
-pub use spool::Spool;
+pub use spool::{Arriving, Spool};
 pub use system::{described as description_routes, routes as system_routes};
 
 pub use system::System;

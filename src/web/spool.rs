@@ -112,6 +112,11 @@ impl Spool {
             Spool::File(file) => file.read(part),
         }
     }
+
+    /// The same, where a spool that cannot be read is a store that cannot serve.
+    pub fn part(&self, part: Range<usize>) -> Result<Bytes, Error> {
+        self.read(part).map_err(|error| unusable(&error))
+    }
 }
 
 /// A spool that cannot be written or read is a store that cannot serve.
@@ -120,10 +125,49 @@ pub fn unusable(error: &io::Error) -> Error {
     Error::Unavailable
 }
 
+/// A body as it arrives, piece by piece.
+pub struct Arriving {
+    app: App,
+    held: Vec<u8>,
+    file: Option<SpoolFile>,
+    size: usize,
+}
+
+impl Arriving {
+    pub fn new(app: &App) -> Arriving {
+        Arriving { app: app.clone(), held: Vec::new(), file: None, size: 0 }
+    }
+
+    /// Takes some more of it. Tells whether something was written to disk.
+    pub async fn push(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        self.size += bytes.len();
+        self.held.extend_from_slice(bytes);
+        let is_much = self.held.len() >= IN_MEMORY;
+        if is_much {
+            self.write().await?;
+        }
+        Ok(is_much)
+    }
+
+    async fn write(&mut self) -> Result<(), Error> {
+        let file = self.file.get_or_insert_with(|| SpoolFile::new(&self.app));
+        self.held = file.append(self.app.config.spool_folder(), std::mem::take(&mut self.held)).await?;
+        Ok(())
+    }
+
+    /// All of it is there.
+    pub async fn finish(mut self) -> Result<Spool, Error> {
+        if self.file.is_some() {
+            self.write().await?;
+        }
+        Ok(self.file.map_or_else(|| Spool::Memory(self.held.into()), Spool::File))
+    }
+}
+
 async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
-    let (mut held, mut file, mut size, mut turn) = (Vec::new(), None, 0, None);
+    let (mut arriving, mut turn) = (Arriving::new(app), None);
     loop {
-        if file.is_some() && turn.is_none() {
+        if arriving.file.is_some() && turn.is_none() {
             turn = app.admission.receive().await;
         }
         let next = match body.frame().now_or_never() {
@@ -138,22 +182,16 @@ async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error>
         let frame =
             frame.map_err(|_| Error::BadRequest { message: "The body ended before it was complete.".into() })?;
         let Ok(bytes) = frame.into_data() else { continue };
-        size += bytes.len();
-        if size > limit {
+        if arriving.size + bytes.len() > limit {
             return Err(Error::TooLarge { limit });
         }
-        if size == bytes.len() && body.is_end_stream() && size <= IN_MEMORY {
+        if arriving.size == 0 && body.is_end_stream() && bytes.len() <= IN_MEMORY {
             // All of it came at once.
             return Ok(Spool::Memory(bytes));
         }
-        held.extend_from_slice(&bytes);
-        if held.len() >= IN_MEMORY {
-            let file = file.get_or_insert_with(|| SpoolFile::new(app));
-            held = file.append(app.config.spool_folder(), held).await?;
+        if arriving.push(&bytes).await? {
             turn = None;
         }
     }
-    let Some(mut file) = file else { return Ok(Spool::Memory(held.into())) };
-    file.append(app.config.spool_folder(), held).await?;
-    Ok(Spool::File(file))
+    arriving.finish().await
 }

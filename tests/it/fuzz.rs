@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, smtp, web};
+use posthorn::{emails, events, mime, oauth, smtp, submission, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -242,6 +242,66 @@ fn fuzz_csv_file() {
     let mut dice = Dice::new("csv_file");
     let rows: usize = (0..30_000).map(|_| contacts::csv_file(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(rows > 1000, "the fuzzer hardly ever gets through: {rows}");
+}
+
+#[test]
+fn fuzz_written_message() {
+    const TEXTS: [&[u8]; 3] = [
+        b"From: Ada <ada@example.com>\r\nTo: \"Q, N\" <b@example.com>, team: c@d.example;\r\nSubject: =?utf-8?q?H=C3=BC?=\r\n more\r\n\r\nHi\r\n",
+        b"From: a@b.example\r\nContent-Type: multipart/mixed; boundary=\"x\"\r\n\r\n--x\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=FC\r\n--x\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+SGk8L3A+\r\n--x--\r\n",
+        b"from : =?utf-8?b?w7w=?= <a@b.example>\r\nContent-Type: message/rfc822\r\n\r\nFrom: c@d.example\r\n\r\nHi\r\n",
+    ];
+    const WORDS: [&[u8]; 18] = [
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b":",
+        b"--x\r\n",
+        b"--x--",
+        b"(((",
+        b"\"",
+        b"<",
+        b">",
+        b"=?utf-8?b?",
+        b"=?utf-16?q?=00?=",
+        b"Content-Type: multipart/digest; boundary=x\r\n\r\n--x\r\n\r\n",
+        b"charset*0*=utf-8''%00",
+        b"\xff\xfe",
+        b"From: x@y.example\r\n",
+    ];
+    let mut dice = Dice::new("written_message");
+    let read = (0..30_000).filter(|_| mime::written_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
+}
+
+#[test]
+fn fuzz_submission_dialogue() {
+    const TEXTS: [&[u8]; 3] = [
+        b"EHLO x\r\nAUTH PLAIN AHJlc2VuZAByZV94\r\nMAIL FROM:<a@b.example> SIZE=10 BODY=8BITMIME SMTPUTF8\r\nRCPT TO:<c@d.example>\r\nBDAT 5 LAST\r\n",
+        b"Subject: x\r\n\r\nHi\r\n..\r\n.\r\nMAIL FROM:<>\r\nDATA\r\nRSET\r\nNOOP\r\nVRFY a\r\nHELP\r\nQUIT\r\n",
+        b".\r\nSTARTTLS\r\nHELO [::1]\r\nRCPT TO:<\xc3\xbc@b\xc3\xbccher.example>\r\n",
+    ];
+    const WORDS: [&[u8]; 14] = [
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b".",
+        b"\r\n.\r\n",
+        b"<",
+        b">",
+        b" ",
+        b"\0",
+        b"=",
+        b"\"",
+        b"@",
+        b"\xff",
+        b"99999999999999999999",
+    ];
+    let mut dice = Dice::new("submission_dialogue");
+    let understood: usize = (0..30_000).map(|_| submission::submission_dialogue(&dice.mutated(&TEXTS, &WORDS))).sum();
+    assert!(understood > 10_000, "the fuzzer hardly ever gets through: {understood}");
 }
 
 #[test]

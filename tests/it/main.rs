@@ -69,6 +69,8 @@ mod snapshots;
 mod step_mail;
 mod store_faults;
 mod storms;
+mod submission;
+mod submission_hostile;
 mod tokens;
 mod topics;
 mod wire;

@@ -29,6 +29,7 @@ const FLOORS: &[&[&str]] = &[
         "oauth",
         "occurrences",
         "segments",
+        "submission",
         "topics",
     ],
     &["product"],

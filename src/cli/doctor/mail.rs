@@ -12,14 +12,14 @@ use crate::dns::{DnsError, Resolver};
 use crate::domains::{self, Flaw, Inspected};
 use crate::seal::Seal;
 use crate::smtp::Hop;
-use crate::{delivery, http_client, serve};
+use crate::{http_client, serve};
 
 pub const CHECK_DNS: &str =
     "check that the name servers answer, or name others with --dns-server (POSTHORN_DNS_SERVER)";
 
 pub async fn examine(config: &Config, inspection: Option<&Inspection>, reach: &str, report: &mut Report) {
     let Ok(addresses) = serve::addresses(config, config.listen) else { return };
-    let (transport, helo) = (config.transport(), delivery::helo(config, &addresses));
+    let (transport, helo) = (config.transport(), addresses.helo(config).to_owned());
     report.add("mail", Ok(way(transport).into()));
     // What keeps it from being made is a setting, which was told of.
     let Ok(probe) = Probe::new(config, &helo) else { return };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::clock::{SECOND, rfc3339};
 use crate::db::DbError;
-use crate::delivery::{self, Line, Way};
+use crate::delivery::{Line, Way};
 use crate::dns::Resolver;
 use crate::emails::{self, Progress, State, Step};
 use crate::hold::Hold;
@@ -100,7 +100,7 @@ impl<'a> Watch<'a> {
                 hosts.join(", or else ")
             }
             Way::Direct(domain) => {
-                let helo = delivery::helo(&self.product.config, &self.product.addresses);
+                let helo = self.product.helo();
                 match self.resolver.site(domain, &helo).await {
                     Ok(site) => site.hosts.join(", or else "),
                     Err(_) => format!("the mail servers of {domain}"),

@@ -30,48 +30,71 @@ pub async fn commit<N: Need>(
     emails: &Emails,
     caller: &Caller<N>,
     request: &IdempotentRequest<'_, N>,
-    answer: Answer,
+    mut answer: Answer,
     mails: &mut [Ready],
 ) -> Result<Response, Error> {
-    let workspace_id = caller.workspace_id();
     for attempt in 0..ATTEMPTS {
-        let listeners = emails.listeners_for(workspace_id, attempt).await?;
-        let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
-        let mut taken = Batch::new();
-        request.take(&answer, &mut taken);
-        occurrences.batch.append(taken);
-        let mut before: Option<&Arc<Sender>> = None;
-        for mail in &*mails {
-            // What is asked of one domain is asked once.
-            if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
-                occurrences.batch.guard(mail.sender.guard());
-                before = Some(&mail.sender);
-            }
-            let line = |recipient: &_| line(&mail.sender, recipient);
-            occurrences.batch.append(insert(&mail.email, mail.id, &emails.clock, line));
+        match commit_once(emails, caller, request, answer, mails, attempt).await? {
+            Ok(answered) => return Ok(answered),
+            Err(stale) => answer = stale,
         }
-        if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
-            tell(&mut occurrences, mails);
-        }
-        let (batch, follow_up) = occurrences.follow_up();
-        match caller.commit_once(batch).await? {
-            Err(DbError::Stale) => {
-                emails.forget_listeners(workspace_id);
-                for mail in &mut *mails {
-                    emails.domains.forget_sender(workspace_id, mail.email.from.address.ascii_domain());
-                    mail.sender = may_send(emails, caller, &mail.email).await?;
-                }
-            }
-            settled => {
-                if let Ok(effects) = &settled {
-                    emails.wake_workers_if(follow_up.is_urgent(effects));
-                    emails.wake_mail();
-                }
-                return Ok(request.settle(settled, answer).await??);
-            }
+        mails.iter().for_each(|mail| mail.forget_sender(emails));
+        for mail in &mut *mails {
+            mail.sender = may_send(emails, caller, &mail.email).await?;
         }
     }
     Err(Error::Unavailable)
+}
+
+impl Ready {
+    /// Who may send as whom has changed, or may have.
+    pub fn forget_sender(&self, emails: &Emails) {
+        emails.domains.forget_sender(self.email.workspace_id, self.email.from.address.ascii_domain());
+    }
+}
+
+/// The same, once; the answer comes back where what the mails were prepared under has changed.
+pub async fn commit_once<N: Need>(
+    emails: &Emails,
+    caller: &Caller<N>,
+    request: &IdempotentRequest<'_, N>,
+    answer: Answer,
+    mails: &[Ready],
+    attempt: usize,
+) -> Result<Result<Response, Answer>, Error> {
+    let workspace_id = caller.workspace_id();
+    let listeners = emails.listeners_for(workspace_id, attempt).await?;
+    let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
+    let mut taken = Batch::new();
+    request.take(&answer, &mut taken);
+    occurrences.batch.append(taken);
+    let mut before: Option<&Arc<Sender>> = None;
+    for mail in mails {
+        // What is asked of one domain is asked once.
+        if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
+            occurrences.batch.guard(mail.sender.guard());
+            before = Some(&mail.sender);
+        }
+        let line = |recipient: &_| line(&mail.sender, recipient);
+        occurrences.batch.append(insert(&mail.email, mail.id, &emails.clock, line));
+    }
+    if occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
+        tell(&mut occurrences, mails);
+    }
+    let (batch, follow_up) = occurrences.follow_up();
+    let settled = caller.commit_once(batch).await?;
+    match &settled {
+        Err(DbError::Stale) => {
+            emails.forget_listeners(workspace_id);
+            return Ok(Err(answer));
+        }
+        Ok(effects) => {
+            emails.wake_workers_if(follow_up.is_urgent(effects));
+            emails.wake_mail();
+        }
+        Err(_) => {}
+    }
+    Ok(Ok(request.settle(settled, answer).await??))
 }
 
 /// Tells of mails to contacts. What is scheduled is queued later.
@@ -79,9 +102,9 @@ fn tell(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     let mut told: Vec<(String, Value)> = Vec::new();
     for mail in mails.iter().filter(|mail| mail.email.scheduled_at.is_none()) {
         let now = occurrences.now();
-        told.extend(
-            mail.email.recipients().iter().map(|to| (to.address.key(), payload(mail, to.address.as_str(), now))),
-        );
+        let recipients = mail.email.recipients();
+        let written = recipients.iter().map(|to| to.address.as_str());
+        told.extend(written.map(|to| (contacts::email_key(to), payload(mail, to, now))));
     }
     // Two that lock the same contacts must not wait for each other.
     told.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -33,6 +33,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0020_emails", include_str!("../../migrations/0020_emails.sql")),
     ("0021_domains", include_str!("../../migrations/0021_domains.sql")),
     ("0022_own_mail", include_str!("../../migrations/0022_own_mail.sql")),
+    ("0023_emails_by_state", include_str!("../../migrations/0023_emails_by_state.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -6,7 +6,6 @@
 //! no reply was written down is uncertain, and is sent again or held as its mail says.
 
 mod claim;
-mod decisions;
 mod line;
 mod message;
 mod own_mail;
@@ -18,6 +17,7 @@ mod routes;
 mod settle;
 mod settlement;
 mod sites;
+mod source;
 mod store;
 mod test_recipients;
 mod transmit;
@@ -27,13 +27,13 @@ use std::sync::{Arc, Mutex};
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
+use crate::app::App;
 use crate::clock::HOUR;
 use crate::config::{Relay, TransportKind};
 use crate::db::{DbError, Sql};
 use crate::dns::Resolver;
 use crate::domains::Domains;
 use crate::id::DomainId;
-use crate::limits::Background;
 use crate::occurrences::Occurrences;
 use crate::smtp::{Client, Settings, Timeouts};
 use crate::tls;
@@ -44,8 +44,9 @@ use pool::Pool;
 use routes::{Route, Routes};
 use sites::Sites;
 
-pub use decisions::Decision;
+pub use message::Writer;
 pub use own_mail::tell_owners;
+pub use source::router as pages;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -66,8 +67,7 @@ pub struct Engine {
     pool: Pool,
     messages: Messages,
     domains: Domains,
-    /// Signs mail, which takes long, on threads of its own.
-    signing: Background,
+    writer: Writer,
     /// Servers that offer encryption and fail at it, and until when that is believed.
     without_tls: Cache<String, i64>,
     /// Up to where the lines of each lane had their turn.
@@ -131,6 +131,7 @@ impl Engine {
         };
         let resolver = Resolver::new(&mail.dns_server);
         let relays: &[Relay] = app.config.smtp_url.as_slice();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Engine {
             sites: Sites::default(),
             routes: Routes::default(),
@@ -139,8 +140,8 @@ impl Engine {
             resolver,
             pool: Pool::default(),
             messages: Messages::default(),
+            writer: Writer::new(App::clone(&app), domains.clone(), cores),
             domains,
-            signing: Background::start("dkim", std::thread::available_parallelism().map_or(1, usize::from)),
             without_tls: Cache::new(MOST_IN_CLEAR),
             cursors: Mutex::default(),
             helo,

@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
-    pub(super) fn tell(
+    fn tell(
         &self,
         batch: &mut Batch,
         (workspace_id, email_id, number): (WorkspaceId, EmailId, i64),
@@ -119,7 +119,7 @@ impl Engine {
             batch.push(emails::add_event(&event));
         }
         if let Some(state) = news.iter().map(|(state, _)| *state).max() {
-            batch.push(store::raise(email_id, state, now));
+            batch.push(emails::raise(email_id, state, now));
         }
     }
 }
@@ -129,7 +129,7 @@ fn tell_contact(occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settle
     for (state, detail) in &settlement.news {
         let Some(name) = event_name(*state).filter(|name| occurrences.is_heard(name)) else { continue };
         let payload = json!({"email_id": claimed.email_id, "to": claimed.address, "detail": detail});
-        contacts::tell_by_email(occurrences, name, &claimed.email_key(), &payload);
+        contacts::tell_by_email(occurrences, name, &contacts::email_key(&claimed.address), &payload);
     }
 }
 

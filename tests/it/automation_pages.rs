@@ -25,7 +25,7 @@ pub async fn page(app: &TestApp, cookie: &str, path: &str) -> String {
 }
 
 /// Sends the form on a page whose action ends so, with its hidden fields.
-async fn press(app: &TestApp, cookie: &str, page: &str, action: &str) -> Answer {
+pub async fn press(app: &TestApp, cookie: &str, page: &str, action: &str) -> Answer {
     let forms: Vec<&str> = page.split("<form ").filter(|form| form.contains(&format!("{action}\""))).collect();
     let form = forms.first().unwrap_or_else(|| panic!("no form for {action}: {page}"));
     let form = form.split("</form>").next().expect("a form");

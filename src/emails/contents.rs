@@ -53,7 +53,7 @@ pub async fn store<N: Need>(
                     let fetch = Fetch::begin(&emails.fetcher, &wanted, deadline).await?;
                     keep(emails, caller, place, Feed::Fetch(Box::new(fetch)), room).await
                 };
-                emails.admission.outside(fetching).await??
+                emails.admission.outside(Box::pin(fetching)).await??
             }
         };
         put(draft, part, Content::Stored { size });

@@ -94,7 +94,7 @@ async fn accept_large(
     let id = emails.clock.ordered_id();
     let sender = allowed(emails, caller, &draft).await?;
     let accepting = async {
-        contents::store(emails, caller, id, &mut draft, values).await?;
+        Box::pin(contents::store(emails, caller, id, &mut draft, values)).await?;
         let mut ready = Ready { id, email: draft.email, sender };
         let answer = Answer::json(StatusCode::OK, &Sent { id })?;
         let _turn = emails.admission.write().await?;

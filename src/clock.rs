@@ -18,6 +18,7 @@ use crate::id::Id;
 pub const SECOND: i64 = 1_000_000;
 pub const MINUTE: i64 = 60 * SECOND;
 pub const HOUR: i64 = 60 * MINUTE;
+pub const DAY: i64 = 24 * HOUR;
 
 /// Where elapsed time is read: what also counts while the machine is suspended.
 #[cfg(target_os = "linux")]
@@ -187,6 +188,18 @@ fn random_tail() -> [u8; 10] {
     let random = Uuid::new_v4().into_bytes();
     // All but the two bytes in which a v4 says what it is.
     std::array::from_fn(|at| random[[0, 1, 2, 3, 4, 5, 7, 9, 10, 11][at]])
+}
+
+/// How long a unit of time is that people write, in lower case.
+pub fn unit_of_time(word: &str) -> Option<i64> {
+    Some(match word {
+        "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
+        "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
+        "h" | "hr" | "hrs" | "hour" | "hours" => HOUR,
+        "d" | "day" | "days" => DAY,
+        "w" | "week" | "weeks" => 7 * DAY,
+        _ => return None,
+    })
 }
 
 /// RFC 3339 in UTC with microseconds, as every answer shows it.

@@ -82,6 +82,11 @@ class Sqlite:
         finally:
             db.close()
 
+    def run(self, sql):
+        with sqlite3.connect(self._file(), timeout=30) as db:
+            db.execute(sql)
+        db.close()
+
     def integrity(self):
         """What SQLite itself says about its file: `ok`, or what is wrong."""
         return "; ".join(row[0] for row in self.query("PRAGMA integrity_check"))
@@ -125,6 +130,9 @@ class Postgres:
         # csv.reader limits a field to 128 KiB unless told otherwise; names are far shorter.
         rows = csv.reader(io.StringIO(self._psql(self.url, sql), newline=""))
         return [tuple(None if v == "\\N" else v for v in row) for row in rows]
+
+    def run(self, sql):
+        self._psql(self.url, sql)
 
     def integrity(self):
         """PostgreSQL itself was not killed: reading every row is the check that is left."""

@@ -142,6 +142,11 @@ impl<D: Duty> Member<D> {
         Page::parse(&self.query, RECENT)
     }
 
+    /// A parameter of the address, if it is there once and can be read.
+    pub fn asked(&self, name: &str) -> Option<String> {
+        Params::parse(&self.query).text(name).ok().map(std::borrow::Cow::into_owned)
+    }
+
     /// What to say of what was just done, as the address tells it.
     pub fn notice(&self, done: &str, sentence: &str) -> Option<String> {
         let told = Params::parse(&self.query).sent(done) != Sent::Absent;

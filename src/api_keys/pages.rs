@@ -10,9 +10,10 @@ use super::store::{self, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
-use crate::db::DbError;
+use crate::db::{Batch, DbError, Row};
+use crate::domains;
 use crate::error::{Error, OrMissing};
-use crate::id::ApiKeyId;
+use crate::id::{ApiKeyId, DomainId};
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
@@ -32,9 +33,18 @@ struct KeysPage {
     hidden: Vec<(String, String)>,
     key_name: Field,
     sending_only: bool,
+    /// Those that a key can be held to.
+    domains: Vec<DomainChoice>,
+    domain_error: Option<String>,
     keys: Vec<KeyRow>,
     newer: Option<String>,
     older: Option<String>,
+}
+
+struct DomainChoice {
+    id: DomainId,
+    name: String,
+    is_chosen: bool,
 }
 
 struct FreshKey {
@@ -47,6 +57,7 @@ struct KeyRow {
     /// The first characters, enough to recognise it.
     start: String,
     permission: String,
+    domain: Option<String>,
     created: Stamp,
     last_used: Option<Stamp>,
     through_app: bool,
@@ -58,6 +69,8 @@ struct KeyRow {
 struct Draft {
     name: Field,
     sending_only: bool,
+    domain_id: Option<DomainId>,
+    domain_error: Option<String>,
     fresh: Option<FreshKey>,
 }
 
@@ -86,11 +99,22 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
         hidden,
         key_name: draft.name,
         sending_only: draft.sending_only,
+        domains: if member.may_manage() { domain_choices(member, draft.domain_id).await? } else { Vec::new() },
+        domain_error: draft.domain_error,
         keys: items.into_iter().map(|key| row(member, key)).collect(),
         newer,
         older,
     };
     Ok(web::page(status, &content))
+}
+
+async fn domain_choices<D: Duty>(member: &Member<D>, chosen: Option<DomainId>) -> Result<Vec<DomainChoice>, Error> {
+    let choice = |row: &Row| {
+        let id = row.id(0)?;
+        Ok(DomainChoice { id, name: row.text(1)?, is_chosen: chosen == Some(id) })
+    };
+    let rows = member.read(domains::names(member.workspace_id())).await?;
+    Ok(rows.iter().map(choice).collect::<Result<_, DbError>>()?)
 }
 
 fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
@@ -100,6 +124,7 @@ fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
         name: key.name,
         start: key.prefix,
         permission: key.permission,
+        domain: key.domain,
         created: Stamp::ago(key.created_at, now),
         last_used: key.last_used_at.map(|at| Stamp::ago(at, now)),
         through_app: key.grant_id.is_some(),
@@ -123,23 +148,41 @@ async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Er
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
     let sending_only = permission == Permission::SendingAccess;
-    let name: KeyName = match form.text("name").parse() {
-        Ok(name) => name,
-        Err(_) => {
-            let error = Some(format!("A key needs a name of at most {} characters.", KeyName::LONGEST));
-            let name = Field { value: form.text("name"), error };
-            let draft = Draft { name, sending_only, fresh: None };
+    let domain_id: Option<DomainId> = match form.text("domain").as_str() {
+        "" => None,
+        id => Some(id.parse().map_err(|_| no_domain())?),
+    };
+    let name: Result<KeyName, _> = form.text("name").parse();
+    let held_wrongly = domain_id.is_some() && !sending_only;
+    let name = match name {
+        Ok(name) if !held_wrongly => name,
+        name => {
+            let too_long = || format!("A key needs a name of at most {} characters.", KeyName::LONGEST);
+            let both = || {
+                "A key with full access is not held to a domain. Let it only send mail, or choose any domain.".into()
+            };
+            let name = Field { value: form.text("name"), error: name.is_err().then(too_long) };
+            let domain_error = held_wrongly.then(both);
+            let draft = Draft { name, sending_only, domain_id, domain_error, fresh: None };
             return page(member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
         }
     };
-    let key = NewKey { id, ..NewKey::make(&member.app.clock, member.workspace_id(), name.as_str(), permission) };
-    match accepted.commit(insert_key(&key).into()).await? {
+    let made = NewKey::make(&member.app.clock, member.workspace_id(), name.as_str(), permission);
+    let key = NewKey { id, domain_id, ..made };
+    let mut batch = Batch::new();
+    domain_id.into_iter().for_each(|id| batch.push(domains::exists(key.workspace_id, id)));
+    match accepted.commit(batch.and(insert_key(&key))).await? {
         Ok(_) => {}
         Err(DbError::Duplicate(_)) => return Ok(member.see_other("/keys?repeated")),
+        Err(DbError::Unexpected { .. }) => return Err(no_domain()),
         Err(error) => return Err(error.into()),
     }
     let fresh = Some(FreshKey { name: key.name, token: key.secret });
     page(member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
+}
+
+fn no_domain() -> Error {
+    Error::not_found("There is no such domain here. It may have been deleted; load the page again.")
 }
 
 fn gone() -> Error {

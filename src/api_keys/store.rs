@@ -8,8 +8,10 @@ use crate::web::Page;
 statements! {
     lists {
         OLDER, NEWER, BY_ID =
-            "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id FROM api_keys
-             WHERE workspace_id = $1" by "id";
+            "SELECT id, name, permission, prefix, created_at, last_used_at, grant_id,
+                 (SELECT d.name FROM domains d WHERE d.workspace_id = api_keys.workspace_id
+                     AND d.id = api_keys.domain_id)
+             FROM api_keys WHERE workspace_id = $1" by "id";
     }
     RENAME = Sql::both("UPDATE api_keys SET name = $3 WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM api_keys WHERE workspace_id = $1 AND id = $2").raising();
@@ -27,6 +29,8 @@ pub struct Stored {
     pub created_at: i64,
     pub last_used_at: Option<i64>,
     pub grant_id: Option<GrantId>,
+    /// The name of the only domain that it may send from.
+    pub domain: Option<String>,
 }
 
 impl Stored {
@@ -39,6 +43,7 @@ impl Stored {
             created_at: row.int(4)?,
             last_used_at: row.maybe(5, Row::int)?,
             grant_id: row.maybe(6, Row::id)?,
+            domain: row.maybe(7, Row::text)?,
         })
     }
 }

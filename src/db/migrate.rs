@@ -35,6 +35,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0022_own_mail", include_str!("../../migrations/0022_own_mail.sql")),
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
     ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
+    ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -13,13 +13,14 @@ use super::Engine;
 use super::own_mail;
 use super::return_path::ReturnPath;
 use super::store::Claimed;
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::clock::SECOND;
 use crate::db::{Db, DbError};
-use crate::domains::{DeliverySettings, SigningKey, SigningKeys};
+use crate::domains::{DeliverySettings, Domains, SigningKey, SigningKeys};
 use crate::emails::{self, Envelope, Origin, Stored, Written};
 use crate::error::Error;
 use crate::id::{EmailId, Id, WorkspaceId};
+use crate::limits::Background;
 use crate::mime::{self, AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece};
 use crate::smtp::MessageSource;
 
@@ -182,12 +183,38 @@ impl Default for Messages {
 impl Engine {
     /// The mail of a recipient. Those who want the same one at the same time wait for one of them.
     pub(super) async fn message(&self, claimed: &Claimed) -> Result<Arc<Message>, NoMessage> {
-        self.messages.0.get_or_insert_async(&claimed.email_id, self.write(claimed.email_id)).await
+        let write = async { self.writer.write(None, claimed.email_id).await.map(Arc::new) };
+        self.messages.0.get_or_insert_async(&claimed.email_id, write).await
+    }
+}
+
+/// Writes mails as they travel. Clones share what signs them.
+#[derive(Clone)]
+pub struct Writer {
+    app: App,
+    domains: Domains,
+    /// Signs mail, which takes long, on threads of its own.
+    signing: Background,
+}
+
+holds_app!(Writer { app: App });
+
+impl Writer {
+    pub fn new(app: App, domains: Domains, threads: usize) -> Writer {
+        Writer { app, domains, signing: Background::start("dkim", threads) }
     }
 
-    async fn write(&self, id: EmailId) -> Result<Arc<Message>, NoMessage> {
+    /// A mail of a workspace.
+    pub(super) async fn write_for(&self, workspace_id: WorkspaceId, id: EmailId) -> Result<Message, NoMessage> {
+        self.write(Some(workspace_id), id).await
+    }
+
+    async fn write(&self, whose: Option<WorkspaceId>, id: EmailId) -> Result<Message, NoMessage> {
         let gone = || NoMessage::Never("its contents are not kept any more".into());
         let stored = emails::load(&self.app.db, id).await?.ok_or_else(gone)?;
+        if whose.is_some_and(|whose| whose != stored.summary.workspace_id) {
+            return Err(gone());
+        }
         let size = stored.size.ok_or_else(gone)?;
         let wrong = |reason| NoMessage::Never(format!("the mail cannot be written: {reason}"));
         let from = sender(&self.app, &stored).map_err(wrong)?;
@@ -206,7 +233,7 @@ impl Engine {
             let secrets = self.app.credentials.signing.secrets_for(secrets, RETURN_PATHS, 0).await?;
             message.return_path = secrets.first().map(|key| ReturnPath::new(&domain.settings.return_path, key));
         }
-        Ok(Arc::new(message))
+        Ok(message)
     }
 
     /// The domain that a workspace sends from, if it has one of this name and may use it.

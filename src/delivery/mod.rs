@@ -6,7 +6,6 @@
 //! no reply was written down is uncertain, and is sent again or held as its mail says.
 
 mod claim;
-mod decisions;
 mod line;
 mod message;
 mod own_mail;
@@ -22,6 +21,7 @@ mod sender;
 mod settle;
 mod settlement;
 mod sites;
+mod source;
 mod store;
 mod test_recipients;
 mod transmit;
@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
+use crate::app::App;
 use crate::clock::HOUR;
 use crate::config::{Relay, TransportKind};
 use crate::db::{DbError, Sql};
@@ -38,7 +39,6 @@ use crate::dns::Resolver;
 use crate::domains::Domains;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::DomainId;
-use crate::limits::Background;
 use crate::occurrences::Occurrences;
 use crate::smtp::{Client, Settings, Timeouts};
 use crate::tls;
@@ -50,9 +50,10 @@ use pool::Pool;
 use routes::{Route, Routes};
 use sites::Sites;
 
-pub use decisions::Decision;
 pub use line::{Line, Way};
+pub use message::Writer;
 pub use own_mail::tell_owners;
+pub use source::router as pages;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -75,8 +76,7 @@ pub struct Engine {
     pool: Pool,
     messages: Messages,
     domains: Domains,
-    /// Signs mail, which takes long, on threads of its own.
-    signing: Background,
+    writer: Writer,
     /// Servers that offer encryption and fail at it, and until when that is believed.
     without_tls: Cache<String, i64>,
     /// Up to where the lines of each lane had their turn.
@@ -141,6 +141,7 @@ impl Engine {
         let resolver = Resolver::new(&mail.dns_server);
         let reach = if mail.private_mx { Reach::Anywhere } else { Reach::Public };
         let relays: &[Relay] = app.config.smtp_url.as_slice();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Engine {
             sites: Sites::default(),
             routes: Routes::default(),
@@ -150,8 +151,8 @@ impl Engine {
             http: HttpClient::new(reach),
             pool: Pool::default(),
             messages: Messages::default(),
+            writer: Writer::new(App::clone(&app), domains.clone(), cores),
             domains,
-            signing: Background::start("dkim", std::thread::available_parallelism().map_or(1, usize::from)),
             without_tls: Cache::new(MOST_IN_CLEAR),
             pass: Mutex::default(),
             helo,

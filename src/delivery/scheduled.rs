@@ -51,7 +51,7 @@ impl Engine {
             }
             occurrences.batch.lock(row.email_id);
             occurrences.batch.push(store::enter_queue(row));
-            occurrences.batch.push(store::raise(row.email_id, State::Queued, now));
+            occurrences.batch.push(emails::raise(row.email_id, State::Queued, now));
             let (batch, follow_up) = occurrences.follow_up();
             match self.app.db.commit(batch).await {
                 Ok(effects) => {

@@ -109,7 +109,7 @@ impl Engine {
     }
 
     /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
-    pub(super) fn tell(
+    fn tell(
         &self,
         batch: &mut Batch,
         (workspace_id, email_id, number): (WorkspaceId, EmailId, i64),
@@ -123,7 +123,7 @@ impl Engine {
             batch.push(emails::add_event(&event));
         }
         if let Some(state) = news.iter().map(|(state, _)| *state).max() {
-            batch.push(store::raise(email_id, state, now));
+            batch.push(emails::raise(email_id, state, now));
         }
     }
 }
@@ -146,10 +146,10 @@ pub(super) fn tell_of(
 ) {
     match claimed.is_reaction {
         true if occurrences.is_waited_for(name) => {
-            contacts::tell_waiting_by_email(occurrences, name, &claimed.email_key(), &payload());
+            contacts::tell_waiting_by_email(occurrences, name, &contacts::email_key(&claimed.address), &payload());
         }
         false if occurrences.is_heard(name) => {
-            contacts::tell_by_email(occurrences, name, &claimed.email_key(), &payload());
+            contacts::tell_by_email(occurrences, name, &contacts::email_key(&claimed.address), &payload());
         }
         _ => {}
     }

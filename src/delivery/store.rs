@@ -6,6 +6,7 @@ use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::emails::{Origin, State};
 use crate::id::{DomainId, EmailId, SuppressionId, WorkspaceId};
+use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
 /// How many lines one look returns.
@@ -78,8 +79,6 @@ statements! {
                 lost_attempt = CASE ", found!(), " ELSE lost_attempt END, due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
     MOVE = Sql::both(
         "UPDATE email_recipients SET line = $4, due_at = $5 WHERE email_id = $1 AND number = $2 AND attempt = $3");
-    RAISE = Sql::both(
-        "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
     SUPPRESS = Sql::both(
         "INSERT INTO suppressions (workspace_id, email_key, id, email, origin, reason, email_id, created_at)
          VALUES ($1, $2, $3, $4, 'bounce', $5, $6, $7) ON CONFLICT DO NOTHING");
@@ -95,13 +94,6 @@ statements! {
     COUNT_ON_DAY = Sql::both(
         "INSERT INTO domain_days (domain_id, day, mails) VALUES ($1, $2, 1)
          ON CONFLICT (domain_id, day) DO UPDATE SET mails = domain_days.mails + 1 WHERE domain_days.mails < $3");
-    /// What a person decides of a recipient that is held.
-    RETRY_HELD = Sql::both(
-        "UPDATE email_recipients SET due_at = $4
-         WHERE workspace_id = $1 AND email_id = $2 AND number = $3 AND state = 28 AND due_at IS NULL");
-    END_HELD = Sql::both(
-        "UPDATE email_recipients SET state = $4, reason = NULL, lost_attempt = 0
-         WHERE workspace_id = $1 AND email_id = $2 AND number = $3 AND state = 28 AND due_at IS NULL");
 }
 
 /// A line in which recipients wait.
@@ -177,7 +169,8 @@ impl Claimable for Claimed {
 impl Claimed {
     /// What all spellings of the address have in common.
     pub fn email_key(&self) -> String {
-        self.address.to_lowercase()
+        let address = if self.address.is_ascii() { None } else { self.address.parse::<Address>().ok() };
+        address.map_or_else(|| self.address.to_lowercase(), |address| address.key())
     }
 
     fn key(&self) -> [crate::db::Value; 3] {
@@ -253,11 +246,6 @@ pub fn move_to(claimed: &Claimed, line: &str, due_at: i64) -> Stmt {
     MOVE.with([email_id, number, attempt, line.into(), due_at.into()]).expect(1)
 }
 
-/// A mail is as far as the farthest of its recipients.
-pub fn raise(email_id: EmailId, state: State, now: i64) -> Stmt {
-    RAISE.with([email_id.into(), (state as i64).into(), now.into()])
-}
-
 /// Nobody writes to this recipient any more.
 pub fn suppress(claimed: &Claimed, id: SuppressionId, reason: &str, now: i64) -> Stmt {
     SUPPRESS.with([
@@ -274,14 +262,6 @@ pub fn suppress(claimed: &Claimed, id: SuppressionId, reason: &str, now: i64) ->
 /// Which of these addresses get no mail of a workspace any more.
 pub fn suppressed(workspace_id: WorkspaceId, email_keys: &[String]) -> Stmt {
     SUPPRESSED.with([workspace_id.into(), Value::from(email_keys).to_string().into()])
-}
-
-pub fn retry_held(workspace_id: WorkspaceId, email_id: EmailId, number: i64, due_at: i64) -> Stmt {
-    RETRY_HELD.with([workspace_id.into(), email_id.into(), number.into(), due_at.into()]).expect(1)
-}
-
-pub fn end_held(workspace_id: WorkspaceId, email_id: EmailId, number: i64, state: State) -> Stmt {
-    END_HELD.with([workspace_id.into(), email_id.into(), number.into(), (state as i64).into()]).expect(1)
 }
 
 #[cfg(test)]

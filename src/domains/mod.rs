@@ -41,7 +41,7 @@ pub use pages::router as pages;
 pub use routes::router as routes;
 pub use sealed::{keys as sealed_keys, reseal};
 pub use sender::Sender;
-pub use store::exists;
+pub use store::{exists, names};
 pub use worker::run as run_checks;
 
 use crate::app::App;

@@ -44,6 +44,7 @@ statements! {
     /// Why a name cannot be had: rows of this workspace and of whoever has shown that it is its own.
     TAKEN = Sql::both("SELECT workspace_id FROM domains WHERE name = $2 AND (is_owned OR workspace_id = $1)");
     COUNT = Sql::both("SELECT COUNT(*) FROM domains WHERE workspace_id = $1");
+    NAMES = Sql::both("SELECT id, name FROM domains WHERE workspace_id = $1 ORDER BY name");
     EXISTS = Sql::each(
         "SELECT 1 FROM domains WHERE workspace_id = $1 AND id = $2",
         "SELECT 1 FROM domains WHERE workspace_id = $1 AND id = $2 FOR KEY SHARE");
@@ -274,6 +275,11 @@ pub fn count(workspace_id: WorkspaceId) -> Stmt {
 /// Finds a domain of a workspace, which is there until the batch is committed.
 pub fn exists(workspace_id: WorkspaceId, id: DomainId) -> Stmt {
     EXISTS.with([workspace_id.into(), id.into()]).expect(1)
+}
+
+/// The ids and names of the domains of a workspace, by name.
+pub fn names(workspace_id: WorkspaceId) -> Stmt {
+    NAMES.with([workspace_id.into()])
 }
 
 /// Changes what is named and leaves the rest, whatever others change meanwhile.

@@ -20,7 +20,7 @@ const MOST_TAGS: usize = 100;
 const LONGEST_SUBJECT: usize = 2000;
 const LONGEST_TAG: usize = 256;
 
-/// How much a mail may hold: its bodies, and its attachments as they are.
+/// How much a mail may hold: its bodies, and its attachments in base64.
 pub const LARGEST: u64 = 40 << 20;
 
 /// A mail to send.
@@ -73,7 +73,7 @@ pub struct EmailToSend {
 
 impl LongFields for EmailToSend {
     const NAMES: &'static [&'static str] = &["html", "text", "content", "data"];
-    /// What base64 makes of the largest mail, and the rest of it.
+    /// The largest mail, with room for the rest of it and for what JSON writes longer.
     const LIMIT: usize = LARGEST as usize / 3 * 4 + (2 << 20);
 }
 

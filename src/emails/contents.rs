@@ -9,7 +9,7 @@ use super::base64::Decoder;
 use super::body::LARGEST;
 use super::draft::{Draft, Pending, Source};
 use super::email::Content;
-use super::fetch::{self, Fetch};
+use super::fetch::{self, Fetch, Wanted};
 use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT};
 use crate::auth::{Caller, Need};
 use crate::db::Batch;
@@ -30,24 +30,32 @@ pub async fn store<N: Need>(
 ) -> Result<(), Error> {
     let deadline = fetch::deadline();
     for Pending { part, source } in std::mem::take(&mut draft.pending) {
-        let field = name_of(part);
-        let feed = match source {
+        let (field, place) = (name_of(part), (id, part));
+        let room = room_for(part, draft);
+        let size = match source {
             Source::Text(number) => match text(values, number, &field)? {
                 Content::Here(text) => {
                     put(draft, part, Content::Here(text));
                     draft.check_size()?;
                     continue;
                 }
-                Content::Stored { .. } => Feed::long(values, number, None, &field)?,
+                Content::Stored { .. } => {
+                    keep(emails, caller, place, Feed::long(values, number, None, &field)?, room).await?
+                }
             },
-            Source::Base64(number) => Feed::long(values, number, Some(Decoder::default()), &field)?,
+            Source::Base64(number) => {
+                let feed = Feed::long(values, number, Some(Decoder::default()), &field)?;
+                keep(emails, caller, place, feed, room).await?
+            }
             Source::Path(path) => {
-                emails.admission.release();
-                Feed::Fetch(Box::new(Fetch::begin(&emails.fetcher, &path, &field, deadline).await?))
+                let wanted = Wanted { workspace_id: caller.workspace_id(), path: &path, field: &field };
+                let fetching = async {
+                    let fetch = Fetch::begin(&emails.fetcher, &wanted, deadline).await?;
+                    keep(emails, caller, place, Feed::Fetch(Box::new(fetch)), room).await
+                };
+                emails.admission.outside(Box::pin(fetching)).await??
             }
         };
-        let room = LARGEST - draft.email.size();
-        let size = keep(emails, caller, (id, part), feed, room).await?;
         put(draft, part, Content::Stored { size });
     }
     Ok(())
@@ -62,6 +70,12 @@ pub async fn store_message<N: Need>(
 ) -> Result<(), Error> {
     let room = message.len() as u64;
     keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
+}
+
+/// How many more bytes a mail may hold in a part.
+fn room_for(part: i64, draft: &Draft) -> u64 {
+    let room = LARGEST.saturating_sub(draft.email.encoded_size());
+    if part < FIRST_ATTACHMENT { room } else { room / 4 * 3 }
 }
 
 /// How messages call a part.
@@ -249,6 +263,9 @@ fn too_large(part: i64) -> Error {
     if part < FIRST_ATTACHMENT {
         return Error::TooLarge { limit: LARGEST as usize };
     }
-    let message = format!("The `{}` field makes the mail too large. It may hold {LARGEST} bytes.", name_of(part));
+    let message = format!(
+        "The `{}` field makes the mail too large. With its attachments in base64 it may hold {LARGEST} bytes.",
+        name_of(part)
+    );
     Error::InvalidAttachment { message }
 }

@@ -1,10 +1,12 @@
 //! Contents of mails on their way out: read piece by piece, whether they stand with their mail or not.
 
+use std::future::ready;
+
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use http::HeaderValue;
 use http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
@@ -19,8 +21,13 @@ use crate::db::{Db, DbError};
 use crate::error::Error;
 use crate::id::EmailId;
 
-/// A body that is longer is not shown in one answer.
+/// A body that is longer does not stand among other things in an answer.
 const LONGEST_SHOWN: u64 = 1 << 20;
+
+/// Whether a body of this size stands among other things; a longer one has an answer of its own.
+pub fn is_shown(size: u64) -> bool {
+    size <= LONGEST_SHOWN
+}
 
 /// What a mail may do in a browser: show itself, and nothing else.
 const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; \
@@ -35,7 +42,7 @@ pub fn router() -> OpenApiRouter<Emails> {
 
 /// A body that stands in pieces, if there is one and it is no longer than what is shown.
 async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) -> Result<Option<String>, DbError> {
-    let Some(size) = size.filter(|size| *size <= LONGEST_SHOWN) else { return Ok(None) };
+    let Some(size) = size.filter(|size| is_shown(*size)) else { return Ok(None) };
     let mut whole = Vec::with_capacity(size as usize);
     for number in 0..size.div_ceil(CHUNK as u64) as i64 {
         match db.read(store::chunk(id, part, number)).await?.first() {
@@ -119,22 +126,47 @@ async fn shared(State(emails): State<Emails>, Path(token): Path<String>) -> Resu
     let link = links::open(&emails, &token).await?;
     let is_whole = link.part.is_none();
     let email = store::load(&emails.db, link.email_id).await?.filter(|_| is_whole).ok_or_else(gone)?;
-    sandboxed(&emails.db, email).await
+    sandboxed(&emails.db, email)
 }
 
 /// A mail as a page of its own, which can do nothing but be looked at.
-pub async fn sandboxed(db: &Db, email: Stored) -> Result<Response, Error> {
-    let (html, text) = (html_of(db, &email).await?, text_of(db, &email).await?);
-    let page = match (html, text) {
-        (Some(html), _) => html,
-        (None, Some(text)) => format!("<!doctype html><meta charset=utf-8><pre>{}</pre>", escaped(&text)),
-        (None, None) => return Err(gone()),
-    };
-    let mut response = Html(page).into_response();
-    protect(&mut response);
-    Ok(response)
+pub fn sandboxed(db: &Db, email: Stored) -> Result<Response, Error> {
+    let envelope = &email.summary.envelope;
+    match (email.html, envelope.html_size.filter(|_| email.size.is_some())) {
+        (Some(html), _) => Ok(html_page(html.into())),
+        (None, Some(size)) => Ok(html_page(Body::from_stream(pieces(db.clone(), email.summary.id, HTML, size)))),
+        (None, None) => text_page(db, Stored { html: None, ..email }),
+    }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+/// The text of a mail as such a page.
+pub fn text_page(db: &Db, email: Stored) -> Result<Response, Error> {
+    let size = email.summary.envelope.text_size.filter(|_| email.size.is_some());
+    let text = match (email.text, size) {
+        (Some(text), _) => stream::once(ready(Ok(text.into()))).left_stream(),
+        (None, Some(size)) => pieces(db.clone(), email.summary.id, TEXT, size).right_stream(),
+        (None, None) => return Err(gone()),
+    };
+    let part = |html: &'static str| stream::once(ready(Ok(Bytes::from(html))));
+    let whole = part("<!doctype html><meta charset=utf-8><pre>").chain(text.map_ok(escaped)).chain(part("</pre>"));
+    Ok(html_page(Body::from_stream(whole)))
+}
+
+fn html_page(body: Body) -> Response {
+    let mut response = Html(body).into_response();
+    protect(&mut response);
+    response
+}
+
+/// Text as HTML shows it; it does not matter where pieces of it end.
+fn escaped(text: Bytes) -> Bytes {
+    let mut html = Vec::with_capacity(text.len());
+    for byte in text {
+        match byte {
+            b'&' => html.extend_from_slice(b"&amp;"),
+            b'<' => html.extend_from_slice(b"&lt;"),
+            _ => html.push(byte),
+        }
+    }
+    html.into()
 }

@@ -95,7 +95,7 @@ impl Draft {
 
     /// Refuses what is too large, as far as it is known.
     pub fn check_size(&self) -> Result<(), Error> {
-        match self.email.size() > LARGEST {
+        match self.email.encoded_size() > LARGEST {
             true => Err(Error::TooLarge { limit: LARGEST as usize }),
             false => Ok(()),
         }

@@ -159,8 +159,17 @@ impl NewEmail {
         if let Some(message) = &self.written {
             return message.content.size();
         }
+        self.size_with(|attachment| attachment)
+    }
+
+    /// How many bytes count against what a mail may hold: attachments as base64 writes them.
+    pub fn encoded_size(&self) -> u64 {
+        self.size_with(|attachment| attachment.div_ceil(3) * 4)
+    }
+
+    fn size_with(&self, attached: impl Fn(u64) -> u64) -> u64 {
         let of = |content: &Option<Content<String>>| content.as_ref().map_or(0, Content::size);
-        let attached: u64 = self.attachments.iter().map(|attachment| attachment.content.size()).sum();
+        let attached: u64 = self.attachments.iter().map(|attachment| attached(attachment.content.size())).sum();
         of(&self.html) + of(&self.text) + attached
     }
 

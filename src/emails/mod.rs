@@ -4,13 +4,17 @@ mod base64;
 mod body;
 mod contents;
 mod contents_read;
+mod decisions;
+mod decisions_routes;
 mod draft;
 mod email;
 mod fetch;
+mod filter;
 mod fuzzing;
 mod incoming;
 mod line;
 mod links;
+mod page_one;
 mod pages;
 mod progress;
 mod queue;
@@ -36,7 +40,7 @@ pub use routes::{doors as link_routes, router as routes};
 pub use state::State;
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
-    add_event, chunk, insert, load, message_id, of_run, tally,
+    add_event, chunk, insert, load, message_id, of_run, raise, tally,
 };
 
 use crate::app::holds_app;
@@ -46,7 +50,7 @@ use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = &[progress::ALL, retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[decisions::ALL, filter::ALL, progress::ALL, retention::ALL, store::ALL];
 
 /// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]

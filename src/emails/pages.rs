@@ -1,33 +1,36 @@
-//! Emails in the dashboard: what became of them, and why those wait that wait.
+//! Emails in the dashboard: what became of them, and which of them wait for somebody.
 
 use askama::Template;
 use axum::Router;
-use axum::extract::Path;
-use axum::response::Response;
-use axum::routing::get;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
 use http::StatusCode;
 
-use super::contents_read::{file, html_of, sandboxed, text_of};
+use super::Emails;
+use super::filter::{self, Filter, MOST_COUNTED};
+use super::page_one;
 use super::state::State;
-use super::store::{self, Recipient, Stored, Summary};
+use super::store::Summary;
 use crate::accounts::{Look, Member};
-use crate::app::App;
-use crate::clock::Clock;
 use crate::config::TransportKind;
-use crate::db::{DbError, Row};
+use crate::db::DbError;
 use crate::error::Error;
-use crate::id::{AttachmentId, EmailId};
-use crate::web::{self, Layout, Leaf, PathId, Shell, Stamp};
+use crate::web::{self, Layout, Leaf, Shell, Stamp};
 
-/// How much of what happened is shown.
-const MOST_EVENTS: i64 = 500;
-
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Emails> {
     Router::new()
         .route("/emails", get(list))
-        .route("/emails/{id}", get(read))
-        .route("/emails/{id}/html", get(show_html))
-        .route("/emails/{id}/attachments/{attachment}", get(download))
+        .route("/emails/{id}", get(page_one::read))
+        .route("/emails/{id}/html", get(page_one::show_html))
+        .route("/emails/{id}/text", get(page_one::show_text))
+        .route("/emails/{id}/attachments/{attachment}", get(page_one::download))
+        .route("/emails/{id}/recipients/{number}/{decision}", post(page_one::decide))
+        // Where mail was before it had pages of its own.
+        .route("/messages", get(moved))
+}
+
+async fn moved(member: Member<Look>) -> Response {
+    Redirect::permanent(&member.address("/emails")).into_response()
 }
 
 #[derive(Template)]
@@ -37,9 +40,20 @@ struct EmailsPage {
     shell: Shell,
     /// Nothing leaves this machine.
     captured: bool,
+    /// How many mails nobody knows the outcome of, and where they are listed.
+    uncertain: Option<(String, String)>,
+    /// Of which state they are, or all.
+    choices: Vec<ChoiceLink>,
+    is_filtered: bool,
     emails: Vec<EmailRow>,
     newer: Option<String>,
     older: Option<String>,
+}
+
+struct ChoiceLink {
+    label: &'static str,
+    href: String,
+    is_current: bool,
 }
 
 struct EmailRow {
@@ -50,54 +64,10 @@ struct EmailRow {
     created: Stamp,
 }
 
-#[derive(Template)]
-#[template(path = "emails/one.html")]
-struct EmailPage {
-    layout: Layout,
-    shell: Shell,
-    id: EmailId,
-    subject: String,
-    message_id: String,
-    state: Badge,
-    /// Who it is from and for.
-    facts: Vec<(&'static str, String)>,
-    created: Stamp,
-    scheduled: Option<Stamp>,
-    recipients: Vec<RecipientRow>,
-    /// Where its HTML is shown.
-    frame: Option<String>,
-    text: Option<String>,
-    is_forgotten: bool,
-    attachments: Vec<FileRow>,
-    history: Vec<HistoryRow>,
-    back: String,
-}
-
-struct RecipientRow {
-    address: String,
-    state: Badge,
-    why: Option<String>,
-}
-
-struct FileRow {
-    href: String,
-    name: String,
-    kind: String,
-    size: u64,
-}
-
-struct HistoryRow {
-    at: Stamp,
-    what: String,
-    to: Option<String>,
-    /// As JSON.
-    more: Option<String>,
-}
-
 /// A state: a word, and the look of its badge.
-struct Badge {
-    word: &'static str,
-    look: &'static str,
+pub struct Badge {
+    pub word: &'static str,
+    pub look: &'static str,
 }
 
 impl From<State> for Badge {
@@ -126,10 +96,10 @@ async fn list(member: Member<Look>) -> Response {
 }
 
 async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
-    let page = member.page()?;
-    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
+    let (page, chosen) = (member.page()?, chosen(member)?);
+    let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
     let stored: Result<Vec<Summary>, DbError> = rows.iter().map(Summary::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/emails"), |email| email.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &address_of(member, chosen), |email| email.id);
     let now = member.app.clock.now();
     let row = |email: Summary| EmailRow {
         href: member.address(&format!("/emails/{}", email.id)),
@@ -142,6 +112,9 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
         layout: member.layout(),
         shell: member.shell("/emails"),
         captured: member.app.config.transport() == TransportKind::Capture,
+        uncertain: uncertain(member).await?,
+        choices: choices(member, chosen),
+        is_filtered: chosen.is_some(),
         emails: items.into_iter().map(row).collect(),
         newer,
         older,
@@ -149,129 +122,40 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
     Ok(web::page(StatusCode::OK, &content))
 }
 
+/// The state that mails are looked for by, if the address names one.
+fn chosen(member: &Member<Look>) -> Result<Option<Filter>, Error> {
+    let unknown = || Error::not_found("Mail cannot be looked for by this state.");
+    member.asked("state").map(|word| Filter::parse(&word).ok_or_else(unknown)).transpose()
+}
+
+fn address_of(member: &Member<Look>, filter: Option<Filter>) -> String {
+    let query = filter.map(|filter| format!("?state={}", filter.word)).unwrap_or_default();
+    member.address(&format!("/emails{query}"))
+}
+
+fn choices(member: &Member<Look>, chosen: Option<Filter>) -> Vec<ChoiceLink> {
+    let link = |filter: Option<Filter>| ChoiceLink {
+        label: filter.map_or("All", |filter| Badge::from(filter.state).word),
+        href: address_of(member, filter),
+        is_current: filter == chosen,
+    };
+    std::iter::once(None).chain(Filter::ALL.map(Some)).map(link).collect()
+}
+
+async fn uncertain(member: &Member<Look>) -> Result<Option<(String, String)>, Error> {
+    let rows = member.read(filter::count_uncertain(member.workspace_id())).await?;
+    let sentence = match rows.first().map_or(Ok(0), |row| row.int(0))? {
+        0 => return Ok(None),
+        1 => "Of one email nobody knows whether it arrived.".into(),
+        count if count > MOST_COUNTED => {
+            format!("Of more than {MOST_COUNTED} emails nobody knows whether they arrived.")
+        }
+        count => format!("Of {count} emails nobody knows whether they arrived."),
+    };
+    Ok(Some((sentence, address_of(member, Filter::parse("uncertain")))))
+}
+
 /// A subject that can be clicked on.
-fn titled(subject: String) -> String {
+pub fn titled(subject: String) -> String {
     if subject.trim().is_empty() { "(no subject)".into() } else { subject }
-}
-
-async fn find(member: &Member<Look>, id: Result<EmailId, Error>) -> Result<Stored, Error> {
-    let gone = || Error::not_found("There is no such email here.");
-    let id = id.map_err(|_| gone())?;
-    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
-}
-
-async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
-    member.answer(try_read(&member, id)).await
-}
-
-async fn try_read(member: &Member<Look>, id: Result<PathId<EmailId>, Error>) -> Result<Response, Error> {
-    let email = find(member, id.map(|PathId(id)| id)).await?;
-    let (app, id) = (&member.app, email.summary.id);
-    let recipients: Result<Vec<Recipient>, DbError> =
-        member.read(store::recipients(id)).await?.iter().map(Recipient::read).collect();
-    let recipients = recipients?;
-    let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
-    let html = html_of(&app.db, &email).await?;
-    let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
-    let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let files = email.summary.envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
-        href: address(format!("/attachments/{}", file.id)),
-        name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
-        kind: file.content_type.clone(),
-        size: file.size,
-    });
-    let content = EmailPage {
-        layout: member.layout(),
-        shell: member.shell("/emails"),
-        id,
-        subject: titled(email.summary.subject.clone()),
-        message_id: email.summary.message_id.clone(),
-        state: email.summary.state.into(),
-        facts: facts(&email),
-        created: Stamp::new(email.summary.created_at),
-        scheduled: email.summary.scheduled_at.map(Stamp::new),
-        recipients: recipients.iter().map(|recipient| recipient_row(recipient, &app.clock)).collect(),
-        frame: html.map(|_| address("/html".into())),
-        text,
-        is_forgotten: email.size.is_none(),
-        attachments: files.collect(),
-        history,
-        back: member.address("/emails"),
-    };
-    Ok(web::page_framing(StatusCode::OK, &content))
-}
-
-fn facts(email: &Stored) -> Vec<(&'static str, String)> {
-    let envelope = &email.summary.envelope;
-    let tags: Vec<String> = envelope.tags.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    let all = [
-        ("From", email.summary.sender.clone()),
-        ("To", envelope.to.join(", ")),
-        ("Cc", envelope.cc.join(", ")),
-        ("Bcc", envelope.bcc.join(", ")),
-        ("Reply to", envelope.reply_to.join(", ")),
-        ("Tags", tags.join(", ")),
-    ];
-    all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
-}
-
-fn recipient_row(recipient: &Recipient, clock: &Clock) -> RecipientRow {
-    RecipientRow { address: recipient.address.clone(), state: recipient.state.into(), why: why(recipient, clock) }
-}
-
-/// Why a recipient waits, and until when; or what the last server said.
-fn why(recipient: &Recipient, clock: &Clock) -> Option<String> {
-    let at = |due: i64| Stamp::exact(clock.shown_at(due)).text;
-    let reason = recipient.reason.as_ref();
-    match (recipient.state, recipient.due_at) {
-        (State::Scheduled, Some(due)) => Some(format!("It is scheduled for {} UTC.", at(due))),
-        (State::Uncertain, None) => {
-            let said = "Nobody knows whether it arrived; it waits until somebody decides.";
-            Some(reason.map_or(said.into(), |reason| format!("{said} {reason}")))
-        }
-        (_, Some(due)) if due > clock.steady() => {
-            let next = format!("It is looked at again at {} UTC.", at(due));
-            Some(reason.map_or(next.clone(), |reason| format!("{reason} {next}")))
-        }
-        (_, Some(_)) => Some(reason.cloned().unwrap_or_else(|| "It is next in its line.".into())),
-        (_, None) => reason.cloned(),
-    }
-}
-
-/// From when it was handed in to what happened last.
-fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<Vec<HistoryRow>, DbError> {
-    let first = if email.summary.scheduled_at.is_some() { "scheduled" } else { "queued" };
-    let first = HistoryRow { at: Stamp::exact(email.summary.created_at), what: first.into(), to: None, more: None };
-    let one = |row: &Row| {
-        let (number, detail) = (row.maybe(0, Row::int)?, row.text(2)?);
-        let to = recipients.iter().find(|recipient| Some(recipient.number) == number);
-        Ok(HistoryRow {
-            at: Stamp::exact(row.int(3)?),
-            what: row.text(1)?,
-            to: to.map(|recipient| recipient.address.clone()),
-            more: Some(detail).filter(|detail| detail != "{}"),
-        })
-    };
-    std::iter::once(Ok(first)).chain(events.iter().map(one)).collect()
-}
-
-async fn show_html(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
-    let show = async {
-        let email = find(&member, id.map(|PathId(id)| id)).await?;
-        sandboxed(&member.app.db, email).await
-    };
-    member.answer(show).await
-}
-
-async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, String)>) -> Response {
-    let save = async {
-        let gone = || Error::not_found("There is no such file here.");
-        let email = find(&member, id.parse().map_err(|_| gone())).await?;
-        let wanted: AttachmentId = attachment.parse().map_err(|_| gone())?;
-        let mut files = email.summary.envelope.attachments.iter().filter(|_| email.size.is_some());
-        let found = files.find(|file| file.id == wanted).ok_or_else(gone)?;
-        Ok(file(&member.app.db, email.summary.id, found))
-    };
-    member.answer(save).await
 }

@@ -31,37 +31,60 @@ pub async fn commit<N: Need>(
     emails: &Emails,
     caller: &Caller<N>,
     request: &IdempotentRequest<'_, N>,
-    answer: Answer,
+    mut answer: Answer,
     mails: &mut [Ready],
 ) -> Result<Response, Error> {
-    let workspace_id = caller.workspace_id();
     for attempt in 0..ATTEMPTS {
-        let listeners = emails.listeners_for(workspace_id, attempt).await?;
-        let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
-        let mut taken = Batch::new();
-        request.take(&answer, &mut taken);
-        occurrences.batch.append(taken);
-        add(&mut occurrences.batch, &emails.clock, mails);
-        tell_queued(&mut occurrences, mails);
-        let (batch, follow_up) = occurrences.follow_up();
-        match caller.commit_once(batch).await? {
-            Err(DbError::Stale) => {
-                emails.forget_listeners(workspace_id);
-                for mail in &mut *mails {
-                    emails.domains.forget_sender(workspace_id, mail.email.from.address.ascii_domain());
-                    mail.sender = may_send(emails, caller, &mail.email).await?;
-                }
-            }
-            settled => {
-                if let Ok(effects) = &settled {
-                    emails.wake_workers_if(follow_up.is_urgent(effects));
-                    emails.wake_mail();
-                }
-                return Ok(request.settle(settled, answer).await??);
-            }
+        match commit_once(emails, caller, request, answer, mails, attempt).await? {
+            Ok(answered) => return Ok(answered),
+            Err(stale) => answer = stale,
+        }
+        mails.iter().for_each(|mail| mail.forget_sender(emails));
+        for mail in &mut *mails {
+            mail.sender = may_send(emails, caller, &mail.email).await?;
         }
     }
     Err(Error::Unavailable)
+}
+
+impl Ready {
+    /// Who may send as whom has changed, or may have.
+    pub fn forget_sender(&self, emails: &Emails) {
+        emails.domains.forget_sender(self.email.workspace_id, self.email.from.address.ascii_domain());
+    }
+}
+
+/// The same, once; the answer comes back where what the mails were prepared under has changed.
+pub async fn commit_once<N: Need>(
+    emails: &Emails,
+    caller: &Caller<N>,
+    request: &IdempotentRequest<'_, N>,
+    answer: Answer,
+    mails: &[Ready],
+    attempt: usize,
+) -> Result<Result<Response, Answer>, Error> {
+    let workspace_id = caller.workspace_id();
+    let listeners = emails.listeners_for(workspace_id, attempt).await?;
+    let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
+    let mut taken = Batch::new();
+    request.take(&answer, &mut taken);
+    occurrences.batch.append(taken);
+    add(&mut occurrences.batch, &emails.clock, mails);
+    tell_queued(&mut occurrences, mails);
+    let (batch, follow_up) = occurrences.follow_up();
+    let settled = caller.commit_once(batch).await?;
+    match &settled {
+        Err(DbError::Stale) => {
+            emails.forget_listeners(workspace_id);
+            return Ok(Err(answer));
+        }
+        Ok(effects) => {
+            emails.wake_workers_if(follow_up.is_urgent(effects));
+            emails.wake_mail();
+        }
+        Err(_) => {}
+    }
+    Ok(Ok(request.settle(settled, answer).await??))
 }
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
@@ -80,7 +103,7 @@ pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<Str
         match emails.db.commit(batch).await {
             Err(DbError::Stale) => {
                 emails.forget_listeners(workspace_id);
-                emails.domains.forget_sender(workspace_id, &domain);
+                mail.forget_sender(emails);
                 mail.sender = emails.domains.may_send(workspace_id, None, &domain).await?;
             }
             settled => return Ok(settled.map(|_| id)?),
@@ -113,8 +136,8 @@ pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
         let (message_id, from) = (email.message_id(*id), email.from.to_string());
         let now = occurrences.now();
         told.extend(email.recipients().iter().map(|to| {
-            let to = &to.address;
-            (to.key(), queued_payload(*id, &message_id, (&from, to.as_str()), &email.subject, now))
+            let to = to.address.as_str();
+            (contacts::email_key(to), queued_payload(*id, &message_id, (&from, to), &email.subject, now))
         }));
     }
     // Two that lock the same contacts must not wait for each other.

@@ -1,16 +1,20 @@
 //! Contents that need not be kept any more.
 
+use uuid::Uuid;
+
 use super::state::State;
 use crate::app::App;
 use crate::clock::{HOUR, first_id_at};
-use crate::db::{Batch, DbError, Sql, statements};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::id::EmailId;
 
 statements! {
-    /// Pieces of mails that were never handed in whole: their ids are older than $1.
-    SWEEP = Sql::both(
-        "DELETE FROM email_chunks WHERE email_id < $1 AND NOT EXISTS
-             (SELECT 1 FROM emails e WHERE e.id = email_chunks.email_id)");
+    /// Mails of which there are pieces, between $1 and $2, and which of them were handed in whole.
+    IN_PIECES = Sql::both(
+        "SELECT DISTINCT c.email_id, e.id FROM email_chunks c LEFT JOIN emails e ON e.id = c.email_id
+         WHERE c.email_id > $1 AND c.email_id < $2 ORDER BY c.email_id LIMIT $3");
+    FORGET_LOST = Sql::both(
+        "DELETE FROM email_chunks WHERE email_id = $1 AND NOT EXISTS (SELECT 1 FROM emails e WHERE e.id = $1)");
     /// Mails whose contents are older than they are kept, unless they are still to be sent.
     OUTDATED = Sql::both(
         "SELECT id FROM emails e WHERE created_at < $1 AND size IS NOT NULL AND NOT EXISTS
@@ -26,7 +30,7 @@ const AT_ONCE: i64 = 200;
 /// Deletes what is left of mails that were never handed in whole, and contents that are older than
 /// they are kept. What happened to a mail stays.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
-    app.db.commit(SWEEP.with([first_id_at(app.clock.steady() - HOUR).into()])).await?;
+    sweep_lost(app).await?;
     let since = app.clock.now() - i64::from(app.config.mail.mail_retention) * 24 * HOUR;
     loop {
         let rows = app.db.read(OUTDATED.with([since.into(), (State::Uncertain as i64).into(), AT_ONCE.into()])).await?;
@@ -38,6 +42,28 @@ pub async fn sweep(app: &App) -> Result<(), DbError> {
             return Ok(());
         }
     }
+}
+
+/// Looks at a few mails at a time and deletes the pieces of one in a commit: others want to write, too.
+async fn sweep_lost(app: &App) -> Result<(), DbError> {
+    let (mut after, before) = (Uuid::nil(), first_id_at(app.clock.steady() - HOUR));
+    loop {
+        let rows = app.db.read(IN_PIECES.with([after.into(), before.into(), AT_ONCE.into()])).await?;
+        for row in &rows {
+            after = row.id(0)?;
+            if row.maybe(1, Row::id::<EmailId>)?.is_none() {
+                app.db.commit(forget_lost(after.into())).await?;
+            }
+        }
+        if (rows.len() as i64) < AT_ONCE {
+            return Ok(());
+        }
+    }
+}
+
+/// Deletes the pieces of a mail that was not handed in.
+pub fn forget_lost(id: EmailId) -> Stmt {
+    FORGET_LOST.with([id.into()])
 }
 
 fn forget(id: EmailId) -> Batch {

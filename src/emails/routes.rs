@@ -12,7 +12,7 @@ use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Stored, Summary};
-use super::{Emails, State as EmailState, schedule, send};
+use super::{Emails, State as EmailState, decisions_routes, schedule, send};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
 use crate::web::{self, Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, Page, PathId, id_in_path};
 
-type Reference = web::Reference<EmailId>;
+pub type Reference = web::Reference<EmailId>;
 
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
@@ -32,6 +32,9 @@ pub fn router() -> OpenApiRouter<Emails> {
         .routes(routes!(send::send_many))
         .routes(routes!(read, reschedule))
         .routes(routes!(cancel))
+        .routes(routes!(decisions_routes::retry))
+        .routes(routes!(decisions_routes::give_up))
+        .routes(routes!(decisions_routes::mark_delivered))
         .routes(routes!(share))
         .routes(routes!(list_attachments))
         .routes(routes!(read_attachment));
@@ -47,7 +50,7 @@ pub fn not_found() -> Error {
     Error::not_found("Email not found. Check the id that sending it gave you.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Error> {
+pub async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

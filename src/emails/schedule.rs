@@ -2,12 +2,10 @@
 //! 3pm ET".
 
 use jiff::civil::{Date, Time, Weekday};
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan, Zoned};
 
-use crate::clock::{HOUR, MINUTE, SECOND};
-
-const DAY: i64 = 24 * HOUR;
+use crate::clock::{DAY, unit_of_time};
 
 /// How far ahead a mail may be scheduled.
 const FURTHEST: i64 = 30 * DAY;
@@ -61,14 +59,7 @@ fn span_of(words: &[&str]) -> Option<i64> {
             "a" | "an" | "one" => 1,
             number => number.parse().ok().filter(|count| (0..=1_000_000_000).contains(count))?,
         };
-        let unit = match words.next()? {
-            "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
-            "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
-            "h" | "hr" | "hrs" | "hour" | "hours" => HOUR,
-            "d" | "day" | "days" => DAY,
-            "w" | "week" | "weeks" => 7 * DAY,
-            _ => return None,
-        };
+        let unit = unit_of_time(words.next()?)?;
         span = span.checked_add(count.checked_mul(unit)?)?;
     }
     Some(span)
@@ -176,25 +167,31 @@ fn number(text: &str) -> Option<i8> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// A zone by the letters that people write, or by its name in the database of zones.
+/// A zone by the letters that people write, or by its name in the database of zones. Letters that
+/// name a region follow its daylight time; those that name a time are that time all the year.
 fn zone(word: &str) -> Option<TimeZone> {
-    let name = match word {
-        "utc" | "gmt" | "z" => return Some(TimeZone::UTC),
-        "et" | "est" | "edt" => "America/New_York",
-        "ct" | "cst" | "cdt" => "America/Chicago",
-        "mt" | "mst" | "mdt" => "America/Denver",
-        "pt" | "pst" | "pdt" => "America/Los_Angeles",
-        "bst" => "Europe/London",
-        "wet" | "west" => "Europe/Lisbon",
-        "cet" | "cest" => "Europe/Paris",
-        "eet" | "eest" => "Europe/Athens",
-        "ist" => "Asia/Kolkata",
-        "jst" => "Asia/Tokyo",
-        "aest" | "aedt" => "Australia/Sydney",
-        other if other.contains('/') => other,
+    let minutes = match word {
+        "utc" | "gmt" | "z" | "wet" => 0,
+        "et" => return TimeZone::get("America/New_York").ok(),
+        "ct" => return TimeZone::get("America/Chicago").ok(),
+        "mt" => return TimeZone::get("America/Denver").ok(),
+        "pt" => return TimeZone::get("America/Los_Angeles").ok(),
+        "edt" => -4 * 60,
+        "est" | "cdt" => -5 * 60,
+        "cst" | "mdt" => -6 * 60,
+        "mst" | "pdt" => -7 * 60,
+        "pst" => -8 * 60,
+        "bst" | "west" | "cet" => 60,
+        "cest" | "eet" => 2 * 60,
+        "eest" => 3 * 60,
+        "ist" => 5 * 60 + 30,
+        "jst" => 9 * 60,
+        "aest" => 10 * 60,
+        "aedt" => 11 * 60,
+        region if region.contains('/') => return TimeZone::get(region).ok(),
         _ => return None,
     };
-    TimeZone::get(name).ok()
+    Offset::from_seconds(minutes * 60).ok().map(TimeZone::fixed)
 }
 
 #[cfg(test)]
@@ -245,6 +242,40 @@ mod tests {
         ] {
             assert_eq!(at(text).as_deref(), Ok(moment), "{text}");
         }
+    }
+
+    #[test]
+    fn letters_of_a_time_are_that_time_all_the_year_and_those_of_a_region_follow_it() {
+        let in_july = "2026-07-01T00:00:00Z".parse::<Timestamp>().expect("a time").as_microsecond();
+        for (zone, utc) in [
+            ("ET", "16:00"),
+            ("EST", "17:00"),
+            ("EDT", "16:00"),
+            ("CT", "17:00"),
+            ("CST", "18:00"),
+            ("MT", "18:00"),
+            ("MST", "19:00"),
+            ("MDT", "18:00"),
+            ("PT", "19:00"),
+            ("PST", "20:00"),
+            ("PDT", "19:00"),
+            ("GMT", "12:00"),
+            ("BST", "11:00"),
+            ("CET", "11:00"),
+            ("CEST", "10:00"),
+            ("IST", "06:30"),
+            ("JST", "03:00"),
+            ("AEST", "02:00"),
+            ("AEDT", "01:00"),
+            ("America/Phoenix", "19:00"),
+        ] {
+            let at = parse(&format!("tomorrow at noon {zone}"), in_july).expect(zone);
+            let at = Timestamp::from_microsecond(at).expect("a time").to_string();
+            assert!(at.contains(&format!("T{utc}:00Z")), "{zone}: {at}");
+        }
+        assert_eq!(at("monday at noon BST").as_deref(), Ok("2026-01-05T11:00:00Z"), "in January as well");
+        assert_eq!(at("monday at noon AEST").as_deref(), Ok("2026-01-05T02:00:00Z"));
+        assert_eq!(at("monday at noon ET").as_deref(), Ok("2026-01-05T17:00:00Z"));
     }
 
     #[test]

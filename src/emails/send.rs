@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::body::EmailToSend;
 use super::draft::{self, Draft};
 use super::queue::{self, Ready};
+use super::retention::forget_lost;
 use super::sender::may_send;
 use super::shapes::{Refused, Sent, SentMany};
 use super::{Emails, contents};
@@ -18,6 +19,7 @@ use crate::auth::{Caller, Need, SendMany, SendOnly};
 use crate::domains::Sender;
 use crate::error::Error;
 use crate::id::WorkspaceId;
+use crate::occurrences::ATTEMPTS;
 use crate::topics;
 use crate::web::{
     Answer, Body, Fingerprint, Idempotency, IdempotentRequest, LIGHT, LongBody, LongValues, Many, OfBody, OfCaller,
@@ -91,11 +93,21 @@ async fn accept_large(
 ) -> Result<Response, Error> {
     let id = emails.clock.ordered_id();
     let sender = allowed(emails, caller, &draft).await?;
-    contents::store(emails, caller, id, &mut draft, values).await?;
-    let mut ready = Ready { id, email: draft.email, sender };
-    let answer = Answer::json(StatusCode::OK, &Sent { id })?;
-    let _turn = emails.admission.write().await?;
-    queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
+    let accepting = async {
+        Box::pin(contents::store(emails, caller, id, &mut draft, values)).await?;
+        let mut ready = Ready { id, email: draft.email, sender };
+        let answer = Answer::json(StatusCode::OK, &Sent { id })?;
+        let _turn = emails.admission.write().await?;
+        queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
+    };
+    let accepted = accepting.await;
+    // Where the store has failed, what it may still do with the mail is not known: its pieces are swept later.
+    if accepted.as_ref().is_err_and(|refusal| refusal.status().is_client_error())
+        && let Err(error) = emails.db.commit(forget_lost(id)).await
+    {
+        tracing::info!(%error, "pieces of a mail that was refused are left for later");
+    }
+    accepted
 }
 
 async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Result<Ready, Error> {
@@ -211,28 +223,69 @@ async fn accept_many(
     validation: Validation,
     drafts: Vec<Result<Draft, Error>>,
 ) -> Result<Response, Error> {
-    let (mut mails, mut errors) = (Vec::with_capacity(drafts.len()), Vec::new());
+    let mut many =
+        Sorted { validation, mails: Vec::with_capacity(drafts.len()), places: Vec::new(), refused: Vec::new() };
     for (index, draft) in drafts.into_iter().enumerate() {
-        let one = match draft {
-            Ok(draft) => ready(emails, caller, draft).await,
-            Err(refusal) => Err(refusal),
-        };
-        match one {
-            Ok(mail) => mails.push(mail),
-            Err(refusal) if !refusal.status().is_client_error() => return Err(refusal),
-            Err(refusal) if validation == Validation::Strict => {
-                return Err(refusal.about(&format!("Email {index}: ")));
-            }
-            Err(refusal) => errors.push(Refused { index, message: refusal.message().into_owned() }),
+        match draft {
+            Ok(draft) => many.sort(index, ready(emails, caller, draft).await)?,
+            Err(refusal) => many.sort(index, Err(refusal))?,
         }
     }
-    let data = mails.iter().map(|mail| Sent { id: mail.id }).collect();
-    let errors = (validation == Validation::Permissive).then_some(errors);
-    let answer = Answer::json(StatusCode::OK, &SentMany { data, errors })?;
     // Whoever commits next to something large waits for it.
-    let _turn = match mails.iter().map(|mail| mail.email.size()).sum::<u64>() > LIGHT as u64 {
+    let _turn = match many.mails.iter().map(|mail| mail.email.size()).sum::<u64>() > LIGHT as u64 {
         true => Some(emails.admission.write().await?),
         false => None,
     };
-    queue::commit(emails, caller, request, answer, &mut mails).await
+    for attempt in 0..ATTEMPTS {
+        match queue::commit_once(emails, caller, request, many.answer()?, &many.mails, attempt).await? {
+            Ok(answered) => return Ok(answered),
+            Err(_) => many = many.ask_again(emails, caller).await?,
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+/// Many mails, those that can be sent and those that are refused.
+struct Sorted {
+    validation: Validation,
+    mails: Vec<Ready>,
+    /// Where each of the mails stood.
+    places: Vec<usize>,
+    refused: Vec<Refused>,
+}
+
+impl Sorted {
+    fn sort(&mut self, index: usize, one: Result<Ready, Error>) -> Result<(), Error> {
+        match one {
+            Ok(mail) => {
+                self.mails.push(mail);
+                self.places.push(index);
+            }
+            Err(refusal) if !refusal.status().is_client_error() => return Err(refusal),
+            Err(refusal) if self.validation == Validation::Strict => {
+                return Err(refusal.about(&format!("Email {index}: ")));
+            }
+            Err(refusal) => self.refused.push(Refused { index, message: refusal.message().into_owned() }),
+        }
+        Ok(())
+    }
+
+    /// The same, where who may send as whom has changed meanwhile.
+    async fn ask_again(self, emails: &Emails, caller: &Caller<SendMany>) -> Result<Sorted, Error> {
+        let Sorted { validation, mails, places, refused } = self;
+        let mut again = Sorted { validation, mails: Vec::with_capacity(mails.len()), places: Vec::new(), refused };
+        mails.iter().for_each(|mail| mail.forget_sender(emails));
+        for (mail, index) in mails.into_iter().zip(places) {
+            let asked = may_send(emails, caller, &mail.email).await;
+            again.sort(index, asked.map(|sender| Ready { sender, ..mail }))?;
+        }
+        again.refused.sort_by_key(|refused| refused.index);
+        Ok(again)
+    }
+
+    fn answer(&self) -> Result<Answer, Error> {
+        let data = self.mails.iter().map(|mail| Sent { id: mail.id }).collect();
+        let errors = (self.validation == Validation::Permissive).then(|| self.refused.clone());
+        Answer::json(StatusCode::OK, &SentMany { data, errors })
+    }
 }

@@ -28,7 +28,7 @@ pub struct SentMany {
 }
 
 /// A mail that was refused.
-#[derive(Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 #[schema(as = RefusedEmail)]
 pub struct Refused {
     /// Its place in the array, from 0 on.
@@ -101,10 +101,11 @@ pub struct Detail {
     object: &'static str,
     #[serde(flatten)]
     item: Item,
-    /// Null where there is none, and where it is not kept any more.
+    /// Null where there is none, where it is not kept any more, and where it is longer than 1 MiB: a link of
+    /// `POST /emails/{id}/share` shows that.
     #[schema(required = true)]
     html: Option<String>,
-    /// As it was handed in; one that was made of the HTML is not shown.
+    /// As it was handed in, up to 1 MiB; one that was made of the HTML is not shown.
     #[schema(required = true)]
     text: Option<String>,
     tags: Vec<Tag>,

@@ -47,8 +47,10 @@ statements! {
          FROM emails WHERE workspace_id = $1 AND id = $2");
     OF_RUN = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
     RECIPIENTS = Sql::both(
-        "SELECT number, address, state, due_at, reason FROM email_recipients
+        "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
          WHERE email_id = $1 ORDER BY number");
+    RAISE = Sql::both(
+        "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
     EVENTS = Sql::both(
         "SELECT number, type, detail, created_at FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
     ADD_EVENT = Sql::both(
@@ -346,6 +348,10 @@ pub struct Recipient {
     pub due_at: Option<i64>,
     /// Why it waits, or what the last server said.
     pub reason: Option<String>,
+    /// The fence.
+    pub attempt: i64,
+    /// The end of the message was announced to a server whose reply is not known yet.
+    pub is_at_the_dot: bool,
 }
 
 impl Recipient {
@@ -356,6 +362,8 @@ impl Recipient {
             state: State::of(row.int(2)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?,
             due_at: row.maybe(3, Row::int)?,
             reason: row.maybe(4, Row::text)?,
+            attempt: row.int(5)?,
+            is_at_the_dot: row.int(6)? != 0,
         })
     }
 }
@@ -391,6 +399,11 @@ pub fn add_event(event: &NewEvent<'_>) -> Stmt {
         event.detail.into(),
         event.now.into(),
     ])
+}
+
+/// A mail is as far as the farthest of its recipients.
+pub fn raise(id: EmailId, state: State, now: i64) -> Stmt {
+    RAISE.with([id.into(), (state as i64).into(), now.into()])
 }
 
 /// Takes a mail back whose recipients, so many, nobody has claimed; else the first statement fails.

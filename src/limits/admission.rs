@@ -82,10 +82,17 @@ impl Admission {
         Ok(())
     }
 
-    /// Gives back the turn that the request of this task has, before it waits for something that a
-    /// stranger could hold back.
-    pub fn release(&self) {
-        let _ = TURN.try_with(|held| held.replace(None));
+    /// Waits for what a stranger could hold back: without the turn that the request of this task
+    /// has, which it takes again afterwards.
+    pub async fn outside<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
+        let turn = TURN.try_with(|held| held.replace(None)).ok().flatten();
+        let had_turn = turn.is_some();
+        drop(turn);
+        let done = waiting.await;
+        if had_turn {
+            self.admit().await?;
+        }
+        Ok(done)
     }
 
     /// Builds something large where it keeps nobody waiting who is to be answered.
@@ -133,11 +140,21 @@ mod tests {
                 admission.admit().await.expect("admitted");
             }
             assert_eq!(admission.turns.available_permits(), AT_ONCE - 1);
-            admission.release();
-            assert_eq!(admission.turns.available_permits(), AT_ONCE);
-            admission.admit().await.expect("admitted once more");
+            let outside = admission.outside(async { admission.turns.available_permits() }).await;
+            assert_eq!(outside.expect("admitted once more"), AT_ONCE, "nobody waits for what it waits for");
+            assert_eq!(admission.turns.available_permits(), AT_ONCE - 1, "and then it has a turn again");
         })
         .await;
         assert_eq!(admission.turns.available_permits(), AT_ONCE);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_turn_waits_outside_and_takes_none() {
+        let admission = Admission::default();
+        serving(async {
+            admission.outside(async {}).await.expect("done");
+            assert_eq!(admission.turns.available_permits(), AT_ONCE);
+        })
+        .await;
     }
 }

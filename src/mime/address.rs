@@ -39,9 +39,10 @@ impl Address {
         &self.ascii_domain
     }
 
-    /// What all spellings of an address have in common.
+    /// What all spellings of an address have in common, its domain's form in ASCII and that in
+    /// another script among them.
     pub fn key(&self) -> String {
-        self.text.to_lowercase()
+        format!("{}@{}", self.local().to_lowercase(), self.ascii_domain)
     }
 
     /// As it stands in envelopes and header fields: with the domain in ASCII, so that only a
@@ -143,6 +144,12 @@ mod tests {
         let ada: Address = "ada@München.DE".parse().expect("an address");
         assert_eq!((ada.domain(), ada.ascii_domain()), ("München.DE", "xn--mnchen-3ya.de"));
         assert!(!ada.needs_smtputf8(), "a domain has an ASCII form");
+        let same: Address = "Ada@xn--mnchen-3ya.de".parse().expect("an address");
+        assert_eq!(
+            (ada.key(), same.key()),
+            ("ada@xn--mnchen-3ya.de".into(), ada.key()),
+            "one address in two spellings"
+        );
         let user: Address = "用户@例子.广告".parse().expect("an address");
         assert!(user.needs_smtputf8());
         assert_eq!(user.on_the_wire(), "用户@xn--fsqu00a.xn--4rr70v");

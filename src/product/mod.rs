@@ -30,6 +30,8 @@ pub struct Product {
     events: Events,
     domains: Domains,
     emails: Emails,
+    /// Shows mail as it travels.
+    writer: delivery::Writer,
     system: System,
 }
 
@@ -51,6 +53,7 @@ impl Product {
             oauth: OAuth::new(app.clone()),
             emails: Emails::new(occurrences.clone(), domains.clone()),
             events: Events::new(occurrences),
+            writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
             system: System::new(app.clone()),
             app,
@@ -150,7 +153,8 @@ impl Product {
             .merge(contacts::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
-            .merge(emails::pages().with_state(app()))
+            .merge(emails::pages().with_state(self.emails.clone()))
+            .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)

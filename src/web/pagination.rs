@@ -184,8 +184,9 @@ impl Page {
     pub fn leaf<T, I: Display>(&self, rows: Vec<T>, address: &str, id: impl Fn(&T) -> I) -> Leaf<T> {
         let List { has_more, data: items, .. } = self.list(rows);
         let limit = if self.limit == RECENT { String::new() } else { format!("&limit={}", self.limit) };
+        let joint = if address.contains('?') { '&' } else { '?' };
         let link = |way: &str, item: Option<&T>| match item {
-            Some(item) => format!("{address}?{way}={}{limit}", id(item)),
+            Some(item) => format!("{address}{joint}{way}={}{limit}", id(item)),
             // Nothing here any more: back to where the list begins.
             None => address.to_owned(),
         };

@@ -5,7 +5,8 @@
 
 Every request goes to a real server whose peak of memory is noted before and after: one
 alone may take less than 32 MiB, and 100 of the worst (or twenty files of 50 MB) at once
-less than 256 MiB. Meanwhile somebody else asks for an event over and over: beside
+less than 256 MiB. So does a mail of 40 MB, until it is captured, or signed and taken by a
+relay. Meanwhile somebody else asks for an event over and over: beside
 requests that are refused, the 99th percentile of what he waits is less than twice what
 he waits while the same bytes go, from the same client, to a program that only swallows
 them, or less than 10 ms; both are medians of three measurements that take turns. (What
@@ -165,6 +166,86 @@ def bodies():
     return rows
 
 
+def large_mail():
+    """A mail of just 40 MB: a body, and a file in base64."""
+    rest = (40 << 20) - len(SMALL_BODY)
+    head = '{"from":"a@acme.example","to":"bob@example.com","subject":"Large","html":"%s","attachments":[' % SMALL_BODY
+    blocks = [(head + '{"filename":"a.bin","content":"', 1), ("AAECAwQFBgcICQoL", rest // 16), ('"}]}', 1)]
+    return Request("a mail of 40 MB", "/emails", blocks, {200})
+
+
+SMALL_BODY = "<p>Hello</p>"
+
+
+class Relay:
+    """A mail server that takes everything and keeps nothing but its size."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sizes, self.signed = [], 0
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while True:
+            threading.Thread(target=self.converse, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def converse(self, link):
+        with link, link.makefile("rb") as lines:
+            link.sendall(b"220 relay\r\n")
+            while line := lines.readline():
+                if line.upper().startswith(b"DATA"):
+                    link.sendall(b"354 go on\r\n")
+                    self.sizes.append(self.read(lines))
+                extended = line.upper().startswith(b"EHLO")
+                link.sendall(b"250-relay\r\n250-SIZE 100000000\r\n250 8BITMIME\r\n" if extended else b"250 ok\r\n")
+
+    def read(self, lines):
+        size, end = 0, b""
+        while end[-5:] != b"\r\n.\r\n":
+            block = lines.read1(1 << 18)
+            if not block:
+                return 0
+            self.signed += size == 0 and b"DKIM-Signature" in block
+            size, end = size + len(block), end[-4:] + block[-5:]
+        return size
+
+
+def large_mails(engine, only):
+    """The memory that one mail of 40 MB takes from its acceptance to its end."""
+    relay = Relay()
+    ways = {
+        "a mail of 40 MB, captured": (),
+        "a mail of 40 MB, signed and relayed": ("--smtp-url", f"smtp://127.0.0.1:{relay.port}", "--senders", "any"),
+    }
+    problems = []
+    for name, extra in ways.items():
+        if only not in name:
+            continue
+        attack = Attack(engine, *extra)
+        try:
+            attack.ask("POST", "/domains", {"name": "acme.example"}, 201)
+            attack.store.run("UPDATE dkim_keys SET seen_at = 0")  # as if DNS had them
+            attack.measure(name, ONE, lambda: deliver(attack))
+        except AssertionError as problem:
+            attack.problems.append(f"{name}: {problem}")
+        finally:
+            attack.end()
+        problems += attack.problems
+    if only in "signed and relayed" and (len(relay.sizes) != 1 or relay.sizes[0] < 40 << 20 or not relay.signed):
+        problems.append(f"the relay got {relay.sizes} bytes, {relay.signed} of them signed")
+    return problems
+
+
+def deliver(attack):
+    status = large_mail().send(attack.server.port, attack.token)
+    assert status == 200, f"answered {status}"
+    until = time.monotonic() + PATIENCE
+    while (told := attack.ask("GET", "/emails", None, 200)["data"][0]["last_event"]) != "delivered":
+        assert time.monotonic() < until and told in ("queued", "sent"), f"it is {told}"
+        time.sleep(0.1)
+
+
 def rows_by_kind(engine):
     """Every row on SQLite; on PostgreSQL those that come as far as the store."""
     rows = {"form": uploads(), "batch": batches()}
@@ -190,9 +271,9 @@ class Memory:
 class Attack:
     """One server, and requests at it."""
 
-    def __init__(self, engine):
+    def __init__(self, engine, *extra):
         self.store = ENGINES[engine]()
-        self.server = Server(self.store)
+        self.server = Server(self.store, *extra)
         self.server.start().wait()
         self.token = self.server.create_key()
         for name in ("known", LONG_NAME):
@@ -368,6 +449,7 @@ def hostile(engine, rounds, only):
         attack.problems.append(str(problem))
     finally:
         attack.end()
+    attack.problems += large_mails(engine, only)
     for problem in attack.problems:
         print(f"{engine}: FAILED: {problem}", flush=True)
     return not attack.problems

@@ -47,11 +47,88 @@ on_both! {
         assert_ne!(stranger.status, 200);
     }
 
+    async fn mails_are_looked_for_by_their_state(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let mut ids = Vec::new();
+        for _ in 0..23 {
+            ids.push(sent(&app, &key, mail_with(json!({"scheduled_at": "in 1 hour"}))).await);
+        }
+        let other = sent(&app, &key, mail()).await;
+        let scheduled = page(&app, &cookie, "/emails?state=scheduled").await;
+        assert!(scheduled.contains(&ids[22]) && !scheduled.contains(&ids[2]) && !scheduled.contains(&other));
+        assert!(!scheduled.contains("nobody knows whether"));
+        let older = scheduled.split("rel=\"next\" href=\"/dashboard").nth(1).and_then(|rest| rest.split('"').next()).expect("more");
+        let older = page(&app, &cookie, &older.replace("&#38;", "&")).await;
+        assert!(older.contains(&ids[2]) && !older.contains(&ids[22]), "{older}");
+        assert!(page(&app, &cookie, "/emails?state=bounced").await.contains("No emails in this state."));
+        app.store.run("UPDATE email_recipients SET state = 28, due_at = NULL WHERE state = 10").await;
+        let uncertain = page(&app, &cookie, "/emails?state=uncertain").await;
+        assert!(uncertain.contains(&other) && !uncertain.contains(&ids[22]));
+        assert!(uncertain.contains("Of one email nobody knows whether it arrived."), "{uncertain}");
+        let unknown = app.get("/dashboard/emails?state=lost").header("cookie", &cookie).send().await;
+        assert_eq!(unknown.status, 404);
+        let moved = app.get("/dashboard/messages").header("cookie", &cookie).send().await;
+        assert_eq!((moved.status, moved.location()), (308, "/dashboard/emails"));
+    }
+
+    async fn a_body_of_any_length_can_be_read(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let (html, text) = ("<p>Grüße &amp; more</p>\n".repeat(60_000), "a < b & c, Grüße\n".repeat(80_000));
+        let id = sent(&app, &key, mail_with(json!({"html": html, "text": text}))).await;
+        let one = page(&app, &cookie, &format!("/emails/{id}")).await;
+        assert!(one.contains(&format!("src=\"/dashboard/emails/{id}/html\"")) && one.contains(&format!("/emails/{id}/text")));
+        let shared = app.post(format!("/emails/{id}/share")).key(&key).send().await.json();
+        let shared = shared["url"].as_str().and_then(|url| url.strip_prefix("https://mail.example")).expect("ours").to_owned();
+        for path in [format!("/dashboard/emails/{id}/html"), shared] {
+            let shown = app.get(&path).header("cookie", &cookie).send().await;
+            assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")), "{path}");
+            assert!(shown.header("content-security-policy").is_some_and(|policy| policy.starts_with("sandbox;")));
+            assert!(shown.text() == html, "{path}: {} bytes", shown.text().len());
+        }
+        let shown = app.get(format!("/dashboard/emails/{id}/text")).header("cookie", &cookie).send().await;
+        let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+        assert!(shown.text() == format!("<!doctype html><meta charset=utf-8><pre>{escaped}</pre>"), "{}", shown.text().len());
+        assert!(shown.header("content-security-policy").is_some_and(|policy| policy.starts_with("sandbox;")));
+    }
+
+    async fn a_key_is_held_to_a_domain_on_its_page(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let made = app.post("/domains").key(&key).json(json!({"name": "acme.example"})).send().await.json();
+        let domain = made["id"].as_str().expect("an id");
+        let form = |page: &str, more: &str| {
+            let value = |name: &str| page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next()).expect("a field").to_owned();
+            // The first form of the page is the way out.
+            let own = page.split("<form class=\"panel\"").nth(1).expect("the form");
+            let token = own.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a token");
+            format!("token={}&id={}&name=shop&{more}", crate::asking::encoded(token), value("id"))
+        };
+        let send = async |more: &str| {
+            let list = page(&app, &cookie, "/keys").await;
+            assert!(list.contains(">acme.example</option>"), "{list}");
+            let request = app.post("/dashboard/keys").header("cookie", &cookie);
+            request.body("application/x-www-form-urlencoded", form(&list, more)).send().await
+        };
+        let both = send(&format!("permission=full_access&domain={domain}")).await;
+        assert_eq!(both.status, 422, "{}", both.text());
+        assert!(both.text().contains("not held to a domain"));
+        assert_eq!(send("permission=sending_access&domain=01890000-0000-7000-8000-000000000000").await.status, 404);
+        let made = send(&format!("permission=sending_access&domain={domain}")).await;
+        assert_eq!(made.status, 200, "{}", made.text());
+        let token = made.text().split("<code>re_").nth(1).and_then(|rest| rest.split('<').next().map(|end| format!("re_{end}"))).expect("a key");
+        assert!(page(&app, &cookie, "/keys").await.contains("<bdi class=\"clip\">acme.example</bdi> alone"));
+        sent(&app, &token, mail()).await;
+        let elsewhere = crate::emails::post(&app, &token, mail_with(json!({"from": "a@other.example"}))).await;
+        elsewhere.refused(403, "validation_error");
+    }
+
     async fn decisions_1_another_workspaces_mail_has_no_page(app: TestApp) {
         let theirs = app.second_workspace_key().await;
         let cookie = owner(&app).await;
         let id = sent(&app, &theirs, mail()).await;
-        for path in [format!("/emails/{id}"), format!("/emails/{id}/html"), format!("/emails/{id}/attachments/{id}"), "/emails/x".into()] {
+        for path in [format!("/emails/{id}"), format!("/emails/{id}/html"), format!("/emails/{id}/text"), format!("/emails/{id}/source"), format!("/emails/{id}/attachments/{id}"), "/emails/x".into()] {
             let answer = app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await;
             assert_eq!(answer.status, 404, "{path}");
         }

@@ -107,6 +107,20 @@ on_both! {
             (json!({"text": "a\u{0}b"}), 422, "validation_error", "U+0000"),
             (json!({"headers": {"X-A": "a\r\nb: c"}}), 422, "validation_error", "`headers`"),
             (json!({"headers": {"X A": "b"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"X-A\r\nBcc": "b"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"X-A": "a\nb"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"Bcc": "x@y.example"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"DKIM-Signature": "v=1"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"content-type": "text/plain"}}), 422, "validation_error", "`headers`"),
+            (json!({"headers": {"Message-ID": "<a@b>"}}), 422, "validation_error", "`headers`"),
+            (json!({"reply_to": "a@b.example\r\nX: y"}), 422, "validation_error", "`reply_to`"),
+            (json!({"cc": "A\r\nB <a@b.example>"}), 422, "validation_error", "`cc`"),
+            (json!({"bcc": many}), 422, "validation_error", "`bcc`"),
+            (json!({"reply_to": many}), 422, "validation_error", "`reply_to`"),
+            (json!({"tags": [{"name": "a\r\nb", "value": "c"}]}), 422, "validation_error", "`tags[0].name`"),
+            (json!({"attachments": [{"content": "aGk=", "filename": "a\r\nX: y.txt"}]}), 422, "validation_error", "`attachments[0].filename`"),
+            (json!({"attachments": [{"content": "aGk=", "content_type": "text/plain\r\nX: y"}]}), 422, "validation_error", "`attachments[0].content_type`"),
+            (json!({"attachments": [{"content": "aGk=", "content_id": "a\r\nb"}]}), 422, "validation_error", "`attachments[0].content_id`"),
             (json!({"headers": {"X-A": 1}}), 422, "validation_error", "`headers`"),
             (json!({"headers": []}), 422, "validation_error", "`headers`"),
             (json!({"tags": [{"name": "a b", "value": "c"}]}), 422, "validation_error", "`tags[0].name`"),
@@ -155,6 +169,31 @@ on_both! {
         sent(&lax, &key, mail()).await;
         let lines = app.store.rows("SELECT line FROM email_recipients ORDER BY line").await;
         assert_eq!(lines, [[Some("capture".to_owned())], [Some("relay".to_owned())]]);
+    }
+
+    async fn issue_12_mail_from_a_domain_that_is_unverified_or_anothers_is_refused_with_what_to_do(app: TestApp) {
+        let (key, theirs) = (app.full_key().await, app.second_workspace_key().await);
+        let made = app.post("/domains").key(&key).json(json!({"name": "acme.example"})).send().await.json();
+        let id = made["id"].as_str().expect("an id");
+        let strict = TestApp::open(&app.store, &["--smtp-url=smtp://127.0.0.1:1"]).await;
+        let refused = post(&strict, &key, mail()).await.refused(403, "validation_error");
+        assert!(refused.contains("not verified") && refused.contains(&format!("POST /domains/{id}/verify")), "{refused}");
+        app.store.run("UPDATE domains SET is_owned = TRUE, may_send = TRUE, version = version + 1").await;
+        app.store.run("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").await;
+        sent(&strict, &key, mail()).await;
+        for server in [&app, &strict] {
+            let refused = post(server, &theirs, mail()).await.refused(403, "validation_error");
+            assert!(refused.contains("belongs to another workspace") && refused.contains("GET /domains"), "{refused}");
+        }
+        assert_eq!(app.count("emails").await, 1);
+    }
+
+    async fn a_domain_in_another_script_and_its_ascii_form_are_one_recipient(app: TestApp) {
+        let key = app.full_key().await;
+        let body = mail_with(json!({"to": ["ada@münchen.example", "Ada@xn--mnchen-3ya.example"], "cc": "ADA@MÜNCHEN.example"}));
+        let id = sent(&app, &key, body).await;
+        assert_eq!(app.count("email_recipients").await, 1);
+        assert_eq!(shown(&app, &key, &id).await["to"][1], "Ada@xn--mnchen-3ya.example", "as it was written");
     }
 
     async fn decisions_7_a_key_held_to_a_domain_sends_from_it_alone(app: TestApp) {
@@ -249,6 +288,29 @@ on_both! {
         assert_eq!((none.status, &none.json()["data"]), (200, &json!([])), "{}", none.text());
         let none = app.post("/emails/batch").key(&key).header("x-batch-validation", "permissive").json(json!([{}])).send().await;
         assert_eq!(none.status, 200, "{}", none.text());
+    }
+
+    async fn a_permissive_batch_tells_of_mail_whose_sender_was_refused_meanwhile(app: TestApp) {
+        let key = app.full_key().await;
+        let made = app.post("/domains").key(&key).json(json!({"name": "gone.example"})).send().await.json();
+        let gone = mail_with(json!({"from": "a@gone.example"}));
+        // Who may send is cached by now.
+        for body in [mail(), gone.clone()] {
+            sent(&app, &key, body).await;
+        }
+        let id = app.store.id(made["id"].as_str().expect("an id"));
+        app.store.run(&format!("UPDATE domains SET sending = FALSE, version = version + 1 WHERE id = {id}")).await;
+        app.store.run("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").await;
+        let request = |body: Value| app.post("/emails/batch").key(&key).json(body);
+        let many = json!([mail(), gone, mail_with(json!({"to": "x"})), mail()]);
+        let made = request(many.clone()).header("x-batch-validation", "permissive").send().await;
+        assert_eq!(made.status, 200, "{}", made.text());
+        let places: Vec<Value> = made.json()["errors"].as_array().expect("errors").iter().map(|one| one["index"].clone()).collect();
+        assert_eq!((made.json()["data"].as_array().map(Vec::len), places), (Some(2), vec![json!(1), json!(2)]));
+        assert!(made.json()["errors"][0]["message"].as_str().is_some_and(|told| told.contains("`gone.example`")));
+        assert_eq!(app.count("emails").await, 4);
+        assert!(request(json!([mail(), mail_with(json!({"from": "a@gone.example"}))])).send().await
+            .refused(403, "validation_error").starts_with("Email 1: "));
     }
 
     async fn a_contact_is_told_that_mail_for_it_is_queued_where_somebody_listens(app: TestApp) {

@@ -1,6 +1,8 @@
 //! Mail with long contents: in pieces, and within bounds.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthorn::clock::HOUR;
 use posthorn::emails;
@@ -33,6 +35,20 @@ async fn server(answer: &'static [u8], then_stays: bool) -> SocketAddr {
     address
 }
 
+/// A server that takes requests, counts them and says nothing.
+async fn silent_server(asked: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let mut callers = Vec::new();
+        while let Ok((caller, _)) = listener.accept().await {
+            asked.fetch_add(1, Ordering::SeqCst);
+            callers.push(caller);
+        }
+    });
+    address
+}
+
 async fn download(app: &TestApp, key: &str, id: &str) -> bytes::Bytes {
     let list = app.get(format!("/emails/{id}/attachments")).key(key).send().await.json();
     let url = list["data"][0]["download_url"].as_str().expect("an address").to_owned();
@@ -59,27 +75,78 @@ on_both! {
         assert_eq!(download(&app, &key, &id).await[..], numbers, "as older programs send files");
     }
 
-    async fn issue_12_a_mail_of_40_mb_is_taken_and_one_byte_more_is_not(app: TestApp) {
+    async fn issue_12_a_mail_of_40_mb_after_base64_is_taken_and_one_byte_more_is_not(app: TestApp) {
         let key = app.full_key().await;
         let largest = 40 << 20;
         let rest = largest - "<p>Hi</p>".len();
-        let whole = rest / 12 * 12;
-        let filler = "x".repeat(rest - whole);
-        let fits = mail_with(json!({"text": filler, "attachments": [{"content": base64(whole)}]}));
-        let id = sent(&app, &key, fits).await;
+        let file = rest / 16 * 12;
+        let filler = "x".repeat(rest - file / 3 * 4);
+        let with = |text: String, bytes: usize| mail_with(json!({"text": text, "attachments": [{"content": base64(bytes)}]}));
+        let id = sent(&app, &key, with(filler.clone(), file)).await;
         let size = app.store.value("SELECT size FROM emails").await.expect("a size");
-        assert_eq!(size.parse::<usize>().expect("a number"), largest);
+        assert_eq!(size.parse::<usize>().expect("a number"), largest - file / 3, "what it holds is kept as it is");
         let count = app.count("email_chunks").await;
-        let more = mail_with(json!({"text": filler + "x", "attachments": [{"content": base64(whole)}]}));
-        let refused = post(&app, &key, more).await.refused(422, "invalid_attachment");
-        assert!(refused.contains("`attachments[0]`") && refused.contains("41943040"), "{refused}");
-        assert_eq!(app.count("emails").await, 1);
-        app.clock.advance(2 * HOUR);
-        emails::sweep(&app.app).await.expect("swept");
-        assert_eq!(app.count("email_chunks").await, count, "what was begun in vain is swept away");
+        let refused = post(&app, &key, with(filler + "x", file)).await.refused(422, "invalid_attachment");
+        assert!(refused.contains("`attachments[0]`") && refused.contains("41943040") && refused.contains("base64"), "{refused}");
+        // An attachment of 30 MB and some is larger than 40 in base64.
+        post(&app, &key, with(String::new(), file + 12)).await.refused(422, "invalid_attachment");
+        assert_eq!((app.count("emails").await, app.count("email_chunks").await), (1, count), "what is refused leaves nothing");
         assert_eq!(shown(&app, &key, &id).await["last_event"], "queued");
         let huge = app.post("/emails").key(&key).header("content-type", "application/json").stream(vec![b' '; 60 << 20]);
         huge.send().await.refused(413, "validation_error");
+    }
+
+    async fn pieces_of_mails_that_were_never_handed_in_are_swept_a_mail_at_a_time(app: TestApp) {
+        let key = app.full_key().await;
+        let id = sent(&app, &key, mail_with(json!({"attachments": [{"content": base64(600_000)}]}))).await;
+        let kept = app.count("email_chunks").await;
+        // More than are looked at at once, older and newer than the mail that is whole.
+        let lost = |app: &TestApp| -> Vec<String> { (0..250).map(|_| app.store.id(app.clock.ordered_id::<uuid::Uuid>())).collect() };
+        let mut ids = lost(&app);
+        app.clock.advance(2 * HOUR);
+        ids.extend(lost(&app).into_iter().take(5));
+        let bytes = app.store.bytes("00");
+        for (number, lost) in ids.iter().enumerate() {
+            let part = 16 + number % 2;
+            app.store.run(&format!("INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ({lost}, {part}, 0, {bytes})")).await;
+        }
+        emails::sweep(&app.app).await.expect("swept");
+        assert_eq!(app.count("email_chunks").await, kept + 5, "what may still become a mail stays");
+        assert_eq!(download(&app, &key, &id).await.len(), 600_000);
+    }
+
+    async fn a_workspace_whose_files_do_not_arrive_does_not_keep_others_from_fetching(app: TestApp) {
+        let (slow, other) = (app.full_key().await, app.second_workspace_key().await);
+        let reaching = TestApp::open(&app.store, &["--private-webhooks"]).await;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let silent = silent_server(asked.clone()).await;
+        let good = server(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", false).await;
+        let with = |address: SocketAddr| mail_with(json!({"attachments": [{"path": format!("http://{address}/x")}]}));
+        let waiting = futures_util::future::join_all((0..80).map(|_| post(&reaching, &slow, with(silent))));
+        let answered = async {
+            while asked.load(Ordering::SeqCst) < 4 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            sent(&reaching, &other, with(good)).await
+        };
+        let mut waiting = std::pin::pin!(waiting);
+        let id = tokio::select! {
+            _ = &mut waiting => panic!("what never answers has answered"),
+            id = answered => id,
+        };
+        assert_eq!(download(&app, &other, &id).await, "hello");
+        assert_eq!(asked.load(Ordering::SeqCst), 4, "the share of one workspace");
+    }
+
+    async fn no_more_than_a_few_requests_of_a_workspace_wait_for_files(app: TestApp) {
+        let key = app.full_key().await;
+        let reaching = TestApp::open(&app.store, &["--private-webhooks"]).await;
+        let silent = silent_server(Arc::default()).await;
+        let with = mail_with(json!({"attachments": [{"path": format!("http://{silent}/x")}]}));
+        let mut waiting: futures_util::stream::FuturesUnordered<_> = (0..69).map(|_| post(&reaching, &key, with.clone())).collect();
+        let first = futures_util::StreamExt::next(&mut waiting).await.expect("an answer");
+        first.refused(429, "rate_limit_exceeded");
+        assert_eq!(app.count("emails").await, 0);
     }
 
     async fn a_large_mail_under_a_key_is_stored_once(app: TestApp) {

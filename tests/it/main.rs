@@ -58,6 +58,7 @@ mod limits;
 mod links;
 mod lists;
 mod logins;
+mod mail_decisions;
 mod migrations;
 mod register;
 mod runs;

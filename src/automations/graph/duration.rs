@@ -1,8 +1,6 @@
 //! How long to wait, in words: `30 minutes`, `1 day 12 hours`, `2h`.
 
-use crate::clock::{HOUR, MINUTE, SECOND};
-
-const DAY: i64 = 24 * HOUR;
+use crate::clock::{DAY, SECOND, unit_of_time};
 
 /// The longest that a step may wait.
 pub const LONGEST: i64 = 30 * DAY;
@@ -29,7 +27,7 @@ impl Duration {
             let count: i64 = rest[..digits].parse::<u32>().map_err(|_| refused())?.into();
             rest = rest[digits..].trim_start();
             let letters = rest.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(rest.len());
-            let unit = unit(&rest[..letters]).ok_or_else(refused)?;
+            let unit = unit_of_time(&rest[..letters]).ok_or_else(refused)?;
             total = count.checked_mul(unit).and_then(|span| total.checked_add(span)).ok_or_else(refused)?;
             rest = rest[letters..].trim_start_matches([' ', ',']);
             rest = rest.strip_prefix("and ").unwrap_or(rest);
@@ -49,22 +47,12 @@ impl Duration {
     }
 }
 
-fn unit(word: &str) -> Option<i64> {
-    Some(match word {
-        "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
-        "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
-        "h" | "hr" | "hrs" | "hour" | "hours" => HOUR,
-        "d" | "day" | "days" => DAY,
-        "w" | "week" | "weeks" => 7 * DAY,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clock::{HOUR, MINUTE};
 
     #[test]
     fn human_durations_are_read() {

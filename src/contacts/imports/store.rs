@@ -49,11 +49,13 @@ statements! {
         "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
     DELETE_CHUNKS = Sql::both("DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
-    /// Pieces of files that were never handed in whole: their ids are older than $1.
+    /// A few pieces of files that were never handed in whole: their ids are older than $1.
     SWEEP = Sql::both(
-        "DELETE FROM contact_import_chunks WHERE import_id < $1 AND NOT EXISTS
-             (SELECT 1 FROM contact_imports i
-              WHERE i.workspace_id = contact_import_chunks.workspace_id AND i.id = contact_import_chunks.import_id)");
+        "DELETE FROM contact_import_chunks WHERE (workspace_id, import_id, number) IN
+             (SELECT c.workspace_id, c.import_id, c.number FROM contact_import_chunks c
+              WHERE c.import_id < $1 AND NOT EXISTS
+                  (SELECT 1 FROM contact_imports i WHERE i.workspace_id = c.workspace_id AND i.id = c.import_id)
+              LIMIT $2)");
     /// Contacts by address, which are given as a JSON array.
     CONTACTS = Sql::each(
         "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
@@ -218,9 +220,9 @@ pub(super) fn end(import: &Claimed, status: &str, now: i64) -> Batch {
         .and(DELETE_CHUNKS.with([import.workspace_id.into(), import.id.into()]))
 }
 
-/// Deletes pieces of files that were never handed in whole.
-pub(super) fn sweep(oldest: Uuid) -> Stmt {
-    SWEEP.with([oldest.into()])
+/// Deletes so many pieces of files that were never handed in whole.
+pub(super) fn sweep(oldest: Uuid, most: u64) -> Stmt {
+    SWEEP.with([oldest.into(), (most as i64).into()])
 }
 
 /// The contacts that have these addresses, which are in lower case.

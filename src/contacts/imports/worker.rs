@@ -52,9 +52,15 @@ impl Worker for Imports {
     }
 }
 
+/// How many pieces one commit deletes: others want to write, too.
+const SWEPT_AT_ONCE: u64 = 64;
+
 /// Deletes what is left of uploads that broke off.
 pub async fn sweep(app: &Occurrences) -> Result<(), DbError> {
-    app.db.commit(store::sweep(first_id_at(app.clock.steady() - HOUR))).await.map(drop)
+    let oldest = first_id_at(app.clock.steady() - HOUR);
+    while app.db.commit(store::sweep(oldest, SWEPT_AT_ONCE)).await?.iter().any(|swept| swept.changed == SWEPT_AT_ONCE) {
+    }
+    Ok(())
 }
 
 /// Gives one import a turn, if any is due: of another workspace than the last one,

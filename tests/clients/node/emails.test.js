@@ -36,11 +36,31 @@ test('an email is sent and read', async () => {
   assert.equal(await (await fetch(link.url)).text(), '<p>It works.</p>');
 });
 
+test('an API key is made, listed, renamed and deleted', async () => {
+  const { id, token } = ok(await resend.apiKeys.create({ name: 'shop', permission: 'sending_access' }));
+  assert.match(id, UUID);
+  const own = new Resend(token);
+  ok(await own.emails.send(mail()));
+  ok(await own.batch.send([mail()]));
+  refused(await own.emails.list(), 401, 'restricted_api_key');
+  const [newest] = ok(await resend.apiKeys.list({ limit: 1 })).data;
+  assert.deepEqual([newest.id, newest.name], [id, 'shop']);
+  assert.match(newest.created_at, TIME);
+  assert.equal(ok(await resend.apiKeys.update(id, { name: 'old shop' })).id, id);
+  assert.equal(ok(await resend.apiKeys.list({ limit: 1 })).data[0].name, 'old shop');
+  ok(await resend.apiKeys.remove(id));
+  refused(await own.emails.send(mail()), 403, 'invalid_api_key');
+  refused(await resend.apiKeys.remove(id), 404, 'not_found');
+});
+
 test('an idempotency key sends once', async () => {
   const key = { idempotencyKey: randomUUID() };
   const { id } = ok(await resend.emails.send(mail(), key));
   assert.equal(ok(await resend.emails.send(mail(), key)).id, id);
   refused(await resend.emails.send(mail({ subject: 'Other' }), key), 409, 'invalid_idempotent_request');
+  const many = { idempotencyKey: randomUUID() };
+  const first = ok(await resend.batch.send([mail()], many)).data;
+  assert.deepEqual(ok(await resend.batch.send([mail()], many)).data, first);
 });
 
 test('a scheduled email is rescheduled and canceled', async () => {
@@ -65,6 +85,12 @@ test('attachments come back as they were', async () => {
   assert.deepEqual([file.object, file.size, file.content_disposition], ['attachment', 300000, 'attachment']);
   const got = Buffer.from(await (await fetch(file.download_url)).arrayBuffer());
   assert.ok(got.equals(content));
+});
+
+test('creating is sending by another name', async () => {
+  const { id } = ok(await resend.emails.create(mail()));
+  assert.equal(ok(await resend.emails.get(id)).subject, 'Hello');
+  assert.equal(ok(await resend.batch.create([mail(), mail()])).data.length, 2);
 });
 
 test('many are sent at once, strictly or as far as they can be', async () => {

@@ -31,6 +31,26 @@ class Emails(unittest.TestCase):
         listed = resend.Emails.list({"limit": 5})
         self.assertIn(sent, [item["id"] for item in listed["data"]])
 
+    def test_shared_by_a_link(self):
+        sent = resend.Emails.send(mail())["id"]
+        for params in (None, {"expires_in": "10m"}):
+            with urllib.request.urlopen(resend.Emails.share(sent, params)["url"]) as answer:
+                self.assertEqual(answer.read(), b"<p>It works.</p>")
+
+    def test_a_key_is_made_listed_renamed_and_deleted(self):
+        made = resend.ApiKeys.create({"name": "shop", "permission": "sending_access"})
+        newest = resend.ApiKeys.list({"limit": 1})["data"][0]
+        self.assertEqual((newest["id"], newest["name"]), (made["id"], "shop"))
+        self.assertEqual(resend.ApiKeys.update({"id": made["id"], "name": "old shop"})["id"], made["id"])
+        self.assertEqual(resend.ApiKeys.list({"limit": 1})["data"][0]["name"], "old shop")
+        resend.api_key = made["token"]
+        resend.Emails.send(mail())
+        resend.api_key = os.environ["RESEND_API_KEY"]
+        resend.ApiKeys.remove(made["id"])
+        resend.api_key = made["token"]
+        with self.assertRaises(ResendError):
+            resend.Emails.send(mail())
+
     def test_an_idempotency_key_sends_once(self):
         options = {"idempotency_key": str(uuid.uuid4())}
         first = resend.Emails.send(mail(), options)["id"]

@@ -1,0 +1,277 @@
+//! One email in the dashboard: what it holds, what became of it, why it waits, and what can be
+//! decided of it.
+
+use askama::Template;
+use axum::extract::{Path, State as Shared};
+use axum::response::Response;
+use http::StatusCode;
+
+use super::Emails;
+use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
+use super::decisions::{self, Decision};
+use super::pages::{Badge, titled};
+use super::state::State;
+use super::store::{self, Recipient, Stored};
+use crate::accounts::{Duty, Look, Manage, Member};
+use crate::clock::Clock;
+use crate::db::{DbError, Row};
+use crate::error::Error;
+use crate::id::{AttachmentId, EmailId};
+use crate::web::{self, Form, Layout, PathId, Shell, Stamp};
+
+/// How much of what happened is shown.
+const MOST_EVENTS: i64 = 500;
+
+#[derive(Template)]
+#[template(path = "emails/one.html")]
+struct EmailPage {
+    layout: Layout,
+    shell: Shell,
+    id: EmailId,
+    subject: String,
+    message_id: String,
+    state: Badge,
+    /// Who it is from and for.
+    facts: Vec<(&'static str, String)>,
+    created: Stamp,
+    scheduled: Option<Stamp>,
+    recipients: Vec<RecipientRow>,
+    /// What was just decided, and of which recipients something can be.
+    notice: Option<String>,
+    is_decidable: bool,
+    /// Where its HTML is shown.
+    frame: Option<String>,
+    text: Option<String>,
+    /// Where a text is that is too long for this page.
+    long_text: Option<String>,
+    /// Where it is as it travels.
+    source: Option<String>,
+    is_forgotten: bool,
+    attachments: Vec<FileRow>,
+    history: Vec<HistoryRow>,
+    back: String,
+}
+
+struct RecipientRow {
+    address: String,
+    state: Badge,
+    why: Option<String>,
+    acts: Vec<Act>,
+}
+
+/// A form with nothing but a button.
+struct Act {
+    label: &'static str,
+    look: &'static str,
+    action: String,
+    hidden: Vec<(String, String)>,
+}
+
+struct FileRow {
+    href: String,
+    name: String,
+    kind: String,
+    size: u64,
+}
+
+struct HistoryRow {
+    at: Stamp,
+    what: String,
+    to: Option<String>,
+    /// As JSON.
+    more: Option<String>,
+}
+
+async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result<Stored, Error> {
+    let gone = || Error::not_found("There is no such email here.");
+    let id = id.map_err(|_| gone())?;
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+    Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
+}
+
+pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
+    member.answer(try_read(&member, id)).await
+}
+
+async fn try_read(member: &Member<Look>, id: Result<PathId<EmailId>, Error>) -> Result<Response, Error> {
+    let email = find(member, id.map(|PathId(id)| id)).await?;
+    let (app, id) = (&member.app, email.summary.id);
+    let recipients: Result<Vec<Recipient>, DbError> =
+        member.read(store::recipients(id)).await?.iter().map(Recipient::read).collect();
+    let recipients = recipients?;
+    let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
+    let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
+    let envelope = &email.summary.envelope;
+    let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
+    let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
+    let address = |path: String| member.address(&format!("/emails/{id}{path}"));
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(member, id, one)).collect();
+    let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
+        href: address(format!("/attachments/{}", file.id)),
+        name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
+        kind: file.content_type.clone(),
+        size: file.size,
+    });
+    let content = EmailPage {
+        layout: member.layout(),
+        shell: member.shell("/emails"),
+        id,
+        subject: titled(email.summary.subject.clone()),
+        message_id: email.summary.message_id.clone(),
+        state: email.summary.state.into(),
+        facts: facts(&email),
+        created: Stamp::new(email.summary.created_at),
+        scheduled: email.summary.scheduled_at.map(Stamp::new),
+        is_decidable: rows.iter().any(|row| !row.acts.is_empty()),
+        recipients: rows,
+        notice: decided(member),
+        frame: has_html.then(|| address("/html".into())),
+        text,
+        long_text: has_long_text.then(|| address("/text".into())),
+        // Those who deliver know how it travels; they have this page.
+        source: email.size.map(|_| address("/source".into())),
+        is_forgotten: email.size.is_none(),
+        attachments: files.collect(),
+        history,
+        back: member.address("/emails"),
+    };
+    Ok(web::page_framing(StatusCode::OK, &content))
+}
+
+fn facts(email: &Stored) -> Vec<(&'static str, String)> {
+    let envelope = &email.summary.envelope;
+    let tags: Vec<String> = envelope.tags.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let all = [
+        ("From", email.summary.sender.clone()),
+        ("To", envelope.to.join(", ")),
+        ("Cc", envelope.cc.join(", ")),
+        ("Bcc", envelope.bcc.join(", ")),
+        ("Reply to", envelope.reply_to.join(", ")),
+        ("Tags", tags.join(", ")),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient) -> RecipientRow {
+    let clock = &member.app.clock;
+    let is_open = |decision: &Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
+    let act = |decision: Decision| {
+        let (label, look) = match decision {
+            Decision::Retry => ("Try now", ""),
+            Decision::Drop => ("Drop", "danger"),
+            Decision::MarkDelivered => ("Mark as delivered", ""),
+        };
+        let path = format!("/emails/{id}/recipients/{}/{}", recipient.number, decision.as_str());
+        let hidden = member.hidden(&purpose(decision, id, recipient.number));
+        Act { label, look, action: member.address(&path), hidden }
+    };
+    RecipientRow {
+        address: recipient.address.clone(),
+        state: recipient.state.into(),
+        why: why(recipient, clock),
+        acts: Decision::ALL.into_iter().filter(is_open).map(act).collect(),
+    }
+}
+
+fn purpose(decision: Decision, id: EmailId, number: i64) -> String {
+    format!("{} recipient {number} of email {id}", decision.as_str())
+}
+
+/// What to say of what was just decided.
+fn decided(member: &Member<Look>) -> Option<String> {
+    let sentence = |decision: Decision| {
+        member.notice(
+            decision.as_str(),
+            match decision {
+                Decision::Retry => "It is tried now.",
+                Decision::Drop => "It is not sent any more.",
+                Decision::MarkDelivered => "It is marked as delivered.",
+            },
+        )
+    };
+    Decision::ALL.into_iter().find_map(sentence)
+}
+
+pub async fn decide(
+    member: Member<Manage>,
+    Shared(emails): Shared<Emails>,
+    Path((id, number, decision)): Path<(String, String, String)>,
+    form: Form,
+) -> Response {
+    let deciding = async {
+        let gone = || Error::not_found("There is no such recipient here.");
+        let number: i64 = number.parse().map_err(|_| gone())?;
+        let decision = Decision::parse(&decision).ok_or_else(gone)?;
+        let id = find(&member, id.parse().map_err(|_| gone())).await?.summary.id;
+        let accepted = member.accept(&purpose(decision, id, number), &form)?;
+        let is_meant = |recipient: &Recipient| recipient.number == number;
+        let whose = (member.workspace_id(), id);
+        decisions::decide(&emails, whose, decision, is_meant, |batch| accepted.commit(batch)).await?;
+        Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
+    };
+    member.answer(deciding).await
+}
+
+/// Why a recipient waits, and until when; or what the last server said.
+fn why(recipient: &Recipient, clock: &Clock) -> Option<String> {
+    let at = |due: i64| Stamp::exact(clock.shown_at(due)).text;
+    let reason = recipient.reason.as_ref();
+    match (recipient.state, recipient.due_at) {
+        (State::Scheduled, Some(due)) => Some(format!("It is scheduled for {} UTC.", at(due))),
+        (State::Uncertain, None) => {
+            let said = "Nobody knows whether it arrived; it waits until somebody decides.";
+            Some(reason.map_or(said.into(), |reason| format!("{said} {reason}")))
+        }
+        (_, Some(due)) if due > clock.steady() => {
+            let next = format!("It is looked at again at {} UTC.", at(due));
+            Some(reason.map_or(next.clone(), |reason| format!("{reason} {next}")))
+        }
+        (_, Some(_)) => Some(reason.cloned().unwrap_or_else(|| "It is next in its line.".into())),
+        (_, None) => reason.cloned(),
+    }
+}
+
+/// From when it was handed in to what happened last.
+fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<Vec<HistoryRow>, DbError> {
+    let first = if email.summary.scheduled_at.is_some() { "scheduled" } else { "queued" };
+    let first = HistoryRow { at: Stamp::exact(email.summary.created_at), what: first.into(), to: None, more: None };
+    let one = |row: &Row| {
+        let (number, detail) = (row.maybe(0, Row::int)?, row.text(2)?);
+        let to = recipients.iter().find(|recipient| Some(recipient.number) == number);
+        Ok(HistoryRow {
+            at: Stamp::exact(row.int(3)?),
+            what: row.text(1)?,
+            to: to.map(|recipient| recipient.address.clone()),
+            more: Some(detail).filter(|detail| detail != "{}"),
+        })
+    };
+    std::iter::once(Ok(first)).chain(events.iter().map(one)).collect()
+}
+
+pub async fn show_html(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
+    let show = async {
+        let email = find(&member, id.map(|PathId(id)| id)).await?;
+        sandboxed(&member.app.db, email)
+    };
+    member.answer(show).await
+}
+
+pub async fn show_text(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
+    let show = async {
+        let email = find(&member, id.map(|PathId(id)| id)).await?;
+        text_page(&member.app.db, email)
+    };
+    member.answer(show).await
+}
+
+pub async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, String)>) -> Response {
+    let save = async {
+        let gone = || Error::not_found("There is no such file here.");
+        let email = find(&member, id.parse().map_err(|_| gone())).await?;
+        let wanted: AttachmentId = attachment.parse().map_err(|_| gone())?;
+        let mut files = email.summary.envelope.attachments.iter().filter(|_| email.size.is_some());
+        let found = files.find(|file| file.id == wanted).ok_or_else(gone)?;
+        Ok(file(&member.app.db, email.summary.id, found))
+    };
+    member.answer(save).await
+}

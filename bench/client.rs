@@ -100,9 +100,16 @@ pub fn connect(poll: &Poll, server: SocketAddr, count: usize) -> anyhow::Result<
 impl Connection {
     pub fn ask(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.asked = Instant::now();
-        // One request fits the empty buffer of its socket many times.
-        let sent = self.stream.write(request)?;
-        ensure!(sent == request.len(), "a request was sent in parts");
+        // A small request fits the empty buffer of its socket many times; of a large one the
+        // server takes the rest at once.
+        let mut left = request;
+        while !left.is_empty() {
+            match self.stream.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 

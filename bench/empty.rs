@@ -30,6 +30,7 @@ pub fn serve() -> anyhow::Result<()> {
         Router::new()
             .route("/events", post(created).get(listed))
             .route("/events/send", post(accepted))
+            .route("/emails", post(queued))
             .route("/oauth/authorize", get(found))
             .route("/oauth/token", post(refreshed))
     };
@@ -47,6 +48,10 @@ async fn created(_body: Bytes) -> Response {
 async fn accepted(_body: Bytes) -> Response {
     let body = r#"{"object":"event","event":"order.placed","id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#;
     (StatusCode::ACCEPTED, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn queued(_body: Bytes) -> Response {
+    ([(CONTENT_TYPE, "application/json")], r#"{"id":"01890a5d-ac96-774b-bcce-b302099a8057"}"#).into_response()
 }
 
 async fn listed() -> Response {

@@ -5,15 +5,20 @@
 //! runs of something to compare with, so that a machine's mood touches both.
 
 mod client;
+mod delivery;
+mod dns;
 mod empty;
 mod login;
+mod mail;
 mod paced;
+mod postfix;
 mod postgres;
 mod report;
 mod rows;
 mod runs;
 mod server;
 mod store;
+mod submission;
 mod workload;
 
 use std::time::Duration;
@@ -55,6 +60,10 @@ pub struct Plan {
     /// Events sent in the row that asks how much they make the file grow
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     count: u64,
+
+    /// Mails that wait in the rows that deliver them
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    mails: u64,
 
     /// In which order the names of events come
     #[arg(long, value_enum, default_value_t = Names::Shops)]

@@ -8,13 +8,16 @@ use clap::ValueEnum;
 
 use crate::Plan;
 use crate::client::{self, Outcome};
+use crate::delivery;
 use crate::login;
+use crate::mail;
 use crate::paced;
 use crate::postgres::Database;
-use crate::report::{Measured, Report};
+use crate::report::{MEMORY_BAR, Measured, Report};
 use crate::runs;
 use crate::server::{Memory, Server};
 use crate::store::Store;
+use crate::submission;
 use crate::workload::{self, Names, Workload};
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,22 @@ pub enum Row {
     Sleeping,
     /// The slowest POST /events while 100,000 timers are drained, against 100 ms
     Timers,
+    /// POST /emails on SQLite, against the empty handler
+    Emails,
+    /// POST /emails on PostgreSQL, against pgbench
+    EmailsPostgres,
+    /// Mails by POST /emails/batch on SQLite, against one by one
+    EmailsBatch,
+    /// Mails to Postfix's smtp-sink by 16 connections, against Postfix's smtp-source
+    Delivery,
+    /// The same signed with RSA-2048, against what the signatures alone would leave
+    DeliverySigned,
+    /// Mails handed in by SMTP and delivered to smtp-sink, against Postfix
+    Submission,
+    /// Mails of 100 KiB from POST /emails to smtp-sink, against 230 a second
+    Large,
+    /// Mails to 999 sites beside one that never answers, against without it
+    Tarpit,
 }
 
 /// One side of a comparison in one run.
@@ -58,6 +77,14 @@ pub enum Row {
 pub struct Side {
     pub per_second: f64,
     pub server: Option<Seen>,
+}
+
+impl Side {
+    /// Where one request does so much.
+    pub fn times(self, count: usize) -> Side {
+        let seen = |seen: Seen| Seen { cpu: seen.cpu / count as u32, ..seen };
+        Side { per_second: self.per_second * count as f64, server: self.server.map(seen) }
+    }
 }
 
 /// What was seen of a server under load.
@@ -76,7 +103,7 @@ impl Row {
 
     /// Whether it needs a PostgreSQL server.
     pub fn is_on_postgres(self) -> bool {
-        matches!(self, Row::EventsPostgres | Row::SendPostgres | Row::TwoProcesses)
+        matches!(self, Row::EventsPostgres | Row::SendPostgres | Row::TwoProcesses | Row::EmailsPostgres)
     }
 
     pub fn measure(self, plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
@@ -147,6 +174,14 @@ impl Row {
             Row::StepsSqlite => runs::steps_sqlite(plan, report),
             Row::Sleeping => runs::sleeping_runs(plan, report),
             Row::Timers => runs::timers(plan, report),
+            Row::Emails => mail::emails(plan, report),
+            Row::EmailsPostgres => mail::emails_postgres(plan, report),
+            Row::EmailsBatch => mail::emails_batch(plan, report),
+            Row::Delivery => delivery::plain(plan, report),
+            Row::DeliverySigned => delivery::signed(plan, report),
+            Row::Submission => submission::submission(plan, report),
+            Row::Large => delivery::large(plan, report),
+            Row::Tarpit => delivery::tarpit(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }
@@ -260,11 +295,23 @@ pub fn measure(plan: &Plan, server: &Server, connections: usize, workload: &mut 
 pub fn compare(
     plan: &Plan,
     report: &mut Report,
+    row: (&str, &str, f64),
+    base: impl FnMut() -> anyhow::Result<Side>,
+    subject: impl FnMut() -> anyhow::Result<Side>,
+) -> anyhow::Result<()> {
+    compare_within(MEMORY_BAR, plan, report, row, base, subject)
+}
+
+/// The same, with another bar for the most that the server may hold in memory.
+pub fn compare_within(
+    memory_bar: u64,
+    plan: &Plan,
+    report: &mut Report,
     (what, against, bar): (&str, &str, f64),
     mut base: impl FnMut() -> anyhow::Result<Side>,
     mut subject: impl FnMut() -> anyhow::Result<Side>,
 ) -> anyhow::Result<()> {
-    let mut measured = Measured::new(what, against, bar);
+    let mut measured = Measured::new(what, against, bar).within(memory_bar);
     for round in 1..=plan.rounds {
         let (base, subject) = (base()?, subject()?);
         measured.add(base, subject);

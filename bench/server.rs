@@ -45,6 +45,12 @@ impl Server {
         Server::start(posthorn(), store)
     }
 
+    pub fn with_settings(store: &Store, settings: &[String]) -> anyhow::Result<Server> {
+        let mut command = posthorn();
+        command.args(settings);
+        Server::start(command, store)
+    }
+
     pub fn empty(store: &Store) -> anyhow::Result<Server> {
         let mut command = clean(Command::new(std::env::current_exe()?));
         command.arg(empty::MODE);

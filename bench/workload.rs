@@ -5,6 +5,8 @@ use anyhow::Context;
 use base64::Engine;
 use clap::ValueEnum;
 
+use crate::mail;
+
 /// Room for a number, and for a word.
 const NUMBER: &[u8; 12] = b"~~~~~~~~~~~~";
 const WORD: &[u8; 8] = b"########";
@@ -31,6 +33,9 @@ const WORDS: [&[u8; 8]; 16] = [
     b"returned",
     b"reviewed",
 ];
+
+/// Whom mail goes to.
+const WHOM: &str = "~~~~~~~~~~~~@example.com";
 
 /// In which order the names of events come, which is what the index on them
 /// feels.
@@ -132,6 +137,26 @@ impl Workload {
             body.len(),
         );
         Workload::new(request, Names::Random, 202)
+    }
+
+    /// `POST /emails`: a mail of so many bytes to an address that nobody has had before.
+    pub fn email(key: &str, size: usize) -> Workload {
+        Workload::post("/emails", key, &mail::body(WHOM, size).to_string(), 200)
+    }
+
+    /// `POST /emails/batch`: so many of them at once.
+    pub fn emails(key: &str, size: usize, count: usize) -> Workload {
+        let all: serde_json::Value = (0..count).map(|n| mail::body(&format!("{n}-{WHOM}"), size)).collect();
+        Workload::post("/emails/batch", key, &all.to_string(), 200)
+    }
+
+    fn post(path: &str, key: &str, body: &str, expected: u16) -> Workload {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
+             accept: application/json\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        Workload::new(request, Names::Random, expected)
     }
 
     /// `GET /oauth/authorize` as a browser is sent there.

@@ -206,7 +206,8 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<NewApiKey, Error> {
-        Body::new(serde_json::from_str(json).expect("an object")).read()
+        let fields: serde_json::Map<_, _> = serde_json::from_str(json).expect("an object");
+        Body::new(fields).read()
     }
 
     #[test]

@@ -20,8 +20,12 @@ pub struct Text {
     pub(super) sqlite: &'static str,
     pub(super) postgres: &'static str,
     pub(super) many: Option<&'static str>,
+    pub(super) rows: Option<&'static str>,
     pub(super) raises: bool,
 }
+
+/// How many rows SQLite writes by one statement, where it can.
+pub(super) const ROWS: usize = 4;
 
 impl Text {
     /// How PostgreSQL does the same for many batches that hold nothing else: with
@@ -30,6 +34,14 @@ impl Text {
     /// them is left open.
     pub(crate) const fn for_many(self, postgres: &'static str) -> Text {
         Text { many: Some(postgres), ..self }
+    }
+
+    /// How SQLite does the same for four batches that hold nothing else: with the
+    /// parameters of one behind those of the other. It must change a row for each,
+    /// return none, and be told not to undo itself (`INSERT OR FAIL`), for which
+    /// SQLite would keep copies of pages.
+    pub(crate) const fn for_rows(self, sqlite: &'static str) -> Text {
+        Text { rows: Some(sqlite), ..self }
     }
 
     /// It takes away what guards look for, so what they said earlier in the group
@@ -47,7 +59,7 @@ impl Sql {
 
     /// A text for each engine, for the few statements in which they cannot agree.
     pub(crate) const fn each(sqlite: &'static str, postgres: &'static str) -> Text {
-        Text { sqlite, postgres, many: None, raises: false }
+        Text { sqlite, postgres, many: None, rows: None, raises: false }
     }
 
     /// Whether guards are asked again after it.

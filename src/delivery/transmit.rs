@@ -185,7 +185,8 @@ impl Engine {
                 answer => return answer,
             }
         }
-        let mut connection = match self.connect(stop).await {
+        // Apart, because few need a new one, and every delivery would hold room for it.
+        let mut connection = match Box::pin(self.connect(stop)).await {
             Ok(connection) => connection,
             Err(failure) => {
                 if let Some(reply) = &failure.reply {

@@ -1,5 +1,7 @@
 //! What a request hands in becomes a mail: checked, and with its contents as far as they are there.
 
+use serde_json::Map;
+
 use super::base64;
 use super::body::{AttachmentToSend, Bytes, EmailToSend, LARGEST, Text};
 use super::email::{Content, Lane, NewAttachment, NewEmail, Origin};
@@ -39,7 +41,7 @@ pub fn read(body: Body<EmailToSend>) -> Result<EmailToSend, Error> {
     let has = |name: &str| body.fields().get(name).is_some_and(|value| !value.is_null());
     if has("to") && !has("html") && !has("text") && !has("template") {
         let to = body.fields().get("to").cloned().unwrap_or_default();
-        web::read_fields::<Addressed>([("to".to_owned(), to)].into_iter().collect())?;
+        web::read_fields::<Addressed>(Map::from_iter([("to".to_owned(), to)]))?;
         return Err(Error::Missing { message: "Missing `html` or `text` field.".into() });
     }
     let read = body.read()?;

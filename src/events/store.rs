@@ -142,6 +142,9 @@ macro_rules! is_undefined {
 statements! {
     INSERT = Sql::both(
         "INSERT INTO events (workspace_id, id, name, schema, created_at) VALUES ($1, $2, $3, $4, $5)")
+        .for_rows(
+        "INSERT OR FAIL INTO events (workspace_id, id, name, schema, created_at)
+         VALUES ($1, $2, $3, $4, $5), ($6, $7, $8, $9, $10), ($11, $12, $13, $14, $15), ($16, $17, $18, $19, $20)")
         .for_many(
         "INSERT INTO events (workspace_id, id, name, schema, created_at)
          SELECT workspace_id, id, name, schema, created_at

@@ -112,11 +112,22 @@ struct QuotedPrintable {
 impl QuotedPrintable {
     fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         out.reserve(bytes.len() + bytes.len() / 16);
-        for byte in bytes.iter().copied() {
-            if !(byte == b'\n' && self.is_after_return) {
-                self.byte(byte, out);
+        let mut rest = bytes;
+        while let Some((byte, after)) = rest.split_first() {
+            // Most of a text is written as it is.
+            let literal = rest.iter().position(|byte| !is_literal(*byte)).unwrap_or(rest.len());
+            if literal > 0 {
+                self.settle(false, out);
+                self.write_literal(&rest[..literal], out);
+                self.is_after_return = false;
+                rest = &rest[literal..];
+                continue;
             }
-            self.is_after_return = byte == b'\r';
+            if !(*byte == b'\n' && self.is_after_return) {
+                self.byte(*byte, out);
+            }
+            self.is_after_return = *byte == b'\r';
+            rest = after;
         }
     }
 
@@ -129,8 +140,16 @@ impl QuotedPrintable {
                 self.column = 0;
             }
             b' ' | b'\t' => self.held = Some(byte),
-            b'!'..=b'<' | b'>'..=b'~' => self.write(&[byte], out),
             byte => self.write(&hex(byte), out),
+        }
+    }
+
+    fn write_literal(&mut self, mut text: &[u8], out: &mut Vec<u8>) {
+        while !text.is_empty() {
+            // Where the line is full, its first byte begins the next.
+            let (now, later) = text.split_at(text.len().min((COLUMNS - self.column).max(1)));
+            self.write(now, out);
+            text = later;
         }
     }
 
@@ -148,6 +167,11 @@ impl QuotedPrintable {
         out.extend_from_slice(word);
         self.column += word.len();
     }
+}
+
+/// Whether it stands for itself, wherever it stands.
+fn is_literal(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'<' | b'>'..=b'~')
 }
 
 fn hex(byte: u8) -> [u8; 3] {

@@ -91,22 +91,26 @@ fn file(info: &AttachmentInfo, disposition: &str, output: &mut Output) {
 
 /// Whether a text can travel as it is.
 fn is_seven_bit(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(&byte))
-        && text.split(['\r', '\n']).all(|line| line.len() <= LONGEST_LINE)
+    // To look at all of them is faster than to stop at the first that is not plain.
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n');
+    if !text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
+        return false;
+    }
+    let mut start = 0;
+    let fits = |end| end - std::mem::replace(&mut start, end + 1) <= LONGEST_LINE;
+    memchr::memchr2_iter(b'\r', b'\n', text.as_bytes()).chain([text.len()]).all(fits)
 }
 
 /// A text with the line breaks of the wire, however it was given.
 fn lines(text: &str, out: &mut Vec<u8>) {
-    let mut bytes = text.bytes().peekable();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\r' | b'\n' => {
-                out.extend_from_slice(b"\r\n");
-                bytes.next_if(|next| byte == b'\r' && *next == b'\n');
-            }
-            byte => out.push(byte),
-        }
+    let mut rest = text.as_bytes();
+    while let Some(end) = memchr::memchr2(b'\r', b'\n', rest) {
+        out.extend_from_slice(&rest[..end]);
+        out.extend_from_slice(b"\r\n");
+        let is_pair = rest[end..].starts_with(b"\r\n");
+        rest = &rest[end + 1 + usize::from(is_pair)..];
     }
+    out.extend_from_slice(rest);
 }
 
 /// Pieces as they are written.

@@ -9,25 +9,24 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
-use serde_json::{Map, Value};
 
 use super::input::{self, LIMIT, kind_of};
+use super::object::Object;
 use super::reader::{self, CHANGE, OR_NULL};
 use crate::app::App;
 use crate::error::Error;
-use crate::text::kind;
 
 /// A JSON object that is to be read as a `T`. No body at all is an empty one:
 /// clients send bodiless posts and empty bodies labelled JSON.
 pub struct Body<T> {
-    fields: Map<String, Value>,
+    fields: Object,
     is_large: bool,
     read_as: PhantomData<fn() -> T>,
 }
 
 impl<T> Body<T> {
-    pub fn new(fields: Map<String, Value>) -> Body<T> {
-        Body { fields, is_large: false, read_as: PhantomData }
+    pub fn new(fields: impl Into<Object>) -> Body<T> {
+        Body { fields: fields.into(), is_large: false, read_as: PhantomData }
     }
 
     /// Whether what is made of it is to be made where it keeps nobody waiting.
@@ -36,7 +35,7 @@ impl<T> Body<T> {
     }
 
     /// As it was sent.
-    pub fn fields(&self) -> &Map<String, Value> {
+    pub fn fields(&self) -> &Object {
         &self.fields
     }
 }
@@ -49,10 +48,10 @@ impl<T: DeserializeOwned> Body<T> {
     /// One of [`super::many::Many`].
     pub(super) fn of_element(text: &Bytes) -> Result<Body<T>, Error> {
         match kind_of(text) {
-            "an object" => match input::parse(text).map_err(|error| Error::invalid(error.message().into_owned()))? {
-                Value::Object(fields) => Ok(Body::new(fields)),
-                _ => Err(Error::Internal),
-            },
+            "an object" => {
+                let fields = input::parse_object(text).map_err(|error| Error::invalid(error.message().into_owned()))?;
+                Ok(Body::new(fields))
+            }
             kind => Err(Error::invalid(format!("it must be an object, but is {kind}."))),
         }
     }
@@ -65,12 +64,9 @@ where
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
-        let (read, is_large) = input::weighed_json(&App::from_ref(state), request, LIMIT).await?;
-        match read {
-            None => Ok(Body::new(Map::new())),
-            Some(Value::Object(fields)) => Ok(Body { is_large, ..Body::new(fields) }),
-            Some(other) => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
-        }
+        let app = &App::from_ref(state);
+        let (fields, is_large) = input::weighed_json(app, request, LIMIT, input::parse_object).await?;
+        Ok(Body { is_large, ..Body::new(fields.unwrap_or_default()) })
     }
 }
 

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::body::Body;
 use super::long_strings::{LongValues, MARK};
 use super::many::Many;
 use super::spool::Spool;
@@ -28,7 +27,8 @@ pub fn json_body(data: &[u8]) -> bool {
     // What is short holds few enough values to be read.
     let is_readable = |at: usize| items[at].is_object() && many.size(at) < shape::MOST_VALUES;
     for at in many.places().filter(|at| is_readable(*at)) {
-        assert_eq!(many.body::<Value>(at).ok().as_ref().map(Body::fields), items[at].as_object());
+        let fields = many.body::<Value>(at).ok().map(|body| Map::from(body.fields().clone()));
+        assert_eq!(fields.as_ref(), items[at].as_object());
     }
     true
 }

@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -139,7 +139,7 @@ impl Fingerprint for () {
 
 impl<T> Fingerprint for Body<T> {
     fn write(&self, digest: &mut Sha256) {
-        write_object(self.fields(), digest);
+        write_object(self.fields().iter(), digest);
     }
 }
 
@@ -153,14 +153,14 @@ impl Fingerprint for Option<Sha256> {
 /// JSON in one spelling: without spaces, the keys of objects in order.
 fn write_value(value: &Value, digest: &mut Sha256) {
     match value {
-        Value::Object(fields) => write_object(fields, digest),
+        Value::Object(fields) => write_object(fields.iter(), digest),
         Value::Array(items) => write_array(items, digest),
         plain => digest.update(plain.to_string()),
     }
 }
 
-fn write_object(fields: &Map<String, Value>, digest: &mut Sha256) {
-    let mut ordered: Vec<(&String, &Value)> = fields.iter().collect();
+fn write_object<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, digest: &mut Sha256) {
+    let mut ordered: Vec<(&String, &Value)> = fields.collect();
     ordered.sort_unstable_by_key(|(key, _)| *key);
     digest.update("{");
     for (at, (key, value)) in ordered.into_iter().enumerate() {

@@ -11,18 +11,21 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use uuid::Uuid;
 
 use super::many::Many;
+use super::object::Object;
 use super::parameter;
 use super::shape::Shape;
 use super::spool::{self, Spool};
 use crate::app::App;
 use crate::error::Error;
 use crate::id::Id;
+use crate::text::kind;
 
 /// Bodies that are not mail are small.
 pub const LIMIT: usize = 1 << 20;
@@ -67,11 +70,16 @@ where
 
 /// The JSON in a body; `None` where there is no body.
 pub async fn json(app: &App, request: Request, limit: usize) -> Result<Option<Value>, Error> {
-    weighed_json(app, request, limit).await.map(|(read, _)| read)
+    weighed_json(app, request, limit, parse).await.map(|(read, _)| read)
 }
 
-/// The same, and whether it is large.
-pub(super) async fn weighed_json(app: &App, request: Request, limit: usize) -> Result<(Option<Value>, bool), Error> {
+/// What is made of the JSON in a body, and whether it is large.
+pub(super) async fn weighed_json<T: Send + 'static>(
+    app: &App,
+    request: Request,
+    limit: usize,
+    parse: fn(&Bytes) -> Result<T, Error>,
+) -> Result<(Option<T>, bool), Error> {
     let Some(body) = labelled_json(app, request, limit, PATIENCE).await? else { return Ok((None, false)) };
     if let Spool::Memory(text) = &body
         && is_light(text)
@@ -89,11 +97,22 @@ pub(super) fn is_light(text: &[u8]) -> bool {
     text.len() <= TINY || Shape::of(text).weight() <= LIGHT
 }
 
-pub(super) fn parse(text: &Bytes) -> Result<Value, Error> {
+pub(super) fn parse<T: DeserializeOwned>(text: &Bytes) -> Result<T, Error> {
     if text.len() > TINY {
         Shape::of(text).check()?;
     }
     serde_json::from_slice(text).map_err(|error| not_json(&error))
+}
+
+/// The fields of a body that must be an object.
+pub(super) fn parse_object(text: &Bytes) -> Result<Object, Error> {
+    match kind_of(text) {
+        "an object" => parse(text),
+        _ => {
+            let other: Value = parse(text)?;
+            Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other))))
+        }
+    }
 }
 
 pub(super) fn not_json(error: &serde_json::Error) -> Error {

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequest, Request};
-use serde_json::{Map, Value};
 
 use super::body::Body;
 use super::input;
 use super::long_scan::Scan;
+use super::object::Object;
 use super::spool::{self, Spool};
 use crate::app::App;
 use crate::error::Error;
-use crate::text::kind;
 
 /// Values longer than this are left where they are.
 const LONG: usize = 4 << 10;
@@ -52,27 +51,20 @@ where
     async fn from_request(request: Request, state: &S) -> Result<LongBody<T>, Error> {
         let app = &App::from_ref(state);
         let Some(body) = input::labelled_json(app, request, T::LIMIT, PATIENCE).await? else {
-            return Ok(LongBody { body: Body::new(Map::new()), values: None });
+            return Ok(LongBody { body: Body::new(Object::default()), values: None });
         };
         if let Spool::Memory(text) = &body
             && input::is_light(text)
         {
-            return Ok(LongBody { body: object(input::parse(text)?)?, values: None });
+            return Ok(LongBody { body: Body::new(input::parse_object(text)?), values: None });
         }
         app.admission.admit().await?;
         let read = move || -> Result<_, Error> {
             let (short, values) = LongValues::split(body, T::NAMES)?;
-            Ok((object(input::parse(&short.into())?)?, values))
+            Ok((Body::new(input::parse_object(&short.into())?), values))
         };
         let (body, values) = app.admission.build(read).await??;
         Ok(LongBody { body, values: Some(Arc::new(values)) })
-    }
-}
-
-fn object<T>(read: Value) -> Result<Body<T>, Error> {
-    match read {
-        Value::Object(fields) => Ok(Body::new(fields)),
-        other => Err(Error::invalid(format!("The body must be a JSON object, but is {}.", kind(&other)))),
     }
 }
 
@@ -202,7 +194,7 @@ fn begins_escape(text: &[u8], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

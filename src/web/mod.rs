@@ -16,6 +16,7 @@ mod long_scan;
 mod long_strings;
 mod many;
 mod multipart;
+mod object;
 mod pagination;
 mod parameter;
 mod query;

@@ -14,6 +14,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
+use super::object::Object;
 use super::query::Params;
 use crate::error::Error;
 use crate::text::{kind, shown};
@@ -23,8 +24,8 @@ pub(super) const OR_NULL: &str = "$or_null";
 pub(super) const CHANGE: &str = "$change";
 
 /// Reads the fields of a JSON object.
-pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Error> {
-    T::deserialize(Reader(Given::Value(Value::Object(fields)))).map_err(Fault::of_body)
+pub fn read<T: DeserializeOwned>(fields: impl Into<Object>) -> Result<T, Error> {
+    T::deserialize(Reader(Given::Object(fields.into()))).map_err(Fault::of_body)
 }
 
 /// Reads a value that is part of something else.
@@ -139,6 +140,8 @@ enum Given {
     Absent,
     /// A field that is null.
     Null,
+    /// The fields of a whole body.
+    Object(Object),
     /// Anything else; null only within arrays and maps.
     Value(Value),
 }
@@ -149,6 +152,7 @@ impl Reader {
     fn value(self) -> Result<Value, Fault> {
         match self.0 {
             Given::Absent | Given::Null => Err(Fault::missing()),
+            Given::Object(fields) => Ok(Value::Object(fields.into())),
             Given::Value(value) => Ok(value),
         }
     }
@@ -178,16 +182,20 @@ impl<'de> Deserializer<'de> for Reader {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        match self.value()? {
-            Value::Object(fields) => visitor.visit_map(Fields { fields, names: names.iter(), name: "" }),
-            other => Err(Fault::wrong(format!("must be an object, but is {}", kind(&other)))),
-        }
+        let fields = match self.0 {
+            Given::Object(fields) => fields,
+            _ => match self.value()? {
+                Value::Object(fields) => fields.into(),
+                other => return Err(Fault::wrong(format!("must be an object, but is {}", kind(&other)))),
+            },
+        };
+        visitor.visit_map(Fields { fields, names: names.iter(), name: "" })
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.0 {
             Given::Absent | Given::Null | Given::Value(Value::Null) => visitor.visit_none(),
-            Given::Value(_) => visitor.visit_some(self),
+            Given::Object(_) | Given::Value(_) => visitor.visit_some(self),
         }
     }
 
@@ -232,7 +240,7 @@ fn one_of(words: &[&str]) -> String {
 
 /// The fields of an object that a struct has, in its order.
 struct Fields {
-    fields: Map<String, Value>,
+    fields: Object,
     names: std::slice::Iter<'static, &'static str>,
     /// The one whose turn it is.
     name: &'static str,
@@ -247,7 +255,7 @@ impl Fields {
             let sent = plain(sent);
             sent == wanted || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
         };
-        self.fields.keys().filter(|sent| *sent != self.name).find(close).cloned()
+        self.fields.iter().map(|(sent, _)| sent).filter(|sent| *sent != self.name).find(close).cloned()
     }
 }
 

@@ -25,8 +25,7 @@ impl Verdicts {
         number: usize,
     ) -> rusqlite::Result<bool> {
         let guards = &group[number].batch.guards;
-        // Most carry the guards of the one before them: to compare is cheaper than to look up.
-        if self.held.is_some_and(|before| Guard::are_shared(&group[before].batch.guards, guards)) {
+        if self.is_held(group, number) {
             return Ok(true);
         }
         let mut unmoved = true;
@@ -43,6 +42,13 @@ impl Verdicts {
             self.held = Some(number);
         }
         Ok(true)
+    }
+
+    /// Whether a batch carries the guards of the last one whose guards held, as most
+    /// do: to compare is cheaper than to look up.
+    pub(super) fn is_held(&self, group: &[Job], number: usize) -> bool {
+        let guards = &group[number].batch.guards;
+        self.held.is_some_and(|before| Guard::are_shared(&group[before].batch.guards, guards))
     }
 
     /// What guards said may be true no longer.

@@ -11,6 +11,7 @@ mod tests;
 mod watch;
 mod writer;
 
+use std::borrow::Borrow;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -194,7 +195,9 @@ impl Readers {
     }
 
     pub(super) fn check(&self, sql: Sql) -> Result<(), DbError> {
-        self.idle()?.connection.prepare(sql.sqlite).map(drop).map_err(refusal)
+        let reader = self.idle()?;
+        let mut texts = [Some(sql.sqlite), sql.rows].into_iter().flatten();
+        texts.try_for_each(|text| reader.connection.prepare(text).map(drop)).map_err(refusal)
     }
 }
 
@@ -231,13 +234,13 @@ fn order(statement: &Statement<'_>) -> Order {
 fn run(
     statement: &mut Statement<'_>,
     order: &[usize],
-    params: &[Value],
+    params: &[impl Borrow<Value>],
     limit: Option<&Limit>,
 ) -> rusqlite::Result<Effect> {
     for (place, number) in order.iter().enumerate() {
         let value = number.checked_sub(1).and_then(|index| params.get(index));
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(params.len(), *number))?;
-        statement.raw_bind_parameter(place + 1, value)?;
+        statement.raw_bind_parameter(place + 1, value.borrow())?;
     }
     let columns = statement.column_count();
     if columns == 0 {

@@ -1,7 +1,17 @@
 //! What only the inside can show.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::Connection;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::files::Failure;
+use super::flush::{Flusher, Log};
+use super::guard::Verdicts;
+use super::writer::{WriteConnection, alike};
 use crate::db::{Batch, Db, DbError, Job, Location, Options, Sql, Stmt};
 
 /// A query that never ends.
@@ -33,4 +43,35 @@ async fn what_waits_for_the_store_takes_little_room() {
     let (read, commit) = (db.read(ENDLESS.with([])), db.commit(Batch::new()));
     assert!(size_of_val(&read) <= 1024, "{}", size_of_val(&read));
     assert!(size_of_val(&commit) <= 1024, "{}", size_of_val(&commit));
+}
+
+const TOLD: Sql = Sql(&Sql::both("SELECT 1 WHERE 1 = $1"));
+const OTHER: Sql = Sql(&Sql::both("INSERT INTO others VALUES ($1)"));
+const INSERT: Sql =
+    Sql(&Sql::both("INSERT INTO numbers VALUES ($1)")
+        .for_rows("INSERT OR FAIL INTO numbers VALUES ($1), ($2), ($3), ($4)"));
+
+#[tokio::test]
+async fn only_the_same_insert_of_callers_with_the_same_guards_is_run_as_one_statement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let connection = Connection::open(folder.path().join("store.db")).expect("a store");
+    let failure = Arc::new(Failure::of(&connection).expect("a file"));
+    let flusher = Flusher::start(Log::new(None, Arc::default()), failure).expect("a thread");
+    let mut writer = WriteConnection::new(&connection, flusher, Handle::current());
+    let insert = || Batch::from(INSERT.with([1.into()]));
+    let told = |number: i64| TOLD.with([number.into()]);
+    let mut are_joined = |batches: [Batch; 4]| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let job = |batch| Job { batch: Box::new(batch), reply: oneshot::channel().0, deadline };
+        let group: Vec<Job> = batches.into_iter().map(job).collect();
+        let mut verdicts = Verdicts::default();
+        assert!(verdicts.let_pass(&mut writer, &group, 0).expect("an answer"), "the first is let pass");
+        alike(&group, 0, &verdicts).is_some()
+    };
+    assert!(are_joined([insert(), insert(), insert(), insert()]));
+    assert!(are_joined([(); 4].map(|()| insert().when(told(1)))));
+    assert!(!are_joined([insert(), insert(), insert(), OTHER.with([1.into()]).into()]), "another statement");
+    assert!(!are_joined([insert(), insert(), insert().and(INSERT.with([2.into()])), insert()]), "two statements");
+    assert!(!are_joined([insert(), insert(), insert(), insert().when(told(2))]), "a guard that was not asked");
+    assert!(!are_joined([insert(), insert(), insert(), INSERT.with([1.into()]).expect(2).into()]), "it must do more");
 }

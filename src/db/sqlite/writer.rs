@@ -1,9 +1,11 @@
 //! The writer: one thread that commits groups of batches.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rusqlite::{Connection, Statement, ffi};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -13,6 +15,7 @@ use super::files::Failure;
 use super::flush::{self, Flusher};
 use super::guard::Verdicts;
 use super::{Order, leave_log, order, refusal, run};
+use crate::db::sql::ROWS;
 use crate::db::{Batch, Committed, DbError, Effect, Job, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
@@ -106,7 +109,7 @@ impl<'c> WriteConnection<'c> {
         WriteConnection { connection, prepared: HashMap::new(), flusher, runtime }
     }
 
-    pub(super) fn run(&mut self, sql: &'static str, params: &[Value]) -> rusqlite::Result<Effect> {
+    pub(super) fn run(&mut self, sql: &'static str, params: &[impl Borrow<Value>]) -> rusqlite::Result<Effect> {
         let (statement, order) = match self.prepared.entry((sql.as_ptr(), sql.len())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
@@ -119,7 +122,7 @@ impl<'c> WriteConnection<'c> {
     }
 
     fn execute(&mut self, sql: &'static str) -> rusqlite::Result<()> {
-        self.run(sql, &[]).map(drop)
+        self.run(sql, &[] as &[Value]).map(drop)
     }
 }
 
@@ -129,7 +132,8 @@ impl<'c> WriteConnection<'c> {
 ///
 /// A savepoint around every batch would make SQLite keep a copy of each page
 /// that the batch changes. So the group is first run without; only where a
-/// batch fails half-way is all of it undone and run again with savepoints.
+/// batch fails half-way is all of it undone and run again with savepoints. The same
+/// holds for what is run as one statement for several batches.
 fn commit_group(
     writer: &mut WriteConnection<'_>,
     group: &mut Vec<Job>,
@@ -155,6 +159,16 @@ fn commit_group(
         };
         if !verdicts.let_pass(writer, group, number)? {
             results.push(Err(DbError::Stale));
+            continue;
+        }
+        if !careful && let Some(alike) = alike(group, number, &verdicts) {
+            match run_as_one(writer, alike)? {
+                true => results.extend(alike.iter().map(|_| Ok(vec![ONE]))),
+                false => {
+                    start_over(writer, group, &mut results, &mut verdicts)?;
+                    careful = true;
+                }
+            }
             continue;
         }
         let ran = match careful {
@@ -282,6 +296,36 @@ fn run_batch(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Resul
         return Ok(if untouched { Ran::Nothing(failure) } else { Ran::Partly(failure) });
     }
     Ok(Ran::Whole(effects))
+}
+
+/// What a batch has done that was run with others.
+const ONE: Effect = Effect { changed: 1, rows: Vec::new() };
+
+/// The batches from this one on that can be run as one statement: each of them is
+/// the same one, and the guards that held for the first are those of all.
+pub(super) fn alike<'g>(group: &'g [Job], number: usize, verdicts: &Verdicts) -> Option<&'g [Job]> {
+    let only = |job: &'g Job| match job.batch.stmts.as_slice() {
+        [stmt] if stmt.expect.is_none_or(|rows| rows == 1) => Some(stmt),
+        _ => None,
+    };
+    let first = only(group.get(number)?).filter(|stmt| stmt.sql.rows.is_some())?;
+    let alike = group.get(number..number + ROWS)?;
+    let is_alike = |job| only(job).is_some_and(|stmt| stmt.sql == first.sql && stmt.params.len() == first.params.len());
+    let are_held = || (number..number + ROWS).all(|number| verdicts.is_held(group, number));
+    (alike[1..].iter().all(is_alike) && are_held()).then_some(alike)
+}
+
+/// Runs the one statement of several batches for all of them. False: it failed, and
+/// nobody knows for whom. `Err` means that the transaction is lost.
+fn run_as_one(writer: &mut WriteConnection<'_>, alike: &[Job]) -> rusqlite::Result<bool> {
+    let stmts = || alike.iter().map(|job| &job.batch.stmts[0]);
+    let params: SmallVec<[&Value; 32]> = stmts().flat_map(|stmt| &stmt.params).collect();
+    let text = stmts().find_map(|stmt| stmt.sql.rows).unwrap_or_default();
+    match writer.run(text, &params) {
+        Ok(effect) => Ok(effect.changed == alike.len() as u64),
+        Err(error) if writer.connection.is_autocommit() => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// As [`run_batch`], so that a batch that fails undoes itself.

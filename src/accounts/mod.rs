@@ -20,7 +20,7 @@ use axum::Router;
 use clap::ValueEnum;
 
 pub use member::{Accepted, Duty, Look, Manage, Member};
-pub use store::{Membership, any_user, may_grant, memberships, owners};
+pub use store::{Listed as ListedUser, Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::{App, holds_app};
 use crate::auth::Hasher;

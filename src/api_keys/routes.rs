@@ -17,7 +17,7 @@ use crate::db::{Batch, DbError};
 use crate::domains;
 use crate::error::{Error, OrMissing};
 use crate::id::{ApiKeyId, DomainId};
-use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<ApiKeyId>;
 type Deleted = web::Deleted<ApiKeyId>;
@@ -92,15 +92,13 @@ pub struct Item {
 /// access. Under an `Idempotency-Key` the answer is given again to the credential that made the key, and to no other.
 #[utoipa::path(
     post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
-    request_body = NewApiKey,
+    params(Idempotency), request_body = NewApiKey,
     responses(
         (status = 201, description = "The key is made.", body = Created, links(
             ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_api_key", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody, OfKey,
     ),
-    params(Idempotency),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -136,11 +134,7 @@ async fn create(
 /// The keys of the workspace, newest first. What a key may do and the key itself are not told.
 #[utoipa::path(
     get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
-    params(Page),
-    responses(
-        (status = 200, description = "The keys, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The keys, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -163,12 +157,8 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(PathId),
-    request_body = Change,
-    responses(
-        (status = 200, description = "The key has its new name.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = Change,
+    responses((status = 200, description = "The key has its new name.", body = Reference)),
 )]
 async fn rename(
     caller: Caller<FullAccess>,
@@ -186,11 +176,7 @@ async fn rename(
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(PathId),
-    responses(
-        (status = 200, description = "The key is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The key is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;

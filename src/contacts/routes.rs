@@ -19,9 +19,7 @@ use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{
-    Body, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, Query,
-};
+use crate::web::{Body, Idempotency, List, OfDuplicate, OfKeyOrDuplicate, OfPath, Page, Query};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -43,7 +41,7 @@ pub struct Filter {
 /// An address belongs to one contact at most: where there is one, it is left as it is, and the answer says which.
 #[utoipa::path(
     post, path = "/contacts", tag = "Contacts", operation_id = "create_contact",
-    request_body = NewContact,
+    params(Idempotency), request_body = NewContact,
     responses(
         (status = 201, description = "The contact is added.", body = Reference, links(
             ("read" = (operation_id = "read_contact", parameters(("contact" = "$response.body#/id")))),
@@ -53,9 +51,9 @@ pub struct Filter {
             ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
             ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
         )),
-        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
+        OfPath,
+        OfKeyOrDuplicate,
     ),
-    params(Idempotency),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -75,10 +73,7 @@ async fn create(
 #[utoipa::path(
     get, path = "/contacts", tag = "Contacts", operation_id = "list_contacts",
     params(Page, Filter),
-    responses(
-        (status = 200, description = "The contacts, newest first.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contacts, newest first.", body = List<Item>), OfPath),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -110,11 +105,7 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
 /// By its id, or by its address.
 #[utoipa::path(
     get, path = "/contacts/{contact}", tag = "Contacts", operation_id = "read_contact",
-    params(Named),
-    responses(
-        (status = 200, description = "The contact.", body = ContactDetail),
-        OfCaller, OfPath,
-    ),
+    params(Named), responses((status = 200, description = "The contact.", body = ContactDetail)),
 )]
 async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDetail>, Error> {
     Ok(Json(named.find(&caller).await?.into()))
@@ -125,12 +116,8 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDe
 /// Changes what the body names and leaves the rest. Changes that come at the same time do not undo each other.
 #[utoipa::path(
     patch, path = "/contacts/{contact}", tag = "Contacts", operation_id = "update_contact",
-    params(Named),
-    request_body = Option<Changes>,
-    responses(
-        (status = 200, description = "The contact is changed.", body = Reference),
-        OfCaller, OfPath, OfBody, OfDuplicate,
-    ),
+    params(Named), request_body = Option<Changes>,
+    responses((status = 200, description = "The contact is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -147,11 +134,7 @@ async fn update(
 /// It leaves its segments, too, and what it chose of topics is forgotten.
 #[utoipa::path(
     delete, path = "/contacts/{contact}", tag = "Contacts", operation_id = "delete_contact",
-    params(Named),
-    responses(
-        (status = 200, description = "The contact is gone.", body = Deleted),
-        OfCaller, OfPath,
-    ),
+    params(Named), responses((status = 200, description = "The contact is gone.", body = Deleted)),
 )]
 async fn delete(
     caller: Caller<FullAccess>,

@@ -11,6 +11,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr, Schema};
 
 use crate::error::Envelope;
 use crate::oauth::OAuthError;
+use crate::web;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -64,17 +65,18 @@ pub fn frame() -> OpenApi {
 }
 
 /// The description as it is published by the server at `base`: a parameter that
-/// may hold slashes is written as any other, what refuses a caller says whom it
-/// lets in, a body that may be left out is not null where it is there, and every
-/// answer names its request.
+/// may hold slashes is written as any other, what asks for a credential says whom it
+/// lets in and what it refuses, a body that may be left out is not null where it is
+/// there, and every answer names its request.
 pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
     description.servers = Some(vec![Server::new(base)]);
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
-        if operation.security.is_none() && operation.responses.responses.contains_key("401") {
-            let oauth = SecurityRequirement::new("oauth", ["full_access"]);
-            operation.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), oauth]);
+        let oauth = || SecurityRequirement::new("oauth", ["full_access"]);
+        let credentials = || vec![SecurityRequirement::new("api_key", [""; 0]), oauth()];
+        if *operation.security.get_or_insert_with(credentials) != [SecurityRequirement::default()] {
+            web::add_refusals(operation);
         }
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             for content in body.content.values_mut() {

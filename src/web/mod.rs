@@ -50,7 +50,8 @@ pub use parameter::{id as id_schema, id_in_path, name_in_path};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{read as read_fields, read_value};
 pub use refusals::{
-    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState, refusal,
+    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState,
+    add_refusals, refusal,
 };
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};

@@ -20,8 +20,7 @@ use crate::error::Error;
 use crate::id::ImportId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfCaller, OfForm, OfKey, OfPath,
-    OfQuery, PathId, Query, Spool,
+    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfPath, PathId, Query, Spool,
 };
 use crate::{segments, topics};
 
@@ -68,14 +67,13 @@ where
 /// that cannot be imported is counted with its line and the reason, and stops no other.
 #[utoipa::path(
     post, path = "/contacts/imports", tag = "Contacts", operation_id = "create_contact_import",
-    request_body(content = NewImport, content_type = "multipart/form-data"),
+    params(Idempotency), request_body(content = NewImport, content_type = "multipart/form-data"),
     responses(
         (status = 201, description = "The file is stored and will be imported.", body = Reference, links(
             ("read" = (operation_id = "read_contact_import", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfPath, OfForm, OfKey,
+        OfPath,
     ),
-    params(Idempotency),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -150,10 +148,7 @@ async fn keep(
 #[utoipa::path(
     get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
     params(Newest::<UNLIMITED>, Filter),
-    responses(
-        (status = 200, description = "The imports, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    responses((status = 200, description = "The imports, newest first.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -169,11 +164,7 @@ async fn list(
 /// How far it is, and which rows failed.
 #[utoipa::path(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
-    params(PathId),
-    responses(
-        (status = 200, description = "The import.", body = ImportDetail),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The import.", body = ImportDetail)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");

@@ -16,7 +16,7 @@ use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
 use crate::secret;
-use crate::web::{self, Field, Layout, Params};
+use crate::web::{self, Field, Layout, PageResult, Params};
 
 /// Links that nobody followed are forgotten after this long.
 const LIFETIME: i64 = 30 * 24 * HOUR;
@@ -62,23 +62,20 @@ struct Form {
     error: Option<String>,
 }
 
-async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> Response {
-    match open(&app, &token).await {
-        Ok(()) => page(&app, &token, StatusCode::OK, Form::default()),
-        Err(error) => web::error_page(&app, &error),
-    }
+async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> PageResult {
+    open(&app, &token).await?;
+    Ok(page(&app, &token, StatusCode::OK, Form::default()))
 }
 
-async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> Response {
-    match try_submit(&app, &token, request).await {
-        Ok(Ok(cookies)) => {
+async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> PageResult {
+    Ok(match try_submit(&app, &token, request).await? {
+        Ok(cookies) => {
             let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
-        Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
-        Err(error) => web::error_page(&app, &error),
-    }
+        Err(form) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
+    })
 }
 
 async fn open(app: &Accounts, token: &str) -> Result<(), Error> {

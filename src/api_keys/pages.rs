@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
@@ -13,7 +12,7 @@ use crate::credentials::{KeyName, NewKey, Permission, insert_key};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::ApiKeyId;
-use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
@@ -61,11 +60,11 @@ struct Draft {
     fresh: Option<FreshKey>,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(async { page(&member, StatusCode::OK, &member.page()?, Draft::default()).await }).await
+async fn list(member: Member<Look>) -> PageResult {
+    page(&member, StatusCode::OK, &member.page()?, Draft::default()).await
 }
 
-async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
+async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> PageResult {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
     let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| key.id);
@@ -110,15 +109,11 @@ fn purpose(id: ApiKeyId) -> String {
     format!("create key {id}")
 }
 
-async fn create(member: Member<Manage>, form: Form) -> Response {
-    member.answer(try_create(&member, &form)).await
-}
-
-async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Error> {
+async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let id = form.text("id").parse().map_err(|_| Error::BadRequest {
         message: "The form does not say which key it is. Load the page again.".into(),
     })?;
-    let accepted = member.accept(&purpose(id), form)?;
+    let accepted = member.accept(&purpose(id), &form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
@@ -129,7 +124,7 @@ async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Er
             let error = Some(format!("A key needs a name of at most {} characters.", KeyName::LONGEST));
             let name = Field { value: form.text("name"), error };
             let draft = Draft { name, sending_only, fresh: None };
-            return page(member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
+            return page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
         }
     };
     let key = NewKey { id, ..NewKey::make(&member.app.clock, member.workspace_id(), name.as_str(), permission) };
@@ -139,45 +134,37 @@ async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Er
         Err(error) => return Err(error.into()),
     }
     let fresh = Some(FreshKey { name: key.name, token: key.secret });
-    page(member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
+    page(&member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
 }
 
 fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
-async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-            let key = Stored::read(rows.first().ok_or_else(gone)?)?;
-            let content = ConfirmPage {
-                layout: member.layout(),
-                shell: member.shell("/keys"),
-                title: "Delete this API key?".into(),
-                subject: key.name,
-                sentence: format!(
-                    "Programs that use {}… are refused from their next request on. This cannot be undone.",
-                    key.prefix
-                ),
-                action: member.address(&format!("/keys/{id}/delete")),
-                hidden: member.hidden(&format!("delete key {id}")),
-                button: "Delete".into(),
-                cancel: member.address("/keys"),
-            };
-            Ok(web::page(StatusCode::OK, &content))
-        })
-        .await
+async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+    let key = Stored::read(rows.first().ok_or_else(gone)?)?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/keys"),
+        title: "Delete this API key?".into(),
+        subject: key.name,
+        sentence: format!(
+            "Programs that use {}… are refused from their next request on. This cannot be undone.",
+            key.prefix
+        ),
+        action: member.address(&format!("/keys/{id}/delete")),
+        hidden: member.hidden(&format!("delete key {id}")),
+        button: "Delete".into(),
+        cancel: member.address("/keys"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let accepted = member.accept(&format!("delete key {id}"), &form)?;
-            accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
-            Ok(member.see_other("/keys?deleted"))
-        })
-        .await
+async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&format!("delete key {id}"), &form)?;
+    accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
+    Ok(member.see_other("/keys?deleted"))
 }

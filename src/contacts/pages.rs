@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
@@ -15,7 +14,7 @@ use crate::db::DbError;
 use crate::error::Error;
 use crate::id::ContactId;
 use crate::segments;
-use crate::web::{self, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 /// How many segments of a contact a list shows.
 const MOST_SHOWN: usize = 6;
@@ -47,16 +46,12 @@ struct ContactRow {
     created: Stamp,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let contacts: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
     let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id);
-    let mut names = segment_names(member, &items).await?;
+    let mut names = segment_names(&member, &items).await?;
     let now = member.app.clock.now();
     let content = ContactsPage {
         layout: member.layout(),

@@ -5,7 +5,7 @@ mod description;
 
 use std::ops::Deref;
 
-use axum::Router;
+use axum::{Router, middleware};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -151,6 +151,7 @@ impl Product {
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
             .fallback(web::no_such_page)
+            .layer(middleware::map_response_with_state(app(), web::show_errors))
             .with_state(app())
     }
 

@@ -40,7 +40,9 @@ pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
-pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_framing, page_leading_away};
+pub use layout::{
+    Field, Layout, Link, PageResult, Stamp, error_page, first_call, page, page_framing, page_leading_away, show_errors,
+};
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
@@ -18,7 +17,7 @@ use crate::clock::Clock;
 use crate::db::{DbError, Stmt};
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, RunId};
-use crate::web::{self, Form, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Form, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new()
@@ -137,13 +136,9 @@ async fn find<D: Duty>(member: &Member<D>, id: &RunPath) -> Result<Record, Error
     Record::new(Stored::read(rows.first().ok_or_else(gone)?)?, &member.app.clock)
 }
 
-async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> Response {
-    member.answer(try_read(&member, id)).await
-}
-
-async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<Response, Error> {
+async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     let id = id.map_err(|_| gone())?;
-    let record = find(member, &id).await?;
+    let record = find(&member, &id).await?;
     let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
     let act = |act: &str| Act {
         action: member.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
@@ -177,12 +172,12 @@ fn purpose(act: &str, id: &RunPath) -> String {
     format!("{act} run {} of automation {}", id.run, id.automation)
 }
 
-async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
-    member.answer(change(&member, id, &form, ("cancel", "cancelled"), Record::cancel)).await
+async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
+    change(&member, id, &form, ("cancel", "cancelled"), Record::cancel).await
 }
 
-async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
-    member.answer(change(&member, id, &form, ("retry", "retried"), Record::retry)).await
+async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
+    change(&member, id, &form, ("retry", "retried"), Record::retry).await
 }
 
 async fn change(
@@ -191,7 +186,7 @@ async fn change(
     form: &Form,
     (act, done): (&str, &str),
     decide: impl Fn(&mut Record, AutomationId, &Clock) -> Result<Stmt, Error>,
-) -> Result<Response, Error> {
+) -> PageResult {
     let id = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
@@ -203,5 +198,5 @@ async fn change(
         };
         return Ok(member.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
     }
-    Err(Error::Unavailable)
+    Err(Error::Unavailable.into())
 }

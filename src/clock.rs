@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Serialize, Serializer};
 use uuid::{Builder, Uuid};
 
 use crate::id::Id;
@@ -187,6 +188,16 @@ fn random_tail() -> [u8; 10] {
     let random = Uuid::new_v4().into_bytes();
     // All but the two bytes in which a v4 says what it is.
     std::array::from_fn(|at| random[[0, 1, 2, 3, 4, 5, 7, 9, 10, 11][at]])
+}
+
+/// A moment of wall time, which answers show in RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub i64);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&rfc3339(self.0))
+    }
 }
 
 /// RFC 3339 in UTC with microseconds, as every answer shows it.

@@ -5,7 +5,8 @@ use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::store::{self, Stored};
+use super::routes::Item;
+use super::store;
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
@@ -66,7 +67,7 @@ async fn list(member: Member<Look>) -> PageResult {
 
 async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> PageResult {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
-    let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
+    let stored: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
     let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
     let id = member.app.clock.ordered_id();
@@ -92,15 +93,15 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
     Ok(web::page(status, &content))
 }
 
-fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
+fn row<D: Duty>(member: &Member<D>, key: Item) -> KeyRow {
     let now = member.app.clock.now();
     KeyRow {
         delete_url: member.may_manage().then(|| member.address(&format!("/keys/{}/delete", key.id))),
         name: key.name,
         start: key.prefix,
         permission: key.permission,
-        created: Stamp::ago(key.created_at, now),
-        last_used: key.last_used_at.map(|at| Stamp::ago(at, now)),
+        created: Stamp::ago(key.created_at.0, now),
+        last_used: key.last_used_at.map(|at| Stamp::ago(at.0, now)),
         through_app: key.grant_id.is_some(),
     }
 }
@@ -144,7 +145,7 @@ fn gone() -> Error {
 async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    let key = Stored::read(rows.first().ok_or_else(gone)?)?;
+    let key = Item::read(rows.first().ok_or_else(gone)?)?;
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/keys"),

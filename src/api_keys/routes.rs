@@ -8,15 +8,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::store::{self, Stored};
+use super::store;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::clock::rfc3339;
+use crate::clock::Time;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, DbError, from_row};
 use crate::domains;
 use crate::error::{Error, OrMissing};
-use crate::id::{ApiKeyId, DomainId};
+use crate::id::{ApiKeyId, DomainId, GrantId};
 use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<ApiKeyId>;
@@ -77,14 +77,22 @@ pub struct Created {
 #[schema(as = ApiKey)]
 pub struct Item {
     #[schema(value_type = Uuid)]
-    id: ApiKeyId,
+    pub(super) id: ApiKeyId,
     #[schema(example = "web shop")]
-    name: String,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime, required = true)]
-    last_used_at: Option<String>,
+    pub(super) name: String,
+    #[serde(skip)]
+    pub(super) permission: String,
+    #[serde(skip)]
+    pub(super) prefix: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Time,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub(super) last_used_at: Option<Time>,
+    #[serde(skip)]
+    pub(super) grant_id: Option<GrantId>,
 }
+
+from_row!(Item { id, name, permission, prefix, created_at, last_used_at, grant_id });
 
 /// Create an API key
 ///
@@ -138,18 +146,7 @@ async fn create(
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    page.answer(&rows, |row| Ok(Stored::read(row)?.into()))
-}
-
-impl From<Stored> for Item {
-    fn from(stored: Stored) -> Item {
-        Item {
-            id: stored.id,
-            name: stored.name,
-            created_at: rfc3339(stored.created_at),
-            last_used_at: stored.last_used_at.map(rfc3339),
-        }
-    }
+    page.answer(&rows, |row| Ok(Item::read(row)?))
 }
 
 /// Rename an API key

@@ -10,7 +10,8 @@ use super::automation::{self, ReEntry, Status};
 use super::graph::{Exit, Graph};
 use super::picture::{self, Picture};
 use super::runs::{RunRow, run_rows};
-use super::store::{self, Listed, NewAutomation, Stored};
+use super::shapes::Item;
+use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
@@ -57,18 +58,18 @@ struct AutomationRow {
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
-    let listed: Result<Vec<(Listed, i64)>, DbError> =
-        rows.iter().map(|row| Ok((Listed::read(row)?, row.int(7)?))).collect();
+    let listed: Result<Vec<(Item, i64)>, DbError> =
+        rows.iter().map(|row| Ok((Item::read(row)?, row.int(7)?))).collect();
     let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| one.id);
     let now = member.app.clock.now();
-    let row = |(one, runs): (Listed, i64)| AutomationRow {
+    let row = |(one, runs): (Item, i64)| AutomationRow {
         href: member.address(&format!("/automations/{}", one.id)),
         name: one.name,
         enabled: one.status == Status::Enabled.as_str(),
         event_name: one.event_name,
         version: one.version,
         runs: if runs > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { runs.to_string() },
-        updated: Stamp::ago(one.updated_at, now),
+        updated: Stamp::ago(one.updated_at.0, now),
     };
     let content = AutomationsPage {
         layout: member.layout(),
@@ -170,7 +171,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         event_name: stored.listed.event_name,
         re_entry: re_entry(&stored.re_entry),
         exit_on: stored.exit_on,
-        updated: Stamp::ago(stored.listed.updated_at, member.app.clock.now()),
+        updated: Stamp::ago(stored.listed.updated_at.0, member.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
         acts: member.may_manage().then(|| acts(&member, id, enabled)),

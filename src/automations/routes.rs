@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
-use super::store::{self, GraphText, Listed, NewAutomation, Stored};
+use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
@@ -104,7 +104,7 @@ async fn list(
     Query(StatusParam { status }): Query<StatusParam>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
-    page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
+    page.answer(&rows, |row| Ok(Item::read(row)?))
 }
 
 /// Read an automation

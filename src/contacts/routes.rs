@@ -11,7 +11,6 @@ use utoipa_axum::routes;
 use super::contact::Changes;
 use super::path::Named;
 use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
-use super::store::Listed;
 use super::{change, store};
 use crate::auth::{Caller, FullAccess};
 use crate::db::Row;
@@ -97,7 +96,7 @@ pub(super) async fn list_of_segment(
 }
 
 fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
-    page.answer(rows, |row| Ok(Listed::read(row)?.into()))
+    page.answer(rows, |row| Ok(Item::read(row)?))
 }
 
 /// Read a contact

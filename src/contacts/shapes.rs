@@ -12,8 +12,8 @@ use utoipa::{PartialSchema, ToSchema};
 use super::change::Ties;
 use super::contact::{Changes, Contact, Email, Name};
 use super::properties::{Kind, LONGEST_FALLBACK, Properties, PropertyKey};
-use super::store::Listed;
-use crate::clock::rfc3339;
+use crate::clock::Time;
+use crate::db::from_row;
 use crate::id::{ContactId, SegmentId};
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
@@ -112,31 +112,27 @@ impl Deleted {
 #[schema(as = ListedContact)]
 pub struct Item {
     #[schema(value_type = Uuid)]
-    id: ContactId,
+    pub(super) id: ContactId,
     #[schema(example = "ada@example.com")]
-    email: String,
+    pub(super) email: String,
     #[schema(required = true, example = "Ada")]
-    first_name: Option<String>,
+    pub(super) first_name: Option<String>,
     #[schema(required = true, example = "Lovelace")]
-    last_name: Option<String>,
-    unsubscribed: bool,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime, required = true)]
-    updated_at: Option<String>,
+    pub(super) last_name: Option<String>,
+    pub(super) unsubscribed: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Time,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub(super) updated_at: Option<Time>,
 }
 
-impl From<Listed> for Item {
-    fn from(contact: Listed) -> Item {
-        Item {
-            id: contact.id,
-            email: contact.email,
-            first_name: contact.first_name,
-            last_name: contact.last_name,
-            unsubscribed: contact.unsubscribed,
-            created_at: rfc3339(contact.created_at),
-            updated_at: contact.updated_at.map(rfc3339),
-        }
+from_row!(Item { id, email, first_name, last_name, unsubscribed, created_at, updated_at });
+
+impl From<Contact> for Item {
+    fn from(contact: Contact) -> Item {
+        let Contact { id, email, first_name, last_name, unsubscribed, .. } = contact;
+        let (created_at, updated_at) = (Time(contact.created_at), contact.updated_at.map(Time));
+        Item { id, email, first_name, last_name, unsubscribed, created_at, updated_at }
     }
 }
 
@@ -163,7 +159,7 @@ impl From<Contact> for ContactDetail {
             };
             (key, json!({"type": kind, "value": value}))
         });
-        ContactDetail { object: "contact", properties: properties.collect(), item: Listed::from(contact).into() }
+        ContactDetail { object: "contact", properties: properties.collect(), item: contact.into() }
     }
 }
 

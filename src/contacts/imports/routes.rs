@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::form::NewImport;
 use super::plan::Upload;
 use super::shapes::{Filter, ImportDetail, Item, Reference};
-use super::store::{self, CHUNK, Stored};
+use super::store::{self, CHUNK};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::contacts::{properties::Declared, properties_store};
@@ -156,7 +156,7 @@ async fn list(
     Query(Filter { status }): Query<Filter>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), status, &page)).await?;
-    page.answer(&rows, |row| Ok(Item::new(&Stored::read(row)?)))
+    page.answer(&rows, |row| Ok(ImportDetail::read(row)?.item))
 }
 
 /// Read an import
@@ -169,5 +169,5 @@ async fn list(
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))
+    Ok(Json(ImportDetail::read(rows.first().ok_or_else(not_found)?)?))
 }

@@ -101,12 +101,7 @@ from_row!(Item { id, name, permission, prefix, created_at, last_used_at, grant_i
 #[utoipa::path(
     post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
     params(Idempotency), request_body = NewApiKey,
-    responses(
-        (status = 201, description = "The key is made.", body = Created, links(
-            ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_api_key", parameters(("id" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The key is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -40,16 +40,7 @@ pub fn router() -> OpenApiRouter<App> {
 #[utoipa::path(
     post, path = "/automations", tag = "Automations", operation_id = "create_automation",
     params(Idempotency), request_body = Wish,
-    responses(
-        (status = 201, description = "The automation is made.", body = Reference, links(
-            ("read" = (operation_id = "read_automation", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_automation", parameters(("id" = "$response.body#/id")))),
-            ("duplicate" = (operation_id = "duplicate_automation", parameters(("id" = "$response.body#/id")))),
-            ("runs" = (operation_id = "list_automation_runs", parameters(("id" = "$response.body#/id")))),
-            ("stop" = (operation_id = "stop_automation", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_automation", parameters(("id" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The automation is made.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -79,14 +79,7 @@ impl From<Declared> for Item {
 #[utoipa::path(
     post, path = "/contact-properties", tag = "Contact properties", operation_id = "create_contact_property",
     params(Idempotency), request_body = NewProperty,
-    responses(
-        (status = 201, description = "The property is declared.", body = Reference, links(
-            ("read" = (operation_id = "read_contact_property", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_contact_property", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_contact_property", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfKeyOrDuplicate,
-    ),
+    responses((status = 201, description = "The property is declared.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -41,18 +41,7 @@ pub struct Filter {
 #[utoipa::path(
     post, path = "/contacts", tag = "Contacts", operation_id = "create_contact",
     params(Idempotency), request_body = NewContact,
-    responses(
-        (status = 201, description = "The contact is added.", body = Reference, links(
-            ("read" = (operation_id = "read_contact", parameters(("contact" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_contact", parameters(("contact" = "$response.body#/id")))),
-            ("segments" = (operation_id = "list_contact_segments", parameters(("contact" = "$response.body#/id")))),
-            ("topics" = (operation_id = "list_contact_topics", parameters(("contact" = "$response.body#/id")))),
-            ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
-        )),
-        OfPath,
-        OfKeyOrDuplicate,
-    ),
+    responses((status = 201, description = "The contact is added.", body = Reference), OfPath, OfKeyOrDuplicate),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -40,15 +40,7 @@ pub fn router() -> OpenApiRouter<Domains> {
 #[utoipa::path(
     post, path = "/domains", tag = "Domains", operation_id = "create_domain",
     params(Idempotency), request_body = NewDomain,
-    responses(
-        (status = 201, description = "The domain is added.", body = Whole, links(
-            ("read" = (operation_id = "read_domain", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_domain", parameters(("id" = "$response.body#/id")))),
-            ("verify" = (operation_id = "verify_domain", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_domain", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfDomain,
-    ),
+    responses((status = 201, description = "The domain is added.", body = Whole), OfDomain),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -117,13 +117,7 @@ impl Item {
 #[utoipa::path(
     post, path = "/events", tag = "Events", operation_id = "create_event",
     params(Idempotency), request_body = NewEvent,
-    responses(
-        (status = 201, description = "The event is defined.", body = Reference, links(
-            ("read" = (operation_id = "read_event", parameters(("identifier" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_event", parameters(("identifier" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_event", parameters(("identifier" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The event is defined.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -3,6 +3,7 @@
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -92,7 +93,33 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
             }
         }
     }
+    link_up(&mut description);
     description
+}
+
+/// Whatever makes something leads to what can be done with it: to the operations
+/// below its path that ask for nothing but the id.
+fn link_up(description: &mut OpenApi) {
+    let named = |(path, item): (&String, &mut PathItem)| {
+        let ids = operations(item).filter_map(|operation| operation.operation_id.clone());
+        ids.map(|id| (path.clone(), id)).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, String)> = description.paths.paths.iter_mut().flat_map(named).collect();
+    for (path, item) in &mut description.paths.paths {
+        let made = item.post.as_mut().and_then(|post| post.responses.responses.get_mut("201"));
+        let Some(RefOr::T(made)) = made else { continue };
+        let below = all.iter().filter_map(|(other, id)| Some((other.strip_prefix(path)?.strip_prefix("/{")?, id)));
+        for (rest, id) in below {
+            let (verb, what) = id.split_once('_').unwrap_or((id, ""));
+            let Some((parameter, deeper)) = rest.split_once('}') else { continue };
+            if deeper.contains('{') || verb == "create" {
+                continue;
+            }
+            let name = if verb == "list" { what.rsplit('_').next().unwrap_or_default() } else { verb };
+            let link = Link::builder().operation_id(id).parameter(parameter, "$response.body#/id").build();
+            made.links.insert(name.to_owned(), link.into());
+        }
+    }
 }
 
 /// The one schema that is a choice between it and null.

@@ -62,13 +62,7 @@ pub struct Deleted {
 #[utoipa::path(
     post, path = "/audiences", tag = "Audiences", operation_id = "create_audience",
     params(Idempotency), request_body = SegmentBody,
-    responses(
-        (status = 201, description = "The audience is made.", body = Created, links(
-            ("read" = (operation_id = "read_audience", parameters(("id" = "$response.body#/id")))),
-            ("contacts" = (operation_id = "list_audience_contacts", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_audience", parameters(("id" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The audience is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -89,14 +89,7 @@ impl Item {
 #[utoipa::path(
     post, path = "/segments", tag = "Segments", operation_id = "create_segment",
     params(Idempotency), request_body = SegmentBody,
-    responses(
-        (status = 201, description = "The segment is made.", body = Created, links(
-            ("read" = (operation_id = "read_segment", parameters(("id" = "$response.body#/id")))),
-            ("contacts" = (operation_id = "list_segment_contacts", parameters(("id" = "$response.body#/id")))),
-            ("rename" = (operation_id = "rename_segment", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_segment", parameters(("id" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The segment is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -29,13 +29,7 @@ pub fn router() -> OpenApiRouter<App> {
 #[utoipa::path(
     post, path = "/topics", tag = "Topics", operation_id = "create_topic",
     params(Idempotency), request_body = NewTopic,
-    responses(
-        (status = 201, description = "The topic is made.", body = Reference, links(
-            ("read" = (operation_id = "read_topic", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_topic", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_topic", parameters(("id" = "$response.body#/id")))),
-        )),
-    ),
+    responses((status = 201, description = "The topic is made.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -68,12 +68,7 @@ where
 #[utoipa::path(
     post, path = "/contacts/imports", tag = "Contacts", operation_id = "create_contact_import",
     params(Idempotency), request_body(content = NewImport, content_type = "multipart/form-data"),
-    responses(
-        (status = 201, description = "The file is stored and will be imported.", body = Reference, links(
-            ("read" = (operation_id = "read_contact_import", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfPath,
-    ),
+    responses((status = 201, description = "The file is stored and will be imported.", body = Reference), OfPath),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -1,13 +1,10 @@
 //! What contacts look like in requests and answers, for the API's description
 //! and for those who read it.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::change::Ties;
 use super::contact::{Changes, Contact, Email, Name};
@@ -17,7 +14,7 @@ use crate::db::from_row;
 use crate::id::{ContactId, SegmentId};
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::{self, Change};
+use crate::web::{self, Change, schema, text_schema};
 
 pub type Reference = web::Reference<ContactId>;
 
@@ -173,36 +170,20 @@ pub struct TypedValue {
     value: PlainValue,
 }
 
-/// Makes a schema that stands under a name of its own.
-macro_rules! schema {
-    ($(#[$doc:meta])* $name:ident as $shown:literal = $schema:expr) => {
-        $(#[$doc])*
-        pub struct $name;
-
-        impl PartialSchema for $name {
-            fn schema() -> RefOr<openapi::Schema> {
-                $schema.into()
-            }
-        }
-
-        impl ToSchema for $name {
-            fn name() -> Cow<'static, str> {
-                $shown.into()
-            }
-        }
-    };
-}
+/// A string, a number or a boolean.
+pub struct PlainValue;
 
 schema!(
-    /// A string, a number or a boolean.
     PlainValue as "PlainValue" = ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Number, Type::Boolean]))
         .description(Some("A string, a number or a boolean."))
         .examples([json!("Analytical Engines")])
 );
 
+/// What stands in for a value.
+pub struct Fallback;
+
 schema!(
-    /// What stands in for a value.
     Fallback as "FallbackValue" = ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Number]))
         .max_length(Some(LONGEST_FALLBACK))
@@ -219,25 +200,16 @@ pub struct NewProperty {
     pub fallback_value: Option<Value>,
 }
 
-impl PartialSchema for NewProperty {
-    fn schema() -> RefOr<openapi::Schema> {
-        let seats = new_property(Type::Number, json!({"key": "seats", "type": "number", "fallback_value": 1}));
-        let company =
-            new_property(Type::String, json!({"key": "company", "type": "string", "fallback_value": "a company"}));
-        OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats).into()
-    }
-}
-
-impl ToSchema for NewProperty {
-    fn name() -> Cow<'static, str> {
-        "NewContactProperty".into()
-    }
-}
+schema!(NewProperty as "NewContactProperty" = {
+    let seats = new_property(Type::Number, json!({"key": "seats", "type": "number", "fallback_value": 1}));
+    let company =
+        new_property(Type::String, json!({"key": "company", "type": "string", "fallback_value": "a company"}));
+    OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats)
+});
 
 /// A property to be declared, of one type.
 fn new_property(kind: Type, example: Value) -> ObjectBuilder {
-    let key = ObjectBuilder::new()
-        .schema_type(Type::String)
+    let key = text_schema()
         .description(Some("What contacts call it: letters, digits and underscores."))
         .min_length(Some(1))
         .max_length(Some(PropertyKey::LONGEST))
@@ -246,10 +218,7 @@ fn new_property(kind: Type, example: Value) -> ObjectBuilder {
         .schema_type(SchemaType::from_iter([kind, Type::Null]))
         .description(Some("What stands in where a contact has no value, of the type that `type` says."))
         .max_length(Some(LONGEST_FALLBACK));
-    let kind = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("`string` or `number`."))
-        .enum_values(Some([example["type"].clone()]));
+    let kind = text_schema().description(Some("`string` or `number`.")).enum_values(Some([example["type"].clone()]));
     ObjectBuilder::new()
         .property("key", key)
         .property("type", kind)

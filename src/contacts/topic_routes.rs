@@ -14,8 +14,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
+use crate::text::kind;
 use crate::topics::{self, ChoiceList, Chosen, TopicChoices};
-use crate::web::{self, Body, List, Page, kind};
+use crate::web::{self, Body, List, Page};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list, choose))

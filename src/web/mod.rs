@@ -48,7 +48,8 @@ pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LON
 pub use many::Many;
 pub use multipart::Form as MultipartForm;
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
-pub use parameter::{id as id_schema, id_in_path, name_in_path};
+pub(crate) use parameter::schema;
+pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{read as read_fields, read_value};
 pub use refusals::{
@@ -64,6 +65,6 @@ pub use system::System;
 
 use crate::db::Sql;
 
-pub use crate::text::{is_longer, kind, shown};
+pub use crate::text::is_longer;
 
 pub const STATEMENTS: &[&[Sql]] = &[idempotency::ALL, system::ALL];

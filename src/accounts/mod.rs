@@ -12,7 +12,6 @@ pub use device::{Device, sweep as sweep_devices};
 pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -102,12 +101,6 @@ impl Role {
     /// Who may let an app into the workspace.
     pub fn may_grant(self) -> bool {
         self >= Role::Admin
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

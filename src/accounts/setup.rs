@@ -45,11 +45,7 @@ struct SetupPage {
     layout: Layout,
     action: String,
     hidden: Vec<(String, String)>,
-    error: Option<String>,
-    workspace: Field,
-    email: Field,
-    password: Field,
-    password_again: Field,
+    form: Form,
 }
 
 /// What was typed, and what is wrong with it.
@@ -178,11 +174,7 @@ fn page(app: &Accounts, token: &str, status: StatusCode, form: Form) -> Response
         layout: Layout::dashboard(app),
         action: format!("{}/setup/{token}", app.addresses.dashboard.path()),
         hidden: Vec::new(),
-        error: form.error,
-        workspace: form.workspace,
-        email: form.email,
-        password: form.password,
-        password_again: form.password_again,
+        form,
     };
     web::page(status, &content)
 }

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::Router;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::Value;
 
 use super::automation::{self, ReEntry, Status};
 use super::graph::{Exit, Graph};
@@ -154,7 +153,7 @@ async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, E
 async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let stored = find(&member, id).await?;
-    let graph = graph(&stored)?;
+    let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
@@ -181,14 +180,6 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         older,
     };
     Ok(web::page(StatusCode::OK, &content))
-}
-
-fn graph(stored: &Stored) -> Result<Graph, Error> {
-    let parsed = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| Error::Internal);
-    Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
-        tracing::error!(?findings, "a graph that was accepted once is not any more");
-        Error::Internal
-    })
 }
 
 fn re_entry(stored: &str) -> &'static str {

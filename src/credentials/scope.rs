@@ -1,7 +1,5 @@
 //! What a token may do: two scopes, and sets of them.
 
-use std::fmt;
-
 use crate::text::{word_set, words};
 
 /// A scope of spec section 5.
@@ -13,12 +11,6 @@ pub enum Scope {
 
 // Widest first: in this order scopes are listed and printed everywhere.
 words!(Scope: ALL, parse { FullAccess = "full_access", EmailsSend = "emails:send" });
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 word_set!(
     /// A set of scopes, possibly empty. It prints as the `scope` text of RFC 6749.

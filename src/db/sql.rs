@@ -105,7 +105,7 @@ pub struct Stmt {
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
     pub(super) is_fence: bool,
-    pub(super) limit: Option<Box<Limit>>,
+    pub(super) limit: Option<Box<ReadLimit>>,
 }
 
 /// How much statements may read. One ends behind the row that reaches the limit,
@@ -135,28 +135,7 @@ impl PartialEq for ReadLimit {
 
 impl Eq for ReadLimit {}
 
-/// The limit of one statement, and whom to tell that it was reached.
-#[derive(Clone)]
-pub(super) struct Limit {
-    bytes: usize,
-    tell: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for Limit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes", self.bytes)
-    }
-}
-
-impl PartialEq for Limit {
-    fn eq(&self, other: &Limit) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-impl Eq for Limit {}
-
-impl Hash for Limit {
+impl Hash for ReadLimit {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.bytes.hash(state);
     }
@@ -164,13 +143,13 @@ impl Hash for Limit {
 
 /// Rows as they are read, up to the limit of their statement.
 pub(super) struct Rows<'a> {
-    limit: Option<&'a Limit>,
+    limit: Option<&'a ReadLimit>,
     bytes: usize,
     pub rows: Vec<Row>,
 }
 
 impl<'a> Rows<'a> {
-    pub fn new(limit: Option<&'a Limit>) -> Rows<'a> {
+    pub fn new(limit: Option<&'a ReadLimit>) -> Rows<'a> {
         Rows { limit, bytes: 0, rows: Vec::new() }
     }
 
@@ -178,7 +157,7 @@ impl<'a> Rows<'a> {
     pub fn is_full(&self) -> bool {
         let is_full = self.limit.is_some_and(|limit| self.bytes >= limit.bytes);
         if let Some(limit) = self.limit.filter(|_| is_full) {
-            (limit.tell)();
+            limit.is_cut.store(true, Ordering::Relaxed);
         }
         is_full
     }
@@ -211,10 +190,8 @@ impl Stmt {
 
     /// Reads no more than a limit.
     pub fn within(mut self, limit: &ReadLimit) -> Stmt {
-        let is_cut = limit.is_cut.clone();
-        is_cut.store(false, Ordering::Relaxed);
-        let tell = Arc::new(move || is_cut.store(true, Ordering::Relaxed));
-        self.limit = Some(Box::new(Limit { bytes: limit.bytes, tell }));
+        limit.is_cut.store(false, Ordering::Relaxed);
+        self.limit = Some(Box::new(limit.clone()));
         self
     }
 }

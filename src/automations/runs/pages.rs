@@ -111,8 +111,8 @@ impl StepRow {
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
-            started: step.started_at.map(Stamp::exact),
-            ended: step.completed_at.map(Stamp::exact),
+            started: step.started_at.map(|at| Stamp::exact(at.0)),
+            ended: step.completed_at.map(|at| Stamp::exact(at.0)),
             output: step.output.as_ref().map(told),
             error: step.error.map(|error| match error.get("message").and_then(Value::as_str) {
                 Some(message) => message.to_owned(),

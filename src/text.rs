@@ -117,7 +117,7 @@ macro_rules! word_set {
 
         impl FromIterator<$one> for $name {
             fn from_iter<I: IntoIterator<Item = $one>>(all: I) -> $name {
-                $name(all.into_iter().fold(0, |bits, one| bits | 1 << one as u8))
+                $name(all.into_iter().fold(0, |bits, one| bits | (1 << one as u8)))
             }
         }
 

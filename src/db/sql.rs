@@ -105,7 +105,7 @@ pub struct Stmt {
     pub(super) params: Vec<Value>,
     pub(super) expect: Option<u64>,
     pub(super) is_fence: bool,
-    pub(super) limit: Option<Box<ReadLimit>>,
+    pub(super) limit: Option<Box<Limit>>,
 }
 
 /// How much statements may read. One ends behind the row that reaches the limit,
@@ -135,7 +135,28 @@ impl PartialEq for ReadLimit {
 
 impl Eq for ReadLimit {}
 
-impl Hash for ReadLimit {
+/// The limit of one statement, and whom to tell that it was reached.
+#[derive(Clone)]
+pub(super) struct Limit {
+    bytes: usize,
+    tell: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
+
+impl PartialEq for Limit {
+    fn eq(&self, other: &Limit) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Limit {}
+
+impl Hash for Limit {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.bytes.hash(state);
     }
@@ -143,13 +164,13 @@ impl Hash for ReadLimit {
 
 /// Rows as they are read, up to the limit of their statement.
 pub(super) struct Rows<'a> {
-    limit: Option<&'a ReadLimit>,
+    limit: Option<&'a Limit>,
     bytes: usize,
     pub rows: Vec<Row>,
 }
 
 impl<'a> Rows<'a> {
-    pub fn new(limit: Option<&'a ReadLimit>) -> Rows<'a> {
+    pub fn new(limit: Option<&'a Limit>) -> Rows<'a> {
         Rows { limit, bytes: 0, rows: Vec::new() }
     }
 
@@ -157,7 +178,7 @@ impl<'a> Rows<'a> {
     pub fn is_full(&self) -> bool {
         let is_full = self.limit.is_some_and(|limit| self.bytes >= limit.bytes);
         if let Some(limit) = self.limit.filter(|_| is_full) {
-            limit.is_cut.store(true, Ordering::Relaxed);
+            (limit.tell)();
         }
         is_full
     }
@@ -190,8 +211,10 @@ impl Stmt {
 
     /// Reads no more than a limit.
     pub fn within(mut self, limit: &ReadLimit) -> Stmt {
-        limit.is_cut.store(false, Ordering::Relaxed);
-        self.limit = Some(Box::new(limit.clone()));
+        let is_cut = limit.is_cut.clone();
+        is_cut.store(false, Ordering::Relaxed);
+        let tell = Arc::new(move || is_cut.store(true, Ordering::Relaxed));
+        self.limit = Some(Box::new(Limit { bytes: limit.bytes, tell }));
         self
     }
 }

@@ -153,21 +153,26 @@ pub trait Column: Sized {
 }
 
 macro_rules! columns {
-    ($($type:ty: $read:expr;)+) => {$(
+    ($($type:ty: $read:ident;)+) => {$(
         impl Column for $type {
             fn read(row: &Row, column: usize) -> Result<$type, DbError> {
-                $read(row, column)
+                row.$read(column)
             }
         }
     )+};
 }
 
 columns! {
-    String: Row::text;
-    i64: Row::int;
-    bool: Row::bool;
-    Vec<u8>: Row::bytes;
-    Time: |row: &Row, column| row.int(column).map(Time);
+    String: text;
+    i64: int;
+    bool: bool;
+    Vec<u8>: bytes;
+}
+
+impl Column for Time {
+    fn read(row: &Row, column: usize) -> Result<Time, DbError> {
+        row.int(column).map(Time)
+    }
 }
 
 impl<T: Id> Column for T {

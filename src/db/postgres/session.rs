@@ -19,7 +19,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::link::{Link, Purpose};
 use super::owned;
-use crate::db::{Effect, ReadLimit, sql::Rows};
+use crate::db::{Effect, sql::Limit, sql::Rows};
 
 /// A statement that waits for a lock gives up before its caller does, so that
 /// nobody's lock can hold all writers; and before [`SILENT`], so that silence
@@ -131,7 +131,7 @@ impl Session {
     /// As [`Session::run`], reading no more than a limit.
     pub(super) async fn run_within<P>(
         &self,
-        limit: Option<&ReadLimit>,
+        limit: Option<&Limit>,
         statement: &Statement,
         params: P,
     ) -> Result<Effect, tokio_postgres::Error>

@@ -30,7 +30,7 @@ use self::files::{Failure, Files, open_log};
 use self::flush::{Flusher, Log, Seen};
 use self::watch::{Turns, Watch};
 use self::writer::WriteConnection;
-use super::sql::{ReadLimit, Rows};
+use super::sql::{Limit, Rows};
 use super::{DbError, Effect, Guard, Job, Options, Row, Sql, Stmt, Value, migrate};
 
 pub use backup::{Progress, backup, restore};
@@ -232,7 +232,7 @@ fn run(
     statement: &mut Statement<'_>,
     order: &[usize],
     params: &[Value],
-    limit: Option<&ReadLimit>,
+    limit: Option<&Limit>,
 ) -> rusqlite::Result<Effect> {
     for (place, number) in order.iter().enumerate() {
         let value = number.checked_sub(1).and_then(|index| params.get(index));

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Serialize, Serializer};
 use uuid::{Builder, Uuid};
 
 use crate::id::Id;
@@ -200,6 +201,16 @@ pub fn unit_of_time(word: &str) -> Option<i64> {
         "w" | "week" | "weeks" => 7 * DAY,
         _ => return None,
     })
+}
+
+/// A moment of wall time, which answers show in RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub i64);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&rfc3339(self.0))
+    }
 }
 
 /// RFC 3339 in UTC with microseconds, as every answer shows it.

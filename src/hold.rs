@@ -3,18 +3,23 @@
 //! and not the original, is to go on.
 
 use crate::clock::{self, Clock};
-use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Db, DbError, Row, Sql, statements};
 
 pub const STATEMENTS: &[&[Sql]] = &[ALL];
 
 statements! {
-    FIND = Sql::both("SELECT since, reason FROM holds WHERE id = 1");
-    /// Whoever claims work carries this as a condition.
-    ABSENT = Sql::both("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM holds)");
-    SET = Sql::both(
-        "INSERT INTO holds (id, since, reason) VALUES (1, $1, $2)
-         ON CONFLICT (id) DO UPDATE SET reason = excluded.reason");
-    RELEASE = Sql::both("DELETE FROM holds");
+    functions {
+        /// Looks for the hold that is in force.
+        pub fn find() = Sql::both("SELECT since, reason FROM holds WHERE id = 1");
+        /// A guard for whoever claims work: stale while the store is on hold.
+        pub fn absent() = Sql::both("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM holds)");
+        /// A hold that lasts keeps the time at which it began.
+        pub fn set(clock: &Clock, reason: &str) with [clock.now(), reason] = Sql::both(
+            "INSERT INTO holds (id, since, reason) VALUES (1, $1, $2)
+             ON CONFLICT (id) DO UPDATE SET reason = excluded.reason");
+        /// Changes as many rows as there were holds.
+        pub fn release() = Sql::both("DELETE FROM holds");
+    }
 }
 
 /// Why nothing is worked on, and since when.
@@ -40,24 +45,4 @@ impl Hold {
         let (since, reason) = (clock::rfc3339(self.since), &self.reason);
         format!("On hold since {since} ({reason}): nothing is sent and no timer fires until `posthorn resume`.")
     }
-}
-
-/// Looks for the hold that is in force.
-pub fn find() -> Stmt {
-    FIND.with([])
-}
-
-/// A guard for whoever claims work: stale while the store is on hold.
-pub fn absent() -> Stmt {
-    ABSENT.with([])
-}
-
-/// A hold that lasts keeps the time at which it began.
-pub fn set(clock: &Clock, reason: &str) -> Stmt {
-    SET.with([clock.now().into(), reason.into()])
-}
-
-/// Changes as many rows as there were holds.
-pub fn release() -> Stmt {
-    RELEASE.with([])
 }

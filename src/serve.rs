@@ -1,6 +1,7 @@
 //! The server: opens the store, listens, answers, and stops without losing
 //! what it has begun.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -311,41 +312,30 @@ async fn do_chores(app: Product) {
         ticks.tick().await;
         app.metrics.run_upkeep();
         app.sweep_limits();
-        if let Err(error) = app.credentials.flush(&app.db).await {
-            tracing::warn!(%error, "the last use of credentials could not be noted");
+        let (now, steady) = (app.clock.now(), app.clock.steady());
+        note("the last use of credentials could not be noted", app.credentials.flush(&app.db).await);
+        note("sessions that ended could not be deleted", auth::sweep_sessions(&app.db, now).await);
+        note("expired authorization requests could not be deleted", oauth::sweep(&app.db, &app.clock).await);
+        let keys = app.db.commit(web::sweep_idempotency_keys(steady)).await;
+        note("old keys of idempotency could not be deleted", keys);
+        note("what is left of deleted automations could not be deleted", automations::sweep_deleted(&app).await);
+        if tick % RARELY > 0 {
+            continue;
         }
-        if let Err(error) = auth::sweep_sessions(&app.db, app.clock.now()).await {
-            tracing::warn!(%error, "sessions that ended could not be deleted");
-        }
-        if let Err(error) = oauth::sweep(&app.db, &app.clock).await {
-            tracing::warn!(%error, "expired authorization requests could not be deleted");
-        }
-        if let Err(error) = app.db.commit(web::sweep_idempotency_keys(app.clock.steady())).await {
-            tracing::warn!(%error, "old keys of idempotency could not be deleted");
-        }
-        if let Err(error) = automations::sweep_deleted(&app).await {
-            tracing::warn!(%error, "what is left of deleted automations could not be deleted");
-        }
-        if tick % RARELY == 0
-            && let Err(error) = oauth::sweep_clients(&app.db, &app.clock).await
-        {
-            tracing::warn!(%error, "clients that came to nothing could not be deleted");
-        }
-        if tick % RARELY == 0
-            && let Err(error) = contacts::sweep_imports(app.occurrences()).await
-        {
-            tracing::warn!(%error, "what is left of broken uploads could not be deleted");
-        }
-        if tick % RARELY == 0
-            && let Err(error) = emails::sweep(&app).await
-        {
-            tracing::warn!(%error, "contents of mail that need not be kept could not be deleted");
-        }
-        if tick % RARELY == 0
-            && let Err(error) = accounts::sweep_devices(&app.db, app.clock.now()).await
-        {
-            tracing::warn!(%error, "browsers that were not used for long could not be forgotten");
-        }
+        let clients = oauth::sweep_clients(&app.db, &app.clock).await;
+        note("clients that came to nothing could not be deleted", clients);
+        let uploads = contacts::sweep_imports(app.occurrences()).await;
+        note("what is left of broken uploads could not be deleted", uploads);
+        note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        let devices = accounts::sweep_devices(&app.db, now).await;
+        note("browsers that were not used for long could not be forgotten", devices);
+    }
+}
+
+/// Tells of a chore that could not be done this time.
+fn note<T, E: Display>(failure: &str, done: Result<T, E>) {
+    if let Err(error) = done {
+        tracing::warn!(%error, "{failure}");
     }
 }
 

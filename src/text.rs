@@ -83,6 +83,58 @@ macro_rules! words {
                 }
             }
         }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
     };
 }
 pub(crate) use words;
+
+/// A set of the variants of such an enum. It prints as their words in the order of
+/// `ALL`, separated by spaces.
+macro_rules! word_set {
+    ($(#[$doc:meta])* $name:ident of $one:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub struct $name(u8);
+
+        impl $name {
+            pub fn all() -> $name {
+                $one::ALL.into_iter().collect()
+            }
+
+            pub fn contains(self, one: $one) -> bool {
+                self.0 & (1 << one as u8) != 0
+            }
+
+            pub fn iter(self) -> impl Iterator<Item = $one> {
+                $one::ALL.into_iter().filter(move |one| self.contains(*one))
+            }
+        }
+
+        impl FromIterator<$one> for $name {
+            fn from_iter<I: IntoIterator<Item = $one>>(all: I) -> $name {
+                $name(all.into_iter().fold(0, |bits, one| bits | (1 << one as u8)))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.iter().enumerate().try_for_each(|(at, one)| {
+                    f.write_str(if at > 0 { " " } else { "" })?;
+                    f.write_str(one.as_str())
+                })
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+    };
+}
+pub(crate) use word_set;

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::id::{AuthorizationRequestId, UserId};
 use crate::limits::{Attempt, counted, neighbourhood};
 use crate::secret;
-use crate::web::{self, Field, Form, Layout, Params, Sender};
+use crate::web::{self, Field, Form, Layout, PageResult, Params, Sender};
 
 pub fn router() -> Router<Accounts> {
     Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
@@ -44,14 +44,13 @@ fn request_id(given: &str) -> Option<AuthorizationRequestId> {
     given.parse().ok()
 }
 
-async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> Response {
+async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> PageResult {
     let params = Params::parse(uri.query().unwrap_or_default());
     let request = params.text("request").ok().and_then(|given| request_id(&given));
-    match auth::find_session(&app, &headers).await {
-        Ok(Some(_)) => Redirect::to(&destination(&app, request)).into_response(),
-        Ok(None) => page(&app, &headers, StatusCode::OK, request, "", None),
-        Err(error) => web::error_page(&app, &error),
-    }
+    Ok(match auth::find_session(&app, &headers).await? {
+        Some(_) => Redirect::to(&destination(&app, request)).into_response(),
+        None => page(&app, &headers, StatusCode::OK, request, "", None),
+    })
 }
 
 fn destination(app: &Accounts, request: Option<AuthorizationRequestId>) -> String {
@@ -94,24 +93,24 @@ async fn submit(
     Extension(Sender(sender)): Extension<Sender>,
     headers: HeaderMap,
     form: Form,
-) -> Response {
+) -> PageResult {
     let request = request_id(&form.text("request"));
     let email = form.text("email");
     let again = |status, error: String| page(&app, &headers, status, request, &email, Some(error));
     let visit = auth::read_cookie(&app, &headers, VISIT).unwrap_or_default();
     if auth::check_form(visit, "login", &form.text("token")).is_err() {
         let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
-        return again(StatusCode::FORBIDDEN, text.into());
+        return Ok(again(StatusCode::FORBIDDEN, text.into()));
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
         Ok(Some(cookies)) => {
             let mut response = Redirect::to(&destination(&app, request)).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
-            response
+            Ok(response)
         }
-        Ok(None) => again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into()),
-        Err(error @ Error::RateLimited { .. }) => again(error.status(), error.message().into_owned()),
-        Err(error) => web::error_page(&app, &error),
+        Ok(None) => Ok(again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into())),
+        Err(error @ Error::RateLimited { .. }) => Ok(again(error.status(), error.message().into_owned())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -175,23 +174,14 @@ async fn begin_attempts<'a>(
     Ok((Asker::Stranger(neighbourhood(sender)), attempts))
 }
 
-async fn leave(State(app): State<Accounts>, session: Session, form: Form) -> Response {
-    let left = async {
-        session.check_form("logout", &form.text("token"))?;
-        app.db.commit(session.end()).await?;
-        Ok(())
-    };
-    match left.await {
-        Ok(()) => {
-            let request = request_id(&form.text("request"));
-            let suffix = request.map_or(String::new(), |id| format!("?request={id}"));
-            let mut response =
-                Redirect::to(&format!("{}/login{suffix}", app.addresses.dashboard.path())).into_response();
-            response.headers_mut().append(SET_COOKIE, auth::cookie(&app, SESSION, "", 0));
-            response
-        }
-        Err(error) => web::error_page(&app, &error),
-    }
+async fn leave(State(app): State<Accounts>, session: Session, form: Form) -> PageResult {
+    session.check_form("logout", &form.text("token"))?;
+    app.db.commit(session.end()).await?;
+    let request = request_id(&form.text("request"));
+    let suffix = request.map_or(String::new(), |id| format!("?request={id}"));
+    let mut response = Redirect::to(&format!("{}/login{suffix}", app.addresses.dashboard.path())).into_response();
+    response.headers_mut().append(SET_COOKIE, auth::cookie(&app, SESSION, "", 0));
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::db::{Batch, DbError, Effect, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::id::WorkspaceId;
-use crate::web::{self, Choice, Form, Layout, Page, Params, RECENT, Sent, Shell};
+use crate::web::{self, Choice, Form, Layout, Page, PageResult, Params, RECENT, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
 const WORKSPACE: &str = "posthorn-workspace";
@@ -213,20 +213,16 @@ pub fn router() -> Router<Accounts> {
 }
 
 /// Goes to another workspace of the visitor.
-async fn switch(State(app): State<App>, session: Session, form: Form) -> Response {
-    let switched = async {
-        session.check_form("workspace", &form.text("token"))?;
-        let wanted = form.text("workspace").parse().ok();
-        let memberships = store::memberships(&app.db, session.user_id).await?;
-        let found = memberships.iter().find(|one| Some(one.workspace.id) == wanted);
-        let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
-        let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
-        response
-            .headers_mut()
-            .append(SET_COOKIE, auth::cookie(&app, WORKSPACE, &workspace.id.to_string(), WORKSPACE_AGE));
-        Ok(response)
-    };
-    switched.await.unwrap_or_else(|error| web::error_page(&app, &error))
+async fn switch(State(app): State<App>, session: Session, form: Form) -> PageResult {
+    session.check_form("workspace", &form.text("token"))?;
+    let wanted = form.text("workspace").parse().ok();
+    let memberships = store::memberships(&app.db, session.user_id).await?;
+    let found = memberships.iter().find(|one| Some(one.workspace.id) == wanted);
+    let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
+    let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
+    let cookie = auth::cookie(&app, WORKSPACE, &workspace.id.to_string(), WORKSPACE_AGE);
+    response.headers_mut().append(SET_COOKIE, cookie);
+    Ok(response)
 }
 
 #[derive(Template)]

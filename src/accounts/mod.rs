@@ -12,7 +12,6 @@ pub use device::{Device, sweep as sweep_devices};
 pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use axum::Router;
 use clap::ValueEnum;
 
 pub use member::{Accepted, Duty, Look, Manage, Member};
-pub use store::{Membership, any_user, may_grant, memberships, owners};
+pub use store::{Listed as ListedUser, Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::{App, holds_app};
 use crate::auth::Hasher;
@@ -102,12 +101,6 @@ impl Role {
     /// Who may let an app into the workspace.
     pub fn may_grant(self) -> bool {
         self >= Role::Admin
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::auth::{self, Asker};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, Reason};
-use crate::web::{self, Field, Form, Layout, Shell};
+use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 const PURPOSE: &str = "password";
 
@@ -56,21 +56,17 @@ async fn show(member: Member<Look>) -> Response {
     page(&member, StatusCode::OK, Faults::default(), false)
 }
 
-async fn submit(State(app): State<Accounts>, member: Member<Look>, form: Form) -> Response {
-    member
-        .answer(async {
-            match change(&app, &member, &form).await? {
-                Ok(cookie) => {
-                    let mut response = member.see_other("/password?changed");
-                    response.headers_mut().append(SET_COOKIE, cookie);
-                    Ok(response)
-                }
-                Err(faults) => {
-                    Ok(page(&member, StatusCode::UNPROCESSABLE_ENTITY, faults, !form.text("revoke_apps").is_empty()))
-                }
-            }
-        })
-        .await
+async fn submit(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
+    match change(&app, &member, &form).await? {
+        Ok(cookie) => {
+            let mut response = member.see_other("/password?changed");
+            response.headers_mut().append(SET_COOKIE, cookie);
+            Ok(response)
+        }
+        Err(faults) => {
+            Ok(page(&member, StatusCode::UNPROCESSABLE_ENTITY, faults, !form.text("revoke_apps").is_empty()))
+        }
+    }
 }
 
 fn page(member: &Member<Look>, status: StatusCode, faults: Faults, revoke_apps: bool) -> Response {

@@ -16,7 +16,7 @@ use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
 use crate::secret;
-use crate::web::{self, Field, Layout, Params};
+use crate::web::{self, Field, Layout, PageResult, Params};
 
 /// Links that nobody followed are forgotten after this long.
 const LIFETIME: i64 = 30 * 24 * HOUR;
@@ -45,11 +45,7 @@ struct SetupPage {
     layout: Layout,
     action: String,
     hidden: Vec<(String, String)>,
-    error: Option<String>,
-    workspace: Field,
-    email: Field,
-    password: Field,
-    password_again: Field,
+    form: Form,
 }
 
 /// What was typed, and what is wrong with it.
@@ -62,23 +58,20 @@ struct Form {
     error: Option<String>,
 }
 
-async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> Response {
-    match open(&app, &token).await {
-        Ok(()) => page(&app, &token, StatusCode::OK, Form::default()),
-        Err(error) => web::error_page(&app, &error),
-    }
+async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> PageResult {
+    open(&app, &token).await?;
+    Ok(page(&app, &token, StatusCode::OK, Form::default()))
 }
 
-async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> Response {
-    match try_submit(&app, &token, request).await {
-        Ok(Ok(cookies)) => {
+async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> PageResult {
+    Ok(match try_submit(&app, &token, request).await? {
+        Ok(cookies) => {
             let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             response
         }
-        Ok(Err(form)) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
-        Err(error) => web::error_page(&app, &error),
-    }
+        Err(form) => page(&app, &token, StatusCode::UNPROCESSABLE_ENTITY, form),
+    })
 }
 
 async fn open(app: &Accounts, token: &str) -> Result<(), Error> {
@@ -181,11 +174,7 @@ fn page(app: &Accounts, token: &str, status: StatusCode, form: Form) -> Response
         layout: Layout::dashboard(app),
         action: format!("{}/setup/{token}", app.addresses.dashboard.path()),
         hidden: Vec::new(),
-        error: form.error,
-        workspace: form.workspace,
-        email: form.email,
-        password: form.password,
-        password_again: form.password_again,
+        form,
     };
     web::page(status, &content)
 }

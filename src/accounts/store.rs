@@ -9,17 +9,35 @@ use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::id::{Id, UserId, WorkspaceId};
 
 statements! {
-    /// Who makes an account, or the first workspace, waits for whoever does so at
-    /// the moment: is there a user, or a workspace, is a question that two must not
-    /// ask at once. On SQLite nobody writes at once.
-    TAKE_TURN = Sql::each("SELECT 1", "SELECT 1 FROM revisions WHERE topic = 'access' FOR UPDATE");
+    functions {
+        /// Comes first in whatever makes an account or the first workspace, and waits for whoever does so at the
+        /// moment: is there a user, or a workspace, is a question that two must not ask at once. On SQLite nobody
+        /// writes at once.
+        pub(super) fn take_turn() = Sql::each("SELECT 1", "SELECT 1 FROM revisions WHERE topic = 'access' FOR UPDATE");
+        pub fn insert_first_workspace(workspace: &Workspace, now: i64)
+            with [workspace.id, &workspace.name, now] = Sql::both(
+            "INSERT INTO workspaces (id, name, created_at)
+             SELECT $1, CAST($2 AS TEXT), CAST($3 AS BIGINT)
+             WHERE NOT EXISTS (SELECT 1 FROM workspaces)");
+        pub fn insert_user(user: &User, email_key: &str, password_hash: &str)
+            with [user.id, &user.email, email_key, password_hash, user.created_at] = Sql::both(
+            "INSERT INTO users (id, email, email_key, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)");
+        /// A fence for a new session: the password is still the one that was shown, and
+        /// the user may log in.
+        pub(super) fn login_stands(user_id: UserId, kept: &str) = Sql::each(
+            "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL",
+            "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL FOR SHARE");
+        pub fn insert_setup_link(hash: &[u8; 32], now: i64) = Sql::both(
+            "INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
+        pub fn delete_setup_links(before: i64) = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
+        pub fn rename_workspace(id: WorkspaceId, name: &str) expects 1 = Sql::both(
+            "UPDATE workspaces SET name = $2 WHERE id = $1");
+        /// Holds as long as the user may grant access to the workspace.
+        pub fn may_grant(workspace_id: WorkspaceId, user_id: UserId) = Sql::both(
+            "SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+             WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role IN ('owner', 'admin')");
+    }
     WORKSPACES = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
-    INSERT_FIRST_WORKSPACE = Sql::both(
-        "INSERT INTO workspaces (id, name, created_at)
-         SELECT $1, CAST($2 AS TEXT), CAST($3 AS BIGINT)
-         WHERE NOT EXISTS (SELECT 1 FROM workspaces)");
-    INSERT_USER = Sql::both(
-        "INSERT INTO users (id, email, email_key, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)");
     INSERT_MEMBERSHIP = Sql::both(
         "INSERT INTO memberships (workspace_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)");
     /// The first of a workspace owns it.
@@ -38,13 +56,9 @@ statements! {
     CHANGE_PASSWORD = Sql::both(
         "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2")
         .raising();
-    LOGIN_STANDS = Sql::each(
-        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL",
-        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND disabled_at IS NULL FOR SHARE");
     END_SESSIONS = Sql::both(
         "DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)")
         .raising();
-    INSERT_SETUP_LINK = Sql::both("INSERT INTO setup_links (hash, created_at) VALUES ($1, $2)");
     FIND_SETUP_LINK = Sql::both(
         "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
     FIND_LOGIN = Sql::both("SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
@@ -53,9 +67,6 @@ statements! {
     WORKSPACES_OF = Sql::both(
         "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
          WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
-    MEMBER_WITH = Sql::both(
-        "SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
-         WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role IN ('owner', 'admin')");
     OWNERS = Sql::both(
         "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
          WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
@@ -64,34 +75,13 @@ statements! {
     REMOVE_MEMBER = Sql::both(
         "DELETE FROM memberships WHERE workspace_id = $1 AND user_id = $2")
         .raising();
-    RENAME_WORKSPACE = Sql::both("UPDATE workspaces SET name = $2 WHERE id = $1");
     USE_SETUP_LINK = Sql::both(
         "DELETE FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
-    DELETE_SETUP_LINKS = Sql::both("DELETE FROM setup_links WHERE created_at < $1");
 }
 
 pub async fn workspaces(db: &Db) -> Result<Vec<Workspace>, DbError> {
     let rows = db.read(WORKSPACES.with([])).await?;
     rows.iter().map(|row| Ok(Workspace { id: row.id(0)?, name: row.text(1)? })).collect()
-}
-
-/// Comes first in whatever makes an account or the first workspace.
-pub(super) fn take_turn() -> Stmt {
-    TAKE_TURN.with([])
-}
-
-pub fn insert_first_workspace(workspace: &Workspace, now: i64) -> Stmt {
-    INSERT_FIRST_WORKSPACE.with([workspace.id.into(), (&workspace.name).into(), now.into()])
-}
-
-pub fn insert_user(user: &User, email_key: &str, password_hash: &str) -> Stmt {
-    INSERT_USER.with([
-        user.id.into(),
-        (&user.email).into(),
-        email_key.into(),
-        password_hash.into(),
-        user.created_at.into(),
-    ])
 }
 
 /// Without a role, the first member of a workspace owns it.
@@ -146,28 +136,10 @@ pub(super) fn change_password(user_id: UserId, kept: &str, hash: &str) -> Batch 
     CHANGE_PASSWORD.with([user_id.into(), kept.into(), hash.into()]).expect(1).into()
 }
 
-/// A fence for a new session: the password is still the one that was shown, and
-/// the user may log in.
-pub(super) fn login_stands(user_id: UserId, kept: &str) -> Stmt {
-    LOGIN_STANDS.with([user_id.into(), kept.into()])
-}
-
-pub fn insert_setup_link(hash: &[u8; 32], now: i64) -> Stmt {
-    INSERT_SETUP_LINK.with([hash.into(), now.into()])
-}
-
-pub fn delete_setup_links(before: i64) -> Stmt {
-    DELETE_SETUP_LINKS.with([before.into()])
-}
-
 /// Uses up a link, and every other with it, unless somebody has an account.
 pub fn use_setup_link(hash: &[u8; 32]) -> Batch {
     let used = USE_SETUP_LINK.with([hash.into()]).expect(1);
     Batch::from(take_turn()).and(used).and(delete_setup_links(i64::MAX))
-}
-
-pub fn rename_workspace(id: WorkspaceId, name: &str) -> Stmt {
-    RENAME_WORKSPACE.with([id.into(), name.into()]).expect(1)
 }
 
 /// Whether this link still sets up the instance: it is known, and nobody was
@@ -222,11 +194,6 @@ pub async fn memberships(db: &Db, user_id: UserId) -> Result<Vec<Membership>, Db
         Ok(Membership { workspace, role: Role::from_store(&row.text(2)?)? })
     };
     rows.iter().map(read).collect()
-}
-
-/// Holds as long as the user may grant access to the workspace.
-pub fn may_grant(workspace_id: WorkspaceId, user_id: UserId) -> Stmt {
-    MEMBER_WITH.with([workspace_id.into(), user_id.into()])
 }
 
 /// The addresses of a workspace's owners.

@@ -2,11 +2,11 @@
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::store::{self, Stored};
+use super::routes::Item;
+use super::store;
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
@@ -14,7 +14,7 @@ use crate::db::{Batch, DbError, Row};
 use crate::domains;
 use crate::error::{Error, OrMissing};
 use crate::id::{ApiKeyId, DomainId};
-use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
@@ -74,13 +74,13 @@ struct Draft {
     fresh: Option<FreshKey>,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(async { page(&member, StatusCode::OK, &member.page()?, Draft::default()).await }).await
+async fn list(member: Member<Look>) -> PageResult {
+    page(&member, StatusCode::OK, &member.page()?, Draft::default()).await
 }
 
-async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> Result<Response, Error> {
+async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> PageResult {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
-    let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
+    let stored: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
     let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
     let id = member.app.clock.ordered_id();
@@ -117,7 +117,7 @@ async fn domain_choices<D: Duty>(member: &Member<D>, chosen: Option<DomainId>) -
     Ok(rows.iter().map(choice).collect::<Result<_, DbError>>()?)
 }
 
-fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
+fn row<D: Duty>(member: &Member<D>, key: Item) -> KeyRow {
     let now = member.app.clock.now();
     KeyRow {
         delete_url: member.may_manage().then(|| member.address(&format!("/keys/{}/delete", key.id))),
@@ -125,8 +125,8 @@ fn row<D: Duty>(member: &Member<D>, key: Stored) -> KeyRow {
         start: key.prefix,
         permission: key.permission,
         domain: key.domain,
-        created: Stamp::ago(key.created_at, now),
-        last_used: key.last_used_at.map(|at| Stamp::ago(at, now)),
+        created: Stamp::ago(key.created_at.0, now),
+        last_used: key.last_used_at.map(|at| Stamp::ago(at.0, now)),
         through_app: key.grant_id.is_some(),
     }
 }
@@ -135,15 +135,11 @@ fn purpose(id: ApiKeyId) -> String {
     format!("create key {id}")
 }
 
-async fn create(member: Member<Manage>, form: Form) -> Response {
-    member.answer(try_create(&member, &form)).await
-}
-
-async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Error> {
+async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let id = form.text("id").parse().map_err(|_| Error::BadRequest {
         message: "The form does not say which key it is. Load the page again.".into(),
     })?;
-    let accepted = member.accept(&purpose(id), form)?;
+    let accepted = member.accept(&purpose(id), &form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;
@@ -164,7 +160,7 @@ async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Er
             let name = Field { value: form.text("name"), error: name.is_err().then(too_long) };
             let domain_error = held_wrongly.then(both);
             let draft = Draft { name, sending_only, domain_id, domain_error, fresh: None };
-            return page(member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
+            return page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
         }
     };
     let made = NewKey::make(&member.app.clock, member.workspace_id(), name.as_str(), permission);
@@ -174,11 +170,11 @@ async fn try_create(member: &Member<Manage>, form: &Form) -> Result<Response, Er
     match accepted.commit(batch.and(insert_key(&key))).await? {
         Ok(_) => {}
         Err(DbError::Duplicate(_)) => return Ok(member.see_other("/keys?repeated")),
-        Err(DbError::Unexpected { .. }) => return Err(no_domain()),
+        Err(DbError::Unexpected { .. }) => return Err(no_domain().into()),
         Err(error) => return Err(error.into()),
     }
     let fresh = Some(FreshKey { name: key.name, token: key.secret });
-    page(member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
+    page(&member, StatusCode::OK, &Page::parse("", RECENT)?, Draft { fresh, ..Draft::default() }).await
 }
 
 fn no_domain() -> Error {
@@ -189,38 +185,30 @@ fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
-async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-            let key = Stored::read(rows.first().ok_or_else(gone)?)?;
-            let content = ConfirmPage {
-                layout: member.layout(),
-                shell: member.shell("/keys"),
-                title: "Delete this API key?".into(),
-                subject: key.name,
-                sentence: format!(
-                    "Programs that use {}… are refused from their next request on. This cannot be undone.",
-                    key.prefix
-                ),
-                action: member.address(&format!("/keys/{id}/delete")),
-                hidden: member.hidden(&format!("delete key {id}")),
-                button: "Delete".into(),
-                cancel: member.address("/keys"),
-            };
-            Ok(web::page(StatusCode::OK, &content))
-        })
-        .await
+async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+    let key = Item::read(rows.first().ok_or_else(gone)?)?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/keys"),
+        title: "Delete this API key?".into(),
+        subject: key.name,
+        sentence: format!(
+            "Programs that use {}… are refused from their next request on. This cannot be undone.",
+            key.prefix
+        ),
+        action: member.address(&format!("/keys/{id}/delete")),
+        hidden: member.hidden(&format!("delete key {id}")),
+        button: "Delete".into(),
+        cancel: member.address("/keys"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let accepted = member.accept(&format!("delete key {id}"), &form)?;
-            accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
-            Ok(member.see_other("/keys?deleted"))
-        })
-        .await
+async fn delete(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&format!("delete key {id}"), &form)?;
+    accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
+    Ok(member.see_other("/keys?deleted"))
 }

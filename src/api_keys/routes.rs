@@ -8,16 +8,16 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::store::{self, Stored};
+use super::store;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::clock::rfc3339;
+use crate::clock::Time;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, DbError, from_row};
 use crate::domains;
 use crate::error::{Error, OrMissing};
-use crate::id::{ApiKeyId, DomainId};
-use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::id::{ApiKeyId, DomainId, GrantId};
+use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<ApiKeyId>;
 type Deleted = web::Deleted<ApiKeyId>;
@@ -77,14 +77,25 @@ pub struct Created {
 #[schema(as = ApiKey)]
 pub struct Item {
     #[schema(value_type = Uuid)]
-    id: ApiKeyId,
+    pub(super) id: ApiKeyId,
     #[schema(example = "web shop")]
-    name: String,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime, required = true)]
-    last_used_at: Option<String>,
+    pub(super) name: String,
+    #[serde(skip)]
+    pub(super) permission: String,
+    #[serde(skip)]
+    pub(super) prefix: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Time,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub(super) last_used_at: Option<Time>,
+    #[serde(skip)]
+    pub(super) grant_id: Option<GrantId>,
+    /// The name of the only domain that it may send from.
+    #[serde(skip)]
+    pub(super) domain: Option<String>,
 }
+
+from_row!(Item { id, name, permission, prefix, created_at, last_used_at, grant_id, domain });
 
 /// Create an API key
 ///
@@ -92,15 +103,8 @@ pub struct Item {
 /// access. Under an `Idempotency-Key` the answer is given again to the credential that made the key, and to no other.
 #[utoipa::path(
     post, path = "/api-keys", tag = "API keys", operation_id = "create_api_key",
-    request_body = NewApiKey,
-    responses(
-        (status = 201, description = "The key is made.", body = Created, links(
-            ("rename" = (operation_id = "rename_api_key", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_api_key", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewApiKey,
+    responses((status = 201, description = "The key is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -136,26 +140,11 @@ async fn create(
 /// The keys of the workspace, newest first. What a key may do and the key itself are not told.
 #[utoipa::path(
     get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
-    params(Page),
-    responses(
-        (status = 200, description = "The keys, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The keys, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
-    page.answer(&rows, |row| Ok(Stored::read(row)?.into()))
-}
-
-impl From<Stored> for Item {
-    fn from(stored: Stored) -> Item {
-        Item {
-            id: stored.id,
-            name: stored.name,
-            created_at: rfc3339(stored.created_at),
-            last_used_at: stored.last_used_at.map(rfc3339),
-        }
-    }
+    page.answer(&rows, |row| Ok(Item::read(row)?))
 }
 
 /// Rename an API key
@@ -163,12 +152,8 @@ impl From<Stored> for Item {
 /// Changes what people call the key; what it may do stays as it is.
 #[utoipa::path(
     patch, path = "/api-keys/{id}", tag = "API keys", operation_id = "rename_api_key",
-    params(PathId),
-    request_body = Change,
-    responses(
-        (status = 200, description = "The key has its new name.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = Change,
+    responses((status = 200, description = "The key has its new name.", body = Reference)),
 )]
 async fn rename(
     caller: Caller<FullAccess>,
@@ -186,11 +171,7 @@ async fn rename(
 /// From the next request on it is refused, by every process. A key may delete itself.
 #[utoipa::path(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
-    params(PathId),
-    responses(
-        (status = 200, description = "The key is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The key is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;

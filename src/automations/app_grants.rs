@@ -21,18 +21,16 @@ macro_rules! grant_stands {
 pub(super) use grant_stands;
 
 statements! {
-    TIE = Sql::both(
-        "INSERT INTO automation_version_grants (automation_id, version, grant_id) VALUES ($1, $2, $3)");
+    functions {
+        pub fn tie(automation_id: AutomationId, version: i64, grant_id: GrantId) = Sql::both(
+            "INSERT INTO automation_version_grants (automation_id, version, grant_id) VALUES ($1, $2, $3)");
+    }
     FREE = Sql::both(concat!(
         "DELETE FROM automation_version_grants WHERE automation_id = $1 AND NOT ",
         grant_stands!("automation_version_grants.grant_id")));
     TAKE_OVER = Sql::both(concat!(
         "UPDATE automation_version_grants SET grant_id = $2 WHERE automation_id = $1 AND NOT ",
         grant_stands!("automation_version_grants.grant_id")));
-}
-
-pub fn tie(automation_id: AutomationId, version: i64, grant_id: GrantId) -> Stmt {
-    TIE.with([automation_id.into(), version.into(), grant_id.into()])
 }
 
 /// Whoever enables what an app without access has left behind answers for it: a

@@ -2,22 +2,21 @@
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::Value;
 
 use super::automation::{self, ReEntry, Status};
 use super::graph::{Exit, Graph};
 use super::picture::{self, Picture};
 use super::runs::{RunRow, run_rows};
-use super::store::{self, Listed, NewAutomation, Stored};
+use super::shapes::Item;
+use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
-use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PathId, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 /// Up to here runs are counted.
 const MOST_COUNTED: i64 = 1000;
@@ -55,25 +54,21 @@ struct AutomationRow {
     updated: Stamp,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
-    let listed: Result<Vec<(Listed, i64)>, DbError> =
-        rows.iter().map(|row| Ok((Listed::read(row)?, row.int(7)?))).collect();
+    let listed: Result<Vec<(Item, i64)>, DbError> =
+        rows.iter().map(|row| Ok((Item::read(row)?, row.int(7)?))).collect();
     let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| one.id);
     let now = member.app.clock.now();
-    let row = |(one, runs): (Listed, i64)| AutomationRow {
+    let row = |(one, runs): (Item, i64)| AutomationRow {
         href: member.address(&format!("/automations/{}", one.id)),
         name: one.name,
         enabled: one.status == Status::Enabled.as_str(),
         event_name: one.event_name,
         version: one.version,
         runs: if runs > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { runs.to_string() },
-        updated: Stamp::ago(one.updated_at, now),
+        updated: Stamp::ago(one.updated_at.0, now),
     };
     let content = AutomationsPage {
         layout: member.layout(),
@@ -155,15 +150,11 @@ async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, E
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> Response {
-    member.answer(try_read(&member, id)).await
-}
-
-async fn try_read(member: &Member<Look>, id: Result<PathId<AutomationId>, Error>) -> Result<Response, Error> {
+async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let stored = find(member, id).await?;
-    let graph = graph(&stored)?;
-    let Leaf { items, newer, older } = run_rows(member, id).await?;
+    let stored = find(&member, id).await?;
+    let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
+    let Leaf { items, newer, older } = run_rows(&member, id).await?;
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
         layout: member.layout(),
@@ -179,24 +170,16 @@ async fn try_read(member: &Member<Look>, id: Result<PathId<AutomationId>, Error>
         event_name: stored.listed.event_name,
         re_entry: re_entry(&stored.re_entry),
         exit_on: stored.exit_on,
-        updated: Stamp::ago(stored.listed.updated_at, member.app.clock.now()),
+        updated: Stamp::ago(stored.listed.updated_at.0, member.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
-        acts: member.may_manage().then(|| acts(member, id, enabled)),
+        acts: member.may_manage().then(|| acts(&member, id, enabled)),
         id,
         runs: items,
         newer,
         older,
     };
     Ok(web::page(StatusCode::OK, &content))
-}
-
-fn graph(stored: &Stored) -> Result<Graph, Error> {
-    let parsed = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| Error::Internal);
-    Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
-        tracing::error!(?findings, "a graph that was accepted once is not any more");
-        Error::Internal
-    })
 }
 
 fn re_entry(stored: &str) -> &'static str {
@@ -242,12 +225,12 @@ fn copying(id: AutomationId, copy: AutomationId) -> String {
     format!("copy automation {id} as {copy}")
 }
 
-async fn enable(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
-    member.answer(turn(&member, id, &form, Status::Enabled, "enable", "enabled")).await
+async fn enable(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
+    turn(&member, id, &form, Status::Enabled, "enable", "enabled").await
 }
 
-async fn stop(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
-    member.answer(turn(&member, id, &form, Status::Disabled, "stop", "stopped")).await
+async fn stop(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
+    turn(&member, id, &form, Status::Disabled, "stop", "stopped").await
 }
 
 async fn turn(
@@ -257,7 +240,7 @@ async fn turn(
     status: Status,
     act: &str,
     done: &str,
-) -> Result<Response, Error> {
+) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let change = store::set_status(member.workspace_id(), id, status, member.app.clock.now());
     commit(member, &purpose(act, id), form, change).await?;
@@ -268,53 +251,41 @@ async fn commit(member: &Member<Manage>, purpose: &str, form: &Form, batch: Batc
     member.accept(purpose, form)?.commit(batch).await?.or_missing(gone).map(drop)
 }
 
-async fn duplicate(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let copy: AutomationId = form.text("copy").parse().map_err(|_| Error::BadRequest {
-                message: "The form does not say which copy it makes. Load the page again.".into(),
-            })?;
-            let accepted = member.accept(&copying(id, copy), &form)?;
-            let (original, now) = (find(&member, id).await?, member.app.clock.now());
-            let secret = automation::new_signing_secret(&member.app.seal);
-            let new = NewAutomation::copy(member.workspace_id(), copy, original, secret, now);
-            match accepted.commit(store::insert(&new)).await? {
-                Ok(_) | Err(DbError::Duplicate(_)) => Ok(member.see_other(&format!("/automations/{copy}?copied"))),
-                Err(error) => Err(error.into()),
-            }
-        })
-        .await
+async fn duplicate(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let copy: AutomationId = form.text("copy").parse().map_err(|_| Error::BadRequest {
+        message: "The form does not say which copy it makes. Load the page again.".into(),
+    })?;
+    let accepted = member.accept(&copying(id, copy), &form)?;
+    let (original, now) = (find(&member, id).await?, member.app.clock.now());
+    let secret = automation::new_signing_secret(&member.app.seal);
+    let new = NewAutomation::copy(member.workspace_id(), copy, original, secret, now);
+    match accepted.commit(store::insert(&new)).await? {
+        Ok(_) | Err(DbError::Duplicate(_)) => Ok(member.see_other(&format!("/automations/{copy}?copied"))),
+        Err(error) => Err(error.into()),
+    }
 }
 
-async fn ask(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let stored = find(&member, id).await?;
-            let content = ConfirmPage {
-                layout: member.layout(),
-                shell: member.shell("/automations"),
-                title: "Delete this automation?".into(),
-                subject: stored.listed.name,
-                sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
-                action: member.address(&format!("/automations/{id}/delete")),
-                hidden: member.hidden(&purpose("delete", id)),
-                button: "Delete".into(),
-                cancel: member.address(&format!("/automations/{id}")),
-            };
-            Ok(web::page(StatusCode::OK, &content))
-        })
-        .await
+async fn ask(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let stored = find(&member, id).await?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        title: "Delete this automation?".into(),
+        subject: stored.listed.name,
+        sentence: "It starts no more runs, and its runs are deleted with it. This cannot be undone.".into(),
+        action: member.address(&format!("/automations/{id}/delete")),
+        hidden: member.hidden(&purpose("delete", id)),
+        button: "Delete".into(),
+        cancel: member.address(&format!("/automations/{id}")),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn delete(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let batch = store::delete(member.workspace_id(), id, member.app.clock.now());
-            commit(&member, &purpose("delete", id), &form, batch).await?;
-            Ok(member.see_other("/automations?deleted"))
-        })
-        .await
+async fn delete(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let batch = store::delete(member.workspace_id(), id, member.app.clock.now());
+    commit(&member, &purpose("delete", id), &form, batch).await?;
+    Ok(member.see_other("/automations?deleted"))
 }

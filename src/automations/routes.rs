@@ -10,15 +10,13 @@ use utoipa_axum::routes;
 use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
-use super::store::{self, GraphText, Listed, NewAutomation, Stored};
+use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
-use crate::web::{
-    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, PathId, Query,
-};
+use crate::web::{self, Answer, Body, Idempotency, List, OrNull, Page, PathId, Query};
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -41,19 +39,8 @@ pub fn router() -> OpenApiRouter<App> {
 /// soon as it is enabled.
 #[utoipa::path(
     post, path = "/automations", tag = "Automations", operation_id = "create_automation",
-    request_body = Wish,
-    responses(
-        (status = 201, description = "The automation is made.", body = Reference, links(
-            ("read" = (operation_id = "read_automation", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_automation", parameters(("id" = "$response.body#/id")))),
-            ("duplicate" = (operation_id = "duplicate_automation", parameters(("id" = "$response.body#/id")))),
-            ("runs" = (operation_id = "list_automation_runs", parameters(("id" = "$response.body#/id")))),
-            ("stop" = (operation_id = "stop_automation", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_automation", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = Wish,
+    responses((status = 201, description = "The automation is made.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -85,11 +72,7 @@ async fn create(
 /// Tells everything that is wrong with a graph at once, and makes nothing of it.
 #[utoipa::path(
     post, path = "/automations/validate", tag = "Automations", operation_id = "validate_automation",
-    request_body = Draft,
-    responses(
-        (status = 200, description = "What was found.", body = Check),
-        OfCaller, OfBody,
-    ),
+    request_body = Draft, responses((status = 200, description = "What was found.", body = Check)),
 )]
 async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<Check>, Error> {
     caller.confirm().await?;
@@ -104,10 +87,7 @@ async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<
 #[utoipa::path(
     get, path = "/automations", tag = "Automations", operation_id = "list_automations",
     params(Page, StatusParam),
-    responses(
-        (status = 200, description = "The automations, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    responses((status = 200, description = "The automations, newest first.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -115,7 +95,7 @@ async fn list(
     Query(StatusParam { status }): Query<StatusParam>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
-    page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
+    page.answer(&rows, |row| Ok(Item::read(row)?))
 }
 
 /// Read an automation
@@ -123,11 +103,7 @@ async fn list(
 /// With the graph that new runs start with. Every connection names its type.
 #[utoipa::path(
     get, path = "/automations/{id}", tag = "Automations", operation_id = "read_automation",
-    params(PathId),
-    responses(
-        (status = 200, description = "The automation.", body = AutomationDetail),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The automation.", body = AutomationDetail)),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -143,12 +119,8 @@ async fn read(
 /// flight keep the one they started with.
 #[utoipa::path(
     patch, path = "/automations/{id}", tag = "Automations", operation_id = "update_automation",
-    params(PathId),
-    request_body = Change,
-    responses(
-        (status = 200, description = "The automation is changed.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = Change,
+    responses((status = 200, description = "The automation is changed.", body = Reference)),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -204,11 +176,7 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
 /// It starts no more runs, and it and its runs are not to be seen any more.
 #[utoipa::path(
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
-    params(PathId),
-    responses(
-        (status = 200, description = "The automation is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The automation is gone.", body = Deleted)),
 )]
 async fn delete(
     caller: Caller<FullAccess>,
@@ -225,11 +193,7 @@ async fn delete(
 /// The copy has the graph in force, a name that says so, and is disabled.
 #[utoipa::path(
     post, path = "/automations/{id}/duplicate", tag = "Automations", operation_id = "duplicate_automation",
-    params(PathId, Idempotency),
-    responses(
-        (status = 201, description = "The copy is made.", body = Reference),
-        OfCaller, OfPath, OfQuery, OfKey,
-    ),
+    params(PathId, Idempotency), responses((status = 201, description = "The copy is made.", body = Reference)),
 )]
 async fn duplicate(
     caller: Caller<FullAccess>,
@@ -254,11 +218,7 @@ async fn duplicate(
 /// Disables it: events start no more runs. Those in flight finish.
 #[utoipa::path(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
-    params(PathId),
-    responses(
-        (status = 200, description = "The automation is disabled.", body = Stopped),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The automation is disabled.", body = Stopped)),
 )]
 async fn stop(
     caller: Caller<FullAccess>,

@@ -7,8 +7,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::{Connection, Finding, Step};
-use super::store::{Listed, Stored};
-use crate::clock::rfc3339;
+use super::store::Stored;
+use crate::clock::Time;
+use crate::db::from_row;
 use crate::error::Error;
 use crate::id::AutomationId;
 use crate::seal::Seal;
@@ -112,17 +113,24 @@ pub struct Check {
 #[schema(as = AutomationItem)]
 pub struct Item {
     #[schema(value_type = Uuid)]
-    id: AutomationId,
+    pub id: AutomationId,
     #[schema(example = "Welcome")]
-    name: String,
+    pub name: String,
     #[schema(value_type = Status)]
-    status: String,
-    #[schema(format = DateTime)]
-    created_at: String,
+    pub status: String,
+    #[serde(skip)]
+    pub version: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
     /// When it was last changed, or made.
-    #[schema(format = DateTime)]
-    updated_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Time,
+    // The event that triggers it.
+    #[serde(skip)]
+    pub event_name: String,
 }
+
+from_row!(Item { id, name, status, version, created_at, updated_at, event_name });
 
 /// An automation with the graph that new runs start with.
 #[derive(Serialize, ToSchema)]
@@ -143,11 +151,11 @@ pub struct AutomationDetail {
     /// Counts the graphs that it has had.
     #[schema(minimum = 1)]
     version: i64,
-    #[schema(format = DateTime)]
-    created_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Time,
     /// When it was last changed, or made.
-    #[schema(format = DateTime)]
-    updated_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Time,
     #[schema(value_type = Vec<Step>)]
     steps: Box<RawValue>,
     #[schema(value_type = Vec<Connection>)]
@@ -156,18 +164,6 @@ pub struct AutomationDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, pattern = "^whsec_")]
     webhook_secret: Option<String>,
-}
-
-impl From<Listed> for Item {
-    fn from(listed: Listed) -> Item {
-        Item {
-            id: listed.id,
-            name: listed.name,
-            status: listed.status,
-            created_at: rfc3339(listed.created_at),
-            updated_at: rfc3339(listed.updated_at),
-        }
-    }
 }
 
 impl AutomationDetail {
@@ -182,8 +178,8 @@ impl AutomationDetail {
             re_entry,
             exit_on,
             version: listed.version,
-            created_at: rfc3339(listed.created_at),
-            updated_at: rfc3339(listed.updated_at),
+            created_at: listed.created_at,
+            updated_at: listed.updated_at,
             webhook_secret: has_webhook(&steps).then(|| seal.open_text(&signing_secret)).flatten(),
             steps: raw(steps)?,
             connections: raw(connections)?,

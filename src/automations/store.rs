@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
+use super::shapes::Item;
 use crate::credentials::grant_stands;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, GrantId, WorkspaceId};
@@ -24,20 +25,50 @@ statements! {
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND a.status IN ($4, $5)" by "a.id";
     }
+    functions {
+        /// Automations whose signing secrets do not begin with `prefix`, by id: workspace,
+        /// id and secret.
+        pub fn otherwise_sealed(after: Uuid, prefix: &str) with [after, prefix.len() as i64, prefix] = Sql::both(
+            "SELECT workspace_id, id, signing_secret FROM automations
+             WHERE id > $1 AND substr(signing_secret, 1, $2) <> $3 ORDER BY id LIMIT 500");
+        /// The starts of the names that runs may be woken by.
+        pub fn listened(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT start FROM listened_names WHERE workspace_id = $1");
+        fn insert_version(id: AutomationId, version: i64, graph: &GraphText, now: i64)
+            with [id, version, &graph.event_name, &graph.steps, &graph.connections, now] = Sql::both(
+            "INSERT INTO automation_versions (automation_id, version, event_name, steps, connections, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6)");
+        pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
+            "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
+                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
+        /// The number of the version in force.
+        pub fn version_number(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
+            "SELECT version FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+        /// Belongs into every commit that changes what a trigger would do: whoever
+        /// prepared something under the automations of before has to prepare it again.
+        pub fn raise_revision(workspace_id: WorkspaceId) = Sql::both(
+            "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1")
+            .raising();
+        /// Every automation that listens, with the version that new runs start with: id,
+        /// version, event name, re-entry, exit event, steps, connections.
+        pub fn enabled(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT a.id, a.version, v.event_name, a.re_entry, a.exit_on, v.steps, v.connections
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.status = 'enabled' AND a.deleted_at IS NULL
+             ORDER BY a.id");
+        /// What a run needs to know of the version it is pinned to: steps, connections,
+        /// signing secret.
+        pub fn version(workspace_id: WorkspaceId, automation_id: AutomationId, version: i64) = Sql::both(
+            "SELECT v.steps, v.connections, a.signing_secret
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
+             WHERE a.workspace_id = $1 AND a.id = $2");
+    }
     INSERT = Sql::both(
         "INSERT INTO automations
              (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
          VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8)");
-    INSERT_VERSION = Sql::both(
-        "INSERT INTO automation_versions (automation_id, version, event_name, steps, connections, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)");
-    BY_ID = Sql::both(
-        "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
-                a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
-         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
-         WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
-    VERSION_NUMBER = Sql::both(
-        "SELECT version FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     SET_NAME = Sql::both(
         "UPDATE automations SET name = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
@@ -59,31 +90,8 @@ statements! {
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     LISTEN = Sql::both(
         "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
-    LISTENED = Sql::both("SELECT start FROM listened_names WHERE workspace_id = $1");
-    RAISE_REVISION = Sql::both(
-        "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1")
-        .raising();
-    ENABLED = Sql::both(
-        "SELECT a.id, a.version, v.event_name, a.re_entry, a.exit_on, v.steps, v.connections
-         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
-         WHERE a.workspace_id = $1 AND a.status = 'enabled' AND a.deleted_at IS NULL
-         ORDER BY a.id");
-    /// Secrets that do not begin as they should, behind an id.
-    OTHERWISE_SEALED = Sql::both(
-        "SELECT workspace_id, id, signing_secret FROM automations
-         WHERE id > $1 AND substr(signing_secret, 1, $2) <> $3 ORDER BY id LIMIT 500");
     RESEAL = Sql::both(
         "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
-    VERSION = Sql::both(
-        "SELECT v.steps, v.connections, a.signing_secret
-         FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
-         WHERE a.workspace_id = $1 AND a.id = $2");
-}
-
-/// Automations whose signing secrets do not begin with `prefix`, by id: workspace,
-/// id and secret.
-pub fn otherwise_sealed(after: Uuid, prefix: &str) -> Stmt {
-    OTHERWISE_SEALED.with([after.into(), (prefix.len() as i64).into(), prefix.into()])
 }
 
 /// Sees to it that every signing secret is kept as it would be kept today. Tells
@@ -112,35 +120,9 @@ pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     Ok(unopened)
 }
 
-/// An automation as lists show it.
-pub struct Listed {
-    pub id: AutomationId,
-    pub name: String,
-    pub status: String,
-    pub version: i64,
-    pub created_at: i64,
-    pub updated_at: i64,
-    /// The event that triggers it.
-    pub event_name: String,
-}
-
-impl Listed {
-    pub fn read(row: &Row) -> Result<Listed, DbError> {
-        Ok(Listed {
-            id: row.id(0)?,
-            name: row.text(1)?,
-            status: row.text(2)?,
-            version: row.int(3)?,
-            created_at: row.int(4)?,
-            updated_at: row.int(5)?,
-            event_name: row.text(6)?,
-        })
-    }
-}
-
 /// An automation with the version that is in force.
 pub struct Stored {
-    pub listed: Listed,
+    pub listed: Item,
     pub re_entry: String,
     pub exit_on: Option<String>,
     pub signing_secret: String,
@@ -151,7 +133,7 @@ pub struct Stored {
 impl Stored {
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         Ok(Stored {
-            listed: Listed::read(row)?,
+            listed: Item::read(row)?,
             re_entry: row.text(7)?,
             exit_on: row.maybe(8, Row::text)?,
             signing_secret: row.text(9)?,
@@ -269,22 +251,6 @@ fn listen<'a>(batch: &mut Batch, workspace_id: WorkspaceId, names: impl Iterator
     names.for_each(|name| batch.push(LISTEN.with([workspace_id.into(), name.into()])));
 }
 
-/// The starts of the names that runs may be woken by.
-pub fn listened(workspace_id: WorkspaceId) -> Stmt {
-    LISTENED.with([workspace_id.into()])
-}
-
-fn insert_version(id: AutomationId, version: i64, graph: &GraphText, now: i64) -> Stmt {
-    INSERT_VERSION.with([
-        id.into(),
-        version.into(),
-        (&graph.event_name).into(),
-        (&graph.steps).into(),
-        (&graph.connections).into(),
-        now.into(),
-    ])
-}
-
 /// Those with the status, or all.
 pub fn page(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> Stmt {
     let wanted = status.map_or(Status::ALL, |status| [status, status]);
@@ -295,15 +261,6 @@ pub fn page(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> S
 /// to a bound.
 pub fn page_counted(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, Status::ALL.map(|status| status.as_str().into()))
-}
-
-pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// The number of the version in force.
-pub fn version_number(workspace_id: WorkspaceId, id: AutomationId) -> Stmt {
-    VERSION_NUMBER.with([workspace_id.into(), id.into()])
 }
 
 /// What to change; whatever is `None` stays as it is.
@@ -373,22 +330,4 @@ pub fn set_status(workspace_id: WorkspaceId, id: AutomationId, status: Status, n
 pub fn delete(workspace_id: WorkspaceId, id: AutomationId, now: i64) -> Batch {
     let params = [workspace_id.into(), id.into(), now.into()];
     Batch::new().and(DELETE.with(params).expect(1)).and(raise_revision(workspace_id))
-}
-
-/// Belongs into every commit that changes what a trigger would do: whoever
-/// prepared something under the automations of before has to prepare it again.
-pub fn raise_revision(workspace_id: WorkspaceId) -> Stmt {
-    RAISE_REVISION.with([workspace_id.into()])
-}
-
-/// Every automation that listens, with the version that new runs start with: id,
-/// version, event name, re-entry, exit event, steps, connections.
-pub fn enabled(workspace_id: WorkspaceId) -> Stmt {
-    ENABLED.with([workspace_id.into()])
-}
-
-/// What a run needs to know of the version it is pinned to: steps, connections,
-/// signing secret.
-pub fn version(workspace_id: WorkspaceId, automation_id: AutomationId, version: i64) -> Stmt {
-    VERSION.with([workspace_id.into(), automation_id.into(), version.into()])
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
-use super::print_json;
+use super::Output;
 use crate::clock::{Clock, rfc3339};
 use crate::config::Config;
 use crate::credentials::Signing;
@@ -23,9 +23,8 @@ const SAY: Duration = Duration::from_secs(1);
 pub struct Backup {
     /// File to write, which must not be there yet
     file: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args, Debug)]
@@ -35,9 +34,8 @@ pub struct Restore {
     /// Put it in the place of a store that is there, which is kept under another name
     #[arg(long)]
     replace: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn sqlite_file(config: &Config, command: &str) -> anyhow::Result<PathBuf> {
@@ -64,13 +62,12 @@ impl Backup {
         };
         let bytes = db::backup(&store, &self.file, &marks, &mut say).context("the backup failed")?;
         let shown = self.file.display().to_string();
-        if self.json {
-            print_json(&json!({ "file": shown, "bytes": bytes }));
-        } else {
-            let seconds = began.elapsed().as_secs_f64();
-            println!("{shown} holds the whole store: {} MiB, {seconds:.1} s.", bytes.div_ceil(1 << 20));
-            println!("Wherever it is restored it is on hold: nothing is sent until `posthorn resume`.");
-        }
+        let (size, seconds) = (bytes.div_ceil(1 << 20), began.elapsed().as_secs_f64());
+        let words = format!(
+            "{shown} holds the whole store: {size} MiB, {seconds:.1} s.\n\
+             Wherever it is restored it is on hold: nothing is sent until `posthorn resume`."
+        );
+        self.output.tell(&json!({ "file": shown, "bytes": bytes }), words);
         Ok(())
     }
 }
@@ -84,30 +81,23 @@ impl Restore {
         let kept = db::restore(&self.file, &store, &marks, self.replace).context("nothing was restored")?;
         // The store is in its place by now, whatever is wrong with its key.
         let is_readable = can_read_secrets(config, &clock).await.unwrap_or(false);
-        if self.json {
-            print_json(&json!({
-                "store": store.display().to_string(),
-                "replaced": kept.map(|path| path.display().to_string()),
-                "secrets_readable": is_readable,
-            }));
-        } else {
-            self.tell(&store, kept.as_deref(), is_readable);
-        }
+        let json = json!({
+            "store": store.display().to_string(),
+            "replaced": kept.as_ref().map(|path| path.display().to_string()),
+            "secrets_readable": is_readable,
+        });
+        self.output.tell(&json, self.words(&store, kept.as_deref(), is_readable));
         Ok(())
     }
 
-    fn tell(&self, store: &Path, kept: Option<&Path>, is_readable: bool) {
-        println!("{} was restored to {}.", self.file.display(), store.display());
-        if let Some(kept) = kept {
-            println!("The store that was there is now {}.", kept.display());
-        }
-        if !is_readable {
-            println!(
-                "The keys that sign access tokens are sealed with a secret that is not here: tokens that apps hold are \
-                 refused until the server runs with the --secret, or beside the key file, that the original had."
-            );
-        }
-        println!("It is on hold: start the server, look around, and let it go on with `posthorn resume`.");
+    fn words(&self, store: &Path, kept: Option<&Path>, is_readable: bool) -> String {
+        let mut lines = vec![format!("{} was restored to {}.", self.file.display(), store.display())];
+        lines.extend(kept.map(|kept| format!("The store that was there is now {}.", kept.display())));
+        let unreadable = "The keys that sign access tokens are sealed with a secret that is not here: tokens that apps hold are \
+             refused until the server runs with the --secret, or beside the key file, that the original had.";
+        lines.extend((!is_readable).then(|| unreadable.to_owned()));
+        lines.push("It is on hold: start the server, look around, and let it go on with `posthorn resume`.".into());
+        lines.join("\n")
     }
 }
 

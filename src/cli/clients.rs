@@ -5,10 +5,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{CommandContext, print_json, print_table};
+use super::{CommandContext, Output};
 use crate::clock::rfc3339;
-use crate::db::DbError;
-use crate::oauth::{self, AuthMethod, Grant, Origin, RegisteredClient, Registration};
+use crate::oauth::{self, AuthMethod, Client, Origin, RegisteredClient, Registration};
 use crate::secret;
 
 #[derive(Subcommand, Debug)]
@@ -29,15 +28,13 @@ pub enum Clients {
         /// none, client_secret_basic or client_secret_post
         #[arg(long, default_value = "none")]
         auth_method: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// List the clients
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Vouch for a client when it sends people to a host; without --host, no longer
     Verify {
@@ -45,9 +42,8 @@ pub enum Clients {
         /// Host, with its port if it has one, as the consent page shows it
         #[arg(long)]
         host: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Shut a client out: no requests, no tokens
     Disable(One),
@@ -61,15 +57,14 @@ pub enum Clients {
 #[derive(Args, Debug)]
 pub struct One {
     id: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Clients {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
-            Clients::Create { name, redirect_uri, grant_type, scope, auth_method, json } => {
+            Clients::Create { name, redirect_uri, grant_type, scope, auth_method, output } => {
                 let mut metadata = json!({
                     "client_name": name,
                     "redirect_uris": redirect_uri,
@@ -85,10 +80,10 @@ impl Clients {
                 if !scope.is_empty() {
                     metadata["scope"] = json!(scope.join(" "));
                 }
-                create(context, &metadata, json).await
+                create(context, &metadata, output).await
             }
-            Clients::List { json } => list(context, json).await,
-            Clients::Verify { id, host, json } => verify(context, &id, host.as_deref(), json).await,
+            Clients::List { output } => list(context, output).await,
+            Clients::Verify { id, host, output } => verify(context, &id, host.as_deref(), output).await,
             Clients::Disable(one) => disable(context, &one, Some(context.clock.now())).await,
             Clients::Enable(one) => disable(context, &one, None).await,
             Clients::Delete(one) => delete(context, &one).await,
@@ -96,7 +91,7 @@ impl Clients {
     }
 }
 
-async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json: bool) -> anyhow::Result<()> {
+async fn create(context: &CommandContext, metadata: &serde_json::Value, output: Output) -> anyhow::Result<()> {
     let registration = match Registration::parse(metadata, Origin::Administrator) {
         Ok(registration) => registration,
         Err(refusal) => bail!("{}", refusal.description()),
@@ -105,52 +100,34 @@ async fn create(context: &CommandContext, metadata: &serde_json::Value, as_json:
     let secret = client.auth_method.has_secret().then(secret::token);
     let hash = secret.as_deref().map(secret::hash);
     context.db.commit(oauth::insert_client(&client, "operator", hash.as_ref())).await?;
-    if as_json {
-        print_json(&json!(RegisteredClient::new(&client, secret.as_deref())));
-    } else {
-        println!("{}", client.id);
-        secret.iter().for_each(|secret| println!("{secret}"));
-    }
+    let lines: Vec<&str> = std::iter::once(client.id.as_str()).chain(secret.as_deref()).collect();
+    output.tell(&json!(RegisteredClient::new(&client, secret.as_deref())), lines.join("\n"));
     Ok(())
 }
 
-async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
-    let clients = oauth::clients(&context.db).await?;
-    if as_json {
-        let items: Vec<_> = clients.iter().map(|client| RegisteredClient::new(client, None)).collect();
-        print_json(&json!(items));
-    } else {
-        let rows: Vec<_> = clients
-            .into_iter()
-            .map(|client| {
-                let kind = if client.auth_method == AuthMethod::None { "public" } else { "confidential" };
-                let grants = client.grants.iter().map(Grant::as_str).collect::<Vec<_>>().join(" ");
-                let created = rfc3339(client.created_at);
-                vec![client.id, client.name, kind.into(), grants, client.scopes.to_string(), created]
-            })
-            .collect();
-        print_table(&["CLIENT ID", "NAME", "KIND", "GRANTS", "SCOPES", "CREATED"], &rows);
-    }
+async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
+    let item = |client: &Client| json!(RegisteredClient::new(client, None));
+    let cells = |client: &Client| {
+        let kind = if client.auth_method == AuthMethod::None { "public" } else { "confidential" };
+        let (grants, scopes) = (client.grants.to_string(), client.scopes.to_string());
+        vec![client.id.clone(), client.name.clone(), kind.into(), grants, scopes, rfc3339(client.created_at)]
+    };
+    let headings = ["CLIENT ID", "NAME", "KIND", "GRANTS", "SCOPES", "CREATED"];
+    output.list(&oauth::clients(&context.db).await?, item, &headings, cells);
     Ok(())
 }
 
-async fn verify(context: &CommandContext, id: &str, host: Option<&str>, as_json: bool) -> anyhow::Result<()> {
-    match context.db.commit(oauth::verify_client(id, host)).await {
-        Ok(_) if as_json => print_json(&json!({"client_id": id, "verified_host": host})),
-        Ok(_) => println!("{id}: {}", host.map_or("not verified".into(), |host| format!("verified for {host}"))),
-        Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
-        Err(error) => return Err(error.into()),
-    }
+async fn verify(context: &CommandContext, id: &str, host: Option<&str>, output: Output) -> anyhow::Result<()> {
+    context.commit(oauth::verify_client(id, host), || no_such_client(id)).await?;
+    let words = host.map_or("not verified".into(), |host| format!("verified for {host}"));
+    output.tell(&json!({"client_id": id, "verified_host": host}), format!("{id}: {words}"));
     Ok(())
 }
 
-async fn disable(context: &CommandContext, one: &One, since: Option<i64>) -> anyhow::Result<()> {
-    match context.db.commit(oauth::disable_client(&one.id, since)).await {
-        Ok(_) if one.json => print_json(&json!({"client_id": one.id, "disabled": since.is_some()})),
-        Ok(_) => println!("{}: {}.", one.id, if since.is_some() { "disabled" } else { "enabled" }),
-        Err(DbError::Unexpected { .. }) => return Err(no_such_client(&one.id)),
-        Err(error) => return Err(error.into()),
-    }
+async fn disable(context: &CommandContext, One { id, output }: &One, since: Option<i64>) -> anyhow::Result<()> {
+    context.commit(oauth::disable_client(id, since), || no_such_client(id)).await?;
+    let word = if since.is_some() { "disabled" } else { "enabled" };
+    output.tell(&json!({"client_id": id, "disabled": since.is_some()}), format!("{id}: {word}."));
     Ok(())
 }
 
@@ -158,12 +135,8 @@ fn no_such_client(id: &str) -> anyhow::Error {
     anyhow::anyhow!("{id}: there is no client with this id; `posthorn clients list` shows them")
 }
 
-async fn delete(context: &CommandContext, One { id, json }: &One) -> anyhow::Result<()> {
-    match context.db.commit(oauth::delete_client(id, context.clock.now())).await {
-        Ok(_) if *json => print_json(&json!({"client_id": id, "deleted": true})),
-        Ok(_) => println!("Deleted the client {id}."),
-        Err(DbError::Unexpected { .. }) => return Err(no_such_client(id)),
-        Err(error) => return Err(error.into()),
-    }
+async fn delete(context: &CommandContext, One { id, output }: &One) -> anyhow::Result<()> {
+    context.commit(oauth::delete_client(id, context.clock.now()), || no_such_client(id)).await?;
+    output.tell(&json!({"client_id": id, "deleted": true}), format!("Deleted the client {id}."));
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `posthorn hold` and `posthorn resume`.
 
+use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use super::{CommandContext, print_json};
+use super::{CommandContext, Output};
 use crate::clock::rfc3339;
 use crate::hold;
 
@@ -14,29 +15,23 @@ pub struct Hold {
     /// What to tell those who wonder why nothing is sent
     #[arg(long, default_value = "by an operator", value_name = "TEXT", value_parser = reason)]
     reason: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args, Debug)]
 pub struct Resume {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Hold {
     pub async fn run(&self, context: &CommandContext) -> anyhow::Result<()> {
         context.db.commit(hold::set(&context.clock, &self.reason)).await?;
         let held = hold::Hold::find(&context.db).await?;
-        match held {
-            Some(held) if self.json => {
-                print_json(&json!({ "held_since": rfc3339(held.since), "reason": held.reason }));
-            }
-            Some(held) => println!("{} What was begun is finished.", held.sentence()),
-            None => anyhow::bail!("somebody has resumed at the same moment"),
-        }
+        let held = held.context("somebody has resumed at the same moment")?;
+        let json = json!({ "held_since": rfc3339(held.since), "reason": held.reason });
+        self.output.tell(&json, format!("{} What was begun is finished.", held.sentence()));
         Ok(())
     }
 }
@@ -45,11 +40,12 @@ impl Resume {
     pub async fn run(&self, context: &CommandContext) -> anyhow::Result<()> {
         let held = hold::Hold::find(&context.db).await?;
         context.db.commit(hold::release()).await?;
-        match held {
-            _ if self.json => print_json(&json!({ "held_since": held.map(|held| rfc3339(held.since)) })),
-            Some(held) => println!("It goes on; it was on hold since {} ({}).", rfc3339(held.since), held.reason),
-            None => println!("It was not on hold."),
-        }
+        let since = held.as_ref().map(|held| rfc3339(held.since));
+        let words = match &held {
+            Some(held) => format!("It goes on; it was on hold since {} ({}).", rfc3339(held.since), held.reason),
+            None => "It was not on hold.".into(),
+        };
+        self.output.tell(&json!({ "held_since": since }), words);
         Ok(())
     }
 }

@@ -4,10 +4,9 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{CommandContext, print_json, print_table};
+use super::{CommandContext, Output};
 use crate::clock::rfc3339;
-use crate::credentials::{self as store, KeyName, NewKey, Permission};
-use crate::db::DbError;
+use crate::credentials::{self as store, KeyName, Listed, NewKey, Permission};
 
 #[derive(Subcommand, Debug)]
 pub enum Keys {
@@ -20,33 +19,30 @@ pub enum Keys {
         /// Id or name of the workspace, where there are several
         #[arg(long)]
         workspace: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// List the keys
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Delete a key; from then on it is refused
     Delete {
         id: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
 impl Keys {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
-            Keys::Create { name, permission, workspace, json } => {
-                create(context, &name, permission, workspace.as_deref(), json).await
+            Keys::Create { name, permission, workspace, output } => {
+                create(context, &name, permission, workspace.as_deref(), output).await
             }
-            Keys::List { json } => list(context, json).await,
-            Keys::Delete { id, json } => delete(context, &id, json).await,
+            Keys::List { output } => list(context, output).await,
+            Keys::Delete { id, output } => delete(context, &id, output).await,
         }
     }
 }
@@ -56,57 +52,41 @@ async fn create(
     name: &KeyName,
     permission: Permission,
     workspace: Option<&str>,
-    as_json: bool,
+    output: Output,
 ) -> anyhow::Result<()> {
     let workspace = context.workspace(workspace).await?;
     let key = NewKey::make(&context.clock, workspace.id, name.as_str(), permission);
     context.db.commit(store::insert_key(&key)).await?;
-    if as_json {
-        print_json(&json!({
-            "id": key.id, "name": key.name, "permission": permission.as_str(), "token": key.secret,
-            "workspace": {"id": workspace.id, "name": workspace.name},
-        }));
-    } else {
-        println!("{}", key.secret);
-    }
+    let json = json!({
+        "id": key.id, "name": key.name, "permission": permission.as_str(), "token": key.secret,
+        "workspace": {"id": workspace.id, "name": workspace.name},
+    });
+    output.tell(&json, key.secret);
     Ok(())
 }
 
-async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
-    let keys = store::keys(&context.db).await?;
-    if as_json {
-        let items: Vec<_> = keys
-            .iter()
-            .map(|key| {
-                json!({
-                    "id": key.id, "name": key.name, "permission": key.permission, "prefix": key.prefix,
-                    "workspace": key.workspace, "created_at": rfc3339(key.created_at),
-                    "last_used_at": key.last_used_at.map(rfc3339),
-                })
-            })
-            .collect();
-        print_json(&json!(items));
-    } else {
-        let rows: Vec<_> = keys
-            .into_iter()
-            .map(|key| {
-                let used = key.last_used_at.map_or("never".into(), rfc3339);
-                vec![key.id.to_string(), key.name, key.permission, format!("{}…", key.prefix), key.workspace, used]
-            })
-            .collect();
-        print_table(&["ID", "NAME", "PERMISSION", "KEY", "WORKSPACE", "LAST USED"], &rows);
-    }
+async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
+    let item = |key: &Listed| {
+        json!({
+            "id": key.id, "name": key.name, "permission": key.permission, "prefix": key.prefix,
+            "workspace": key.workspace, "created_at": rfc3339(key.created_at),
+            "last_used_at": key.last_used_at.map(rfc3339),
+        })
+    };
+    let cells = |key: &Listed| {
+        let (id, start) = (key.id.to_string(), format!("{}…", key.prefix));
+        let used = key.last_used_at.map_or("never".into(), rfc3339);
+        vec![id, key.name.clone(), key.permission.clone(), start, key.workspace.clone(), used]
+    };
+    let headings = ["ID", "NAME", "PERMISSION", "KEY", "WORKSPACE", "LAST USED"];
+    output.list(&store::keys(&context.db).await?, item, &headings, cells);
     Ok(())
 }
 
-async fn delete(context: &CommandContext, id: &str, as_json: bool) -> anyhow::Result<()> {
+async fn delete(context: &CommandContext, id: &str, output: Output) -> anyhow::Result<()> {
     let unknown = || anyhow!("{id}: there is no key with this id; `posthorn keys list` shows them");
     let key = id.parse().map_err(|_| unknown())?;
-    match context.db.commit(store::delete_key(key)).await {
-        Ok(_) if as_json => print_json(&json!({"id": id, "deleted": true})),
-        Ok(_) => println!("Deleted the key {id}."),
-        Err(DbError::Unexpected { .. }) => return Err(unknown()),
-        Err(error) => return Err(error.into()),
-    }
+    context.commit(store::delete_key(key), unknown).await?;
+    output.tell(&json!({"id": id, "deleted": true}), format!("Deleted the key {id}."));
     Ok(())
 }

@@ -9,19 +9,20 @@ mod oauth;
 mod send;
 mod users;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::accounts::{self, Workspace};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::Db;
+use crate::db::{Batch, Db, DbError};
 use crate::product::Product;
 use crate::seal::Seal;
 use crate::{db, log, product, serve};
@@ -121,7 +122,9 @@ impl Cli {
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { json }) => oauth::rotate_keys(&context, &self.config, json).await,
+            Command::Oauth(oauth::Oauth::RotateKeys { output }) => {
+                oauth::rotate_keys(&context, &self.config, output).await
+            }
             Command::Doctor(_)
             | Command::Oauth(oauth::Oauth::Doctor(_))
             | Command::Backup(_)
@@ -164,6 +167,14 @@ impl CommandContext {
         Ok(Product::new(App::new(config, addresses, self.db, self.clock, metrics, seal)))
     }
 
+    /// Commits a batch; `missing` where it does not find what it is about.
+    async fn commit(&self, batch: impl Into<Batch>, missing: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
+        match self.db.commit(batch.into()).await {
+            Err(DbError::Unexpected { .. }) => Err(missing()),
+            settled => Ok(settled.map(drop)?),
+        }
+    }
+
     /// The workspace that was named by its id or its name; unnamed, the only
     /// one, which an empty store gets first.
     async fn workspace(&self, named: Option<&str>) -> anyhow::Result<Workspace> {
@@ -180,6 +191,28 @@ impl CommandContext {
             (Some(workspace), true) => Ok(workspace),
             (Some(_), false) => bail!("--workspace {named}: several workspaces have this name; give the id"),
             (None, _) => bail!("--workspace {named}: there is no workspace with this id or name"),
+        }
+    }
+}
+
+/// How a command tells what came of it.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct Output {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Output {
+    fn tell(self, json: &Value, words: impl Display) {
+        if self.json { print_json(json) } else { println!("{words}") }
+    }
+
+    /// A list: of each item what programs read, or its cells below the headings.
+    fn list<T>(self, items: &[T], json: impl Fn(&T) -> Value, headings: &[&str], cells: impl Fn(&T) -> Vec<String>) {
+        match self.json {
+            true => print_json(&json!(items.iter().map(json).collect::<Vec<_>>())),
+            false => print_table(headings, &items.iter().map(cells).collect::<Vec<_>>()),
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::doctor::OauthDoctor;
-use super::{CommandContext, print_json};
+use super::{CommandContext, Output};
 use crate::config::Config;
 use crate::credentials::Signing;
 use crate::seal::Seal;
@@ -15,14 +15,13 @@ pub enum Oauth {
     Doctor(OauthDoctor),
     /// Sign access tokens with a new key from now on; tokens of the old one are believed until they expire
     RotateKeys {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
 /// Makes a new signing key, sealed as the server would.
-pub async fn rotate_keys(context: &CommandContext, config: &Config, as_json: bool) -> anyhow::Result<()> {
+pub async fn rotate_keys(context: &CommandContext, config: &Config, output: Output) -> anyhow::Result<()> {
     let signing = Signing::new(Seal::of(config)?.into());
     anyhow::ensure!(
         signing.fits(&context.db, &context.clock).await?,
@@ -30,10 +29,6 @@ pub async fn rotate_keys(context: &CommandContext, config: &Config, as_json: boo
          or put the store's key file back",
     );
     let id = signing.rotate(&context.db, &context.clock).await?;
-    if as_json {
-        print_json(&json!({ "kid": id }));
-    } else {
-        println!("Tokens are signed with the new key {id} within a minute.");
-    }
+    output.tell(&json!({ "kid": id }), format!("Tokens are signed with the new key {id} within a minute."));
     Ok(())
 }

@@ -2,15 +2,15 @@
 
 use std::io::BufRead;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{CommandContext, print_json, print_table};
-use crate::accounts::{self, EmailAddress, Password, Role};
+use super::{CommandContext, Output};
+use crate::accounts::{self, EmailAddress, ListedUser, Password, Role};
 use crate::auth;
 use crate::clock::rfc3339;
-use crate::db::{Batch, DbError};
+use crate::db::Batch;
 use crate::id::UserId;
 
 #[derive(Subcommand, Debug)]
@@ -29,15 +29,13 @@ pub enum Users {
         // `--role` is taken: it says what a process does.
         #[arg(long = "as", id = "as", value_name = "ROLE")]
         role: Option<Role>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// List the users
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Shut a user out: no log-in, and an end to their sessions and to the apps they let in
     Disable(One),
@@ -58,9 +56,8 @@ pub enum Users {
         /// Read the password from the first line of standard input
         #[arg(long, required = true)]
         password_stdin: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -69,18 +66,17 @@ pub enum Users {
 pub struct One {
     #[arg(long)]
     email: EmailAddress,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Users {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
-            Users::Create { email, workspace, role, json, .. } => {
-                create(context, &email, workspace.as_deref(), role, json).await
+            Users::Create { email, workspace, role, output, .. } => {
+                create(context, &email, workspace.as_deref(), role, output).await
             }
-            Users::List { json } => list(context, json).await,
+            Users::List { output } => list(context, output).await,
             Users::Disable(one) => {
                 let id = find(context, &one.email).await?;
                 change(context, &one, accounts::disable_user(id, context.clock.now()), "disabled").await
@@ -94,7 +90,7 @@ impl Users {
                 let id = find(context, &one.email).await?;
                 change(context, &one, accounts::remove_member(workspace.id, id, context.clock.now()), "removed").await
             }
-            Users::Passwd { email, json, .. } => passwd(context, &email, json).await,
+            Users::Passwd { email, output, .. } => passwd(context, &email, output).await,
         }
     }
 }
@@ -104,7 +100,7 @@ pub(super) fn read_password() -> anyhow::Result<Password> {
     std::io::stdin().lock().read_line(&mut line).context("standard input cannot be read")?;
     let typed = line.strip_suffix('\n').unwrap_or(&line);
     let typed = typed.strip_suffix('\r').unwrap_or(typed);
-    typed.parse().map_err(|error| anyhow::anyhow!("--password-stdin: {error}"))
+    typed.parse().map_err(|error| anyhow!("--password-stdin: {error}"))
 }
 
 async fn create(
@@ -112,7 +108,7 @@ async fn create(
     email: &EmailAddress,
     workspace: Option<&str>,
     role: Option<Role>,
-    as_json: bool,
+    output: Output,
 ) -> anyhow::Result<()> {
     let password = read_password()?;
     let workspace = context.workspace(workspace).await?;
@@ -123,37 +119,25 @@ async fn create(
         Some(role) => role,
         None => accounts::memberships(&context.db, user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
-    if as_json {
-        print_json(&json!({
-            "id": user.id, "email": user.email, "role": role.as_str(),
-            "workspace": {"id": workspace.id, "name": workspace.name},
-        }));
-    } else {
-        println!("Created {} as {role} of the workspace {}.", user.email, workspace.name);
-    }
+    let json = json!({
+        "id": user.id, "email": user.email, "role": role.as_str(),
+        "workspace": {"id": workspace.id, "name": workspace.name},
+    });
+    output.tell(&json, format!("Created {} as {role} of the workspace {}.", user.email, workspace.name));
     Ok(())
 }
 
-async fn list(context: &CommandContext, as_json: bool) -> anyhow::Result<()> {
-    let users = accounts::users(&context.db).await?;
-    if as_json {
-        let items: Vec<_> = users
-            .iter()
-            .map(|one| {
-                json!({
-                    "id": one.user.id, "email": one.user.email, "role": one.role, "workspace": one.workspace,
-                    "created_at": rfc3339(one.user.created_at),
-                })
-            })
-            .collect();
-        print_json(&json!(items));
-    } else {
-        let rows: Vec<_> = users
-            .into_iter()
-            .map(|one| vec![one.user.email, one.role, one.workspace, rfc3339(one.user.created_at)])
-            .collect();
-        print_table(&["EMAIL", "ROLE", "WORKSPACE", "CREATED"], &rows);
-    }
+async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
+    let item = |one: &ListedUser| {
+        json!({
+            "id": one.user.id, "email": one.user.email, "role": one.role, "workspace": one.workspace,
+            "created_at": rfc3339(one.user.created_at),
+        })
+    };
+    let cells = |one: &ListedUser| {
+        vec![one.user.email.clone(), one.role.clone(), one.workspace.clone(), rfc3339(one.user.created_at)]
+    };
+    output.list(&accounts::users(&context.db).await?, item, &["EMAIL", "ROLE", "WORKSPACE", "CREATED"], cells);
     Ok(())
 }
 
@@ -164,22 +148,16 @@ async fn find(context: &CommandContext, email: &EmailAddress) -> anyhow::Result<
 
 async fn change(context: &CommandContext, one: &One, batch: Batch, what: &str) -> anyhow::Result<()> {
     let email = one.email.as_str();
-    match context.db.commit(batch).await {
-        Ok(_) if one.json => print_json(&json!({ "email": email, what: true })),
-        Ok(_) => println!("{email}: {what}."),
-        Err(DbError::Unexpected { .. }) => bail!("--email {email}: there is no such user (in this workspace)"),
-        Err(error) => return Err(error.into()),
-    }
+    context.commit(batch, || anyhow!("--email {email}: there is no such user (in this workspace)")).await?;
+    one.output.tell(&json!({ "email": email, what: true }), format!("{email}: {what}."));
     Ok(())
 }
 
-async fn passwd(context: &CommandContext, email: &EmailAddress, as_json: bool) -> anyhow::Result<()> {
+async fn passwd(context: &CommandContext, email: &EmailAddress, output: Output) -> anyhow::Result<()> {
     let hash = auth::hash_password(read_password()?.as_str());
-    match context.db.commit(accounts::set_password(&email.key(), &hash)).await {
-        Ok(_) if as_json => print_json(&json!({"email": email.as_str(), "changed": true})),
-        Ok(_) => println!("Changed the password of {}, who is signed out everywhere.", email.as_str()),
-        Err(DbError::Unexpected { .. }) => bail!("--email {}: there is no user with this address", email.as_str()),
-        Err(error) => return Err(error.into()),
-    }
+    let (set, email) = (accounts::set_password(&email.key(), &hash), email.as_str());
+    context.commit(set, || anyhow!("--email {email}: there is no user with this address")).await?;
+    let words = format!("Changed the password of {email}, who is signed out everywhere.");
+    output.tell(&json!({"email": email, "changed": true}), words);
     Ok(())
 }

@@ -19,9 +19,7 @@ use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{
-    Answer, Body, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
-};
+use crate::web::{Answer, Body, Idempotency, List, OfDuplicate, OfKeyOrDuplicate, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -32,12 +30,8 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 /// A contact of the workspace that has this address joins the audience and is else left as it is.
 #[utoipa::path(
     post, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "create_audience_contact",
-    params(PathId, Idempotency),
-    request_body = NewAudienceContact,
-    responses(
-        (status = 201, description = "The contact is in the audience.", body = Reference),
-        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
-    ),
+    params(PathId, Idempotency), request_body = NewAudienceContact,
+    responses((status = 201, description = "The contact is in the audience.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -79,11 +73,7 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: SegmentId)
 /// The same as `GET /segments/{id}/contacts`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
-    params(PathId, Page),
-    responses(
-        (status = 200, description = "The contacts, newest first.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId, Page), responses((status = 200, description = "The contacts, newest first.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -100,10 +90,7 @@ async fn list(
     get, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "read_audience_contact",
     params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
-    responses(
-        (status = 200, description = "The contact.", body = ContactDetail),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contact.", body = ContactDetail)),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -121,10 +108,7 @@ async fn read(
     operation_id = "update_audience_contact",
     params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     request_body = Option<Changes>,
-    responses(
-        (status = 200, description = "The contact is changed.", body = Reference),
-        OfCaller, OfPath, OfBody, OfDuplicate,
-    ),
+    responses((status = 200, description = "The contact is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -145,10 +129,7 @@ async fn update(
     delete, path = "/audiences/{audience_id}/contacts/{contact}", tag = "Audiences",
     operation_id = "delete_audience_contact",
     params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
-    responses(
-        (status = 200, description = "The contact is gone from the audience.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contact is gone from the audience.", body = Deleted)),
 )]
 async fn delete(
     caller: Caller<FullAccess>,

@@ -1,20 +1,16 @@
 //! What a contact is: an address, perhaps a name, and properties. Valid by
 //! construction.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use super::properties::{Declared, Properties};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::id::ContactId;
 use crate::text::{checked_text, is_longer};
-use crate::web::Change;
+use crate::web::{Change, schema, text_schema};
 
 const LONGEST_EMAIL: usize = 254;
 const LONGEST_NAME: usize = 255;
@@ -78,23 +74,13 @@ checked_text!(
     )
 );
 
-impl PartialSchema for Email {
-    fn schema() -> RefOr<openapi::Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("One address. Upper and lower case make no difference."))
-            .max_length(Some(LONGEST_EMAIL))
-            .pattern(Some(EMAIL_PATTERN))
-            .examples(["ada@example.com"])
-            .into()
-    }
-}
-
-impl ToSchema for Email {
-    fn name() -> Cow<'static, str> {
-        "EmailAddress".into()
-    }
-}
+schema!(
+    Email as "EmailAddress" = text_schema()
+        .description(Some("One address. Upper and lower case make no difference."))
+        .max_length(Some(LONGEST_EMAIL))
+        .pattern(Some(EMAIL_PATTERN))
+        .examples(["ada@example.com"])
+);
 
 impl Email {
     pub fn read(text: &str) -> Option<Email> {

@@ -17,7 +17,7 @@ use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, SegmentId};
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{List, OfCaller, OfPath, OfQuery, Page, PathId};
+use crate::web::{List, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
@@ -60,10 +60,7 @@ pub struct EndedMembership {
 #[utoipa::path(
     get, path = "/contacts/{contact}/segments", tag = "Contacts", operation_id = "list_contact_segments",
     params(Named, Page),
-    responses(
-        (status = 200, description = "The segments, newest first.", body = List<segments::Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The segments, newest first.", body = List<segments::Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
     let contact = named.find(&caller).await?;
@@ -77,10 +74,7 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 #[utoipa::path(
     post, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts", operation_id = "add_contact_segment",
     params(Named, ("segment_id" = String, Path, description = "The id of the segment.", format = Uuid)),
-    responses(
-        (status = 200, description = "The contact is in the segment.", body = Membership),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contact is in the segment.", body = Membership)),
 )]
 async fn add(
     caller: Caller<FullAccess>,
@@ -110,10 +104,7 @@ pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
     delete, path = "/contacts/{contact}/segments/{segment_id}", tag = "Contacts",
     operation_id = "remove_contact_segment",
     params(Named, ("segment_id" = String, Path, description = "The id of the segment.", format = Uuid)),
-    responses(
-        (status = 200, description = "The contact is not in the segment any more.", body = EndedMembership),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contact is not in the segment any more.", body = EndedMembership)),
 )]
 async fn remove(
     caller: Caller<FullAccess>,
@@ -146,11 +137,7 @@ pub(super) fn not_a_member() -> Error {
 /// Who is in the segment, newest contact first.
 #[utoipa::path(
     get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
-    params(PathId, Page),
-    responses(
-        (status = 200, description = "The contacts, newest first.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId, Page), responses((status = 200, description = "The contacts, newest first.", body = List<Item>)),
 )]
 async fn contacts_of(
     caller: Caller<FullAccess>,

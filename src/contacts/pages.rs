@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::store::{self, Listed};
+use super::shapes::Item;
+use super::store;
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::ContactId;
 use crate::segments;
-use crate::web::{self, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 /// How many segments of a contact a list shows.
 const MOST_SHOWN: usize = 6;
@@ -47,16 +47,12 @@ struct ContactRow {
     created: Stamp,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page(member.workspace_id(), &page)).await?;
-    let contacts: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
+    let contacts: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
     let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id);
-    let mut names = segment_names(member, &items).await?;
+    let mut names = segment_names(&member, &items).await?;
     let now = member.app.clock.now();
     let content = ContactsPage {
         layout: member.layout(),
@@ -76,7 +72,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
 }
 
 /// The names of the segments of each contact on a page, which is newest first.
-async fn segment_names(member: &Member<Look>, page: &[Listed]) -> Result<HashMap<ContactId, Vec<String>>, Error> {
+async fn segment_names(member: &Member<Look>, page: &[Item]) -> Result<HashMap<ContactId, Vec<String>>, Error> {
     let mut names: HashMap<ContactId, Vec<String>> = HashMap::new();
     let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
     let between = segments::names_between(member.workspace_id(), oldest.id, newest.id);
@@ -86,7 +82,7 @@ async fn segment_names(member: &Member<Look>, page: &[Listed]) -> Result<HashMap
     Ok(names)
 }
 
-fn row(contact: Listed, mut segments: Vec<String>, now: i64) -> ContactRow {
+fn row(contact: Item, mut segments: Vec<String>, now: i64) -> ContactRow {
     let more = segments.len().saturating_sub(MOST_SHOWN);
     segments.truncate(MOST_SHOWN);
     let names = [contact.first_name, contact.last_name];
@@ -97,7 +93,7 @@ fn row(contact: Listed, mut segments: Vec<String>, now: i64) -> ContactRow {
         unsubscribed: contact.unsubscribed,
         segments,
         more,
-        created: Stamp::ago(contact.created_at, now),
+        created: Stamp::ago(contact.created_at.0, now),
     }
 }
 

@@ -1,18 +1,16 @@
 //! What is known of a contact beyond its name: a flat object of plain values, of
 //! which some are declared with a type.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::{Map, Value, json};
+use utoipa::openapi;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::Error;
 use crate::id::PropertyId;
 use crate::text::{checked_text, is_longer, kind, shown, words};
+use crate::web::{schema, text_schema};
 
 const LONGEST_KEY: usize = 255;
 const MOST_KEYS: usize = 256;
@@ -34,30 +32,19 @@ impl<'de> Deserialize<'de> for Properties {
     }
 }
 
-impl PartialSchema for Properties {
-    fn schema() -> RefOr<openapi::Schema> {
-        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
-        let plain = [Type::String, Type::Number, Type::Boolean, Type::Null];
-        ObjectBuilder::new()
-            .description(Some(
-                "A flat object of properties. A null is no property. Where a property was declared, its value must be \
-                 of the declared type.",
-            ))
-            .property_names(Some(openapi::Schema::from(key)))
-            .max_properties(Some(MOST_KEYS))
-            .additional_properties(Some(openapi::Schema::from(
-                ObjectBuilder::new().schema_type(SchemaType::from_iter(plain)),
-            )))
-            .examples([json!({"company": "Analytical Engines", "seats": 3})])
-            .into()
-    }
-}
-
-impl ToSchema for Properties {
-    fn name() -> Cow<'static, str> {
-        "ContactProperties".into()
-    }
-}
+schema!(Properties as "ContactProperties" = {
+    let key = text_schema().min_length(Some(1)).max_length(Some(LONGEST_KEY));
+    let plain = SchemaType::from_iter([Type::String, Type::Number, Type::Boolean, Type::Null]);
+    ObjectBuilder::new()
+        .description(Some(
+            "A flat object of properties. A null is no property. Where a property was declared, its value must be \
+             of the declared type.",
+        ))
+        .property_names(Some(openapi::Schema::from(key)))
+        .max_properties(Some(MOST_KEYS))
+        .additional_properties(Some(openapi::Schema::from(ObjectBuilder::new().schema_type(plain))))
+        .examples([json!({"company": "Analytical Engines", "seats": 3})])
+});
 
 impl Properties {
     pub fn is_empty(&self) -> bool {

@@ -18,9 +18,7 @@ use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::PropertyId;
 use crate::occurrences::Occurrences;
-use crate::web::{
-    self, Answer, Body, Change, Idempotency, List, OfBody, OfCaller, OfKeyOrDuplicate, OfPath, OfQuery, Page, PathId,
-};
+use crate::web::{self, Answer, Body, Change, Idempotency, List, OfKeyOrDuplicate, Page, PathId};
 
 type Reference = web::Reference<PropertyId>;
 type Deleted = web::Deleted<PropertyId>;
@@ -80,16 +78,8 @@ impl From<Declared> for Item {
 /// fine, too: they take any plain value.
 #[utoipa::path(
     post, path = "/contact-properties", tag = "Contact properties", operation_id = "create_contact_property",
-    request_body = NewProperty,
-    responses(
-        (status = 201, description = "The property is declared.", body = Reference, links(
-            ("read" = (operation_id = "read_contact_property", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_contact_property", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_contact_property", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKeyOrDuplicate,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewProperty,
+    responses((status = 201, description = "The property is declared.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -121,11 +111,7 @@ async fn create(
 /// The declared properties of the workspace, newest first.
 #[utoipa::path(
     get, path = "/contact-properties", tag = "Contact properties", operation_id = "list_contact_properties",
-    params(Page),
-    responses(
-        (status = 200, description = "The properties, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The properties, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -137,11 +123,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its key, its type, and what stands in where a contact has no value.
 #[utoipa::path(
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
-    params(PathId),
-    responses(
-        (status = 200, description = "The property.", body = Item),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The property.", body = Item)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Item>, Error> {
     Ok(Json(find(&caller, id).await?.into()))
@@ -152,12 +134,8 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Res
 /// Key and type cannot be changed: declare another property instead.
 #[utoipa::path(
     patch, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "update_contact_property",
-    params(PathId),
-    request_body = ContactPropertyChange,
-    responses(
-        (status = 200, description = "The fallback is changed.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = ContactPropertyChange,
+    responses((status = 200, description = "The fallback is changed.", body = Reference)),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -189,11 +167,7 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
 /// Only the declaration goes. Contacts keep their values, which may be of any type from then on.
 #[utoipa::path(
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
-    params(PathId),
-    responses(
-        (status = 200, description = "The property is not declared any more.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The property is not declared any more.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Deleted>, Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;

@@ -14,15 +14,24 @@ statements! {
         OLDER, NEWER, BY_ID =
             "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1" by "id";
     }
-    INSERT = Sql::both(
-        "INSERT INTO contact_properties (workspace_id, id, key, type, fallback_value, created_at)
-         SELECT w.id, $2, $3, $4, $5, $6 FROM workspaces w
-         WHERE w.id = $1 AND (SELECT COUNT(*) FROM contact_properties WHERE workspace_id = $1) < $7");
-    ALL_OF_WORKSPACE = Sql::both(
-        "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1");
-    SET_FALLBACK = Sql::both(
-        "UPDATE contact_properties SET fallback_value = $3 WHERE workspace_id = $1 AND id = $2");
-    DELETE = Sql::both("DELETE FROM contact_properties WHERE workspace_id = $1 AND id = $2");
+    functions {
+        /// Declares a property, unless there are too many.
+        pub fn insert(workspace_id: WorkspaceId, id: PropertyId, key: &PropertyKey, kind: Kind,
+            fallback: Option<&serde_json::Value>, now: i64)
+            with [workspace_id, id, key.as_str(), kind.as_str(), fallback.map(ToString::to_string), now, MOST]
+            expects 1 = Sql::both(
+            "INSERT INTO contact_properties (workspace_id, id, key, type, fallback_value, created_at)
+             SELECT w.id, $2, $3, $4, $5, $6 FROM workspaces w
+             WHERE w.id = $1 AND (SELECT COUNT(*) FROM contact_properties WHERE workspace_id = $1) < $7");
+        /// Every declared property of a workspace.
+        pub fn all(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, key, type, fallback_value, created_at FROM contact_properties WHERE workspace_id = $1");
+        pub fn set_fallback(workspace_id: WorkspaceId, id: PropertyId, fallback: Option<&serde_json::Value>)
+            with [workspace_id, id, fallback.map(ToString::to_string)] expects 1 = Sql::both(
+            "UPDATE contact_properties SET fallback_value = $3 WHERE workspace_id = $1 AND id = $2");
+        pub fn delete(workspace_id: WorkspaceId, id: PropertyId) expects 1 = Sql::both(
+            "DELETE FROM contact_properties WHERE workspace_id = $1 AND id = $2");
+    }
 }
 
 impl Declared {
@@ -43,44 +52,10 @@ impl Declared {
     }
 }
 
-/// Declares a property, unless there are too many.
-pub fn insert(
-    workspace_id: WorkspaceId,
-    id: PropertyId,
-    key: &PropertyKey,
-    kind: Kind,
-    fallback: Option<&serde_json::Value>,
-    now: i64,
-) -> Stmt {
-    let insert = INSERT.with([
-        workspace_id.into(),
-        id.into(),
-        key.as_str().into(),
-        kind.as_str().into(),
-        fallback.map(ToString::to_string).into(),
-        now.into(),
-        MOST.into(),
-    ]);
-    insert.expect(1)
-}
-
-/// Every declared property of a workspace.
-pub fn all(workspace_id: WorkspaceId) -> Stmt {
-    ALL_OF_WORKSPACE.with([workspace_id.into()])
-}
-
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
 pub fn by_id(workspace_id: WorkspaceId, id: PropertyId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
-}
-
-pub fn set_fallback(workspace_id: WorkspaceId, id: PropertyId, fallback: Option<&serde_json::Value>) -> Stmt {
-    SET_FALLBACK.with([workspace_id.into(), id.into(), fallback.map(ToString::to_string).into()]).expect(1)
-}
-
-pub fn delete(workspace_id: WorkspaceId, id: PropertyId) -> Stmt {
-    DELETE.with([workspace_id.into(), id.into()]).expect(1)
 }

@@ -11,7 +11,6 @@ use utoipa_axum::routes;
 use super::contact::Changes;
 use super::path::Named;
 use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
-use super::store::Listed;
 use super::{change, store};
 use crate::auth::{Caller, FullAccess};
 use crate::db::Row;
@@ -19,9 +18,7 @@ use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{
-    Body, Idempotency, List, OfBody, OfCaller, OfDuplicate, OfKeyOrDuplicate, OfPath, OfQuery, Page, Query,
-};
+use crate::web::{Body, Idempotency, List, OfDuplicate, OfKeyOrDuplicate, OfPath, Page, Query};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -43,19 +40,8 @@ pub struct Filter {
 /// An address belongs to one contact at most: where there is one, it is left as it is, and the answer says which.
 #[utoipa::path(
     post, path = "/contacts", tag = "Contacts", operation_id = "create_contact",
-    request_body = NewContact,
-    responses(
-        (status = 201, description = "The contact is added.", body = Reference, links(
-            ("read" = (operation_id = "read_contact", parameters(("contact" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_contact", parameters(("contact" = "$response.body#/id")))),
-            ("segments" = (operation_id = "list_contact_segments", parameters(("contact" = "$response.body#/id")))),
-            ("topics" = (operation_id = "list_contact_topics", parameters(("contact" = "$response.body#/id")))),
-            ("choose" = (operation_id = "choose_contact_topics", parameters(("contact" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_contact", parameters(("contact" = "$response.body#/id")))),
-        )),
-        OfCaller, OfPath, OfBody, OfKeyOrDuplicate,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewContact,
+    responses((status = 201, description = "The contact is added.", body = Reference), OfPath, OfKeyOrDuplicate),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -75,10 +61,7 @@ async fn create(
 #[utoipa::path(
     get, path = "/contacts", tag = "Contacts", operation_id = "list_contacts",
     params(Page, Filter),
-    responses(
-        (status = 200, description = "The contacts, newest first.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The contacts, newest first.", body = List<Item>), OfPath),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -102,7 +85,7 @@ pub(super) async fn list_of_segment(
 }
 
 fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
-    page.answer(rows, |row| Ok(Listed::read(row)?.into()))
+    page.answer(rows, |row| Ok(Item::read(row)?))
 }
 
 /// Read a contact
@@ -110,11 +93,7 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
 /// By its id, or by its address.
 #[utoipa::path(
     get, path = "/contacts/{contact}", tag = "Contacts", operation_id = "read_contact",
-    params(Named),
-    responses(
-        (status = 200, description = "The contact.", body = ContactDetail),
-        OfCaller, OfPath,
-    ),
+    params(Named), responses((status = 200, description = "The contact.", body = ContactDetail)),
 )]
 async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDetail>, Error> {
     Ok(Json(named.find(&caller).await?.into()))
@@ -125,12 +104,8 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDe
 /// Changes what the body names and leaves the rest. Changes that come at the same time do not undo each other.
 #[utoipa::path(
     patch, path = "/contacts/{contact}", tag = "Contacts", operation_id = "update_contact",
-    params(Named),
-    request_body = Option<Changes>,
-    responses(
-        (status = 200, description = "The contact is changed.", body = Reference),
-        OfCaller, OfPath, OfBody, OfDuplicate,
-    ),
+    params(Named), request_body = Option<Changes>,
+    responses((status = 200, description = "The contact is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -147,11 +122,7 @@ async fn update(
 /// It leaves its segments, too, and what it chose of topics is forgotten.
 #[utoipa::path(
     delete, path = "/contacts/{contact}", tag = "Contacts", operation_id = "delete_contact",
-    params(Named),
-    responses(
-        (status = 200, description = "The contact is gone.", body = Deleted),
-        OfCaller, OfPath,
-    ),
+    params(Named), responses((status = 200, description = "The contact is gone.", body = Deleted)),
 )]
 async fn delete(
     caller: Caller<FullAccess>,

@@ -1,23 +1,20 @@
 //! What contacts look like in requests and answers, for the API's description
 //! and for those who read it.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::change::Ties;
 use super::contact::{Changes, Contact, Email, Name};
 use super::properties::{Kind, LONGEST_FALLBACK, Properties, PropertyKey};
-use super::store::Listed;
-use crate::clock::rfc3339;
+use crate::clock::Time;
+use crate::db::from_row;
 use crate::id::{ContactId, SegmentId};
 use crate::segments::SegmentList;
 use crate::topics::ChoiceList;
-use crate::web::{self, Change};
+use crate::web::{self, Change, schema, text_schema};
 
 pub type Reference = web::Reference<ContactId>;
 
@@ -112,31 +109,27 @@ impl Deleted {
 #[schema(as = ListedContact)]
 pub struct Item {
     #[schema(value_type = Uuid)]
-    id: ContactId,
+    pub(super) id: ContactId,
     #[schema(example = "ada@example.com")]
-    email: String,
+    pub(super) email: String,
     #[schema(required = true, example = "Ada")]
-    first_name: Option<String>,
+    pub(super) first_name: Option<String>,
     #[schema(required = true, example = "Lovelace")]
-    last_name: Option<String>,
-    unsubscribed: bool,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime, required = true)]
-    updated_at: Option<String>,
+    pub(super) last_name: Option<String>,
+    pub(super) unsubscribed: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Time,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub(super) updated_at: Option<Time>,
 }
 
-impl From<Listed> for Item {
-    fn from(contact: Listed) -> Item {
-        Item {
-            id: contact.id,
-            email: contact.email,
-            first_name: contact.first_name,
-            last_name: contact.last_name,
-            unsubscribed: contact.unsubscribed,
-            created_at: rfc3339(contact.created_at),
-            updated_at: contact.updated_at.map(rfc3339),
-        }
+from_row!(Item { id, email, first_name, last_name, unsubscribed, created_at, updated_at });
+
+impl From<Contact> for Item {
+    fn from(contact: Contact) -> Item {
+        let Contact { id, email, first_name, last_name, unsubscribed, .. } = contact;
+        let (created_at, updated_at) = (Time(contact.created_at), contact.updated_at.map(Time));
+        Item { id, email, first_name, last_name, unsubscribed, created_at, updated_at }
     }
 }
 
@@ -163,7 +156,7 @@ impl From<Contact> for ContactDetail {
             };
             (key, json!({"type": kind, "value": value}))
         });
-        ContactDetail { object: "contact", properties: properties.collect(), item: Listed::from(contact).into() }
+        ContactDetail { object: "contact", properties: properties.collect(), item: contact.into() }
     }
 }
 
@@ -177,36 +170,20 @@ pub struct TypedValue {
     value: PlainValue,
 }
 
-/// Makes a schema that stands under a name of its own.
-macro_rules! schema {
-    ($(#[$doc:meta])* $name:ident as $shown:literal = $schema:expr) => {
-        $(#[$doc])*
-        pub struct $name;
-
-        impl PartialSchema for $name {
-            fn schema() -> RefOr<openapi::Schema> {
-                $schema.into()
-            }
-        }
-
-        impl ToSchema for $name {
-            fn name() -> Cow<'static, str> {
-                $shown.into()
-            }
-        }
-    };
-}
+/// A string, a number or a boolean.
+pub struct PlainValue;
 
 schema!(
-    /// A string, a number or a boolean.
     PlainValue as "PlainValue" = ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Number, Type::Boolean]))
         .description(Some("A string, a number or a boolean."))
         .examples([json!("Analytical Engines")])
 );
 
+/// What stands in for a value.
+pub struct Fallback;
+
 schema!(
-    /// What stands in for a value.
     Fallback as "FallbackValue" = ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Number]))
         .max_length(Some(LONGEST_FALLBACK))
@@ -223,25 +200,16 @@ pub struct NewProperty {
     pub fallback_value: Option<Value>,
 }
 
-impl PartialSchema for NewProperty {
-    fn schema() -> RefOr<openapi::Schema> {
-        let seats = new_property(Type::Number, json!({"key": "seats", "type": "number", "fallback_value": 1}));
-        let company =
-            new_property(Type::String, json!({"key": "company", "type": "string", "fallback_value": "a company"}));
-        OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats).into()
-    }
-}
-
-impl ToSchema for NewProperty {
-    fn name() -> Cow<'static, str> {
-        "NewContactProperty".into()
-    }
-}
+schema!(NewProperty as "NewContactProperty" = {
+    let seats = new_property(Type::Number, json!({"key": "seats", "type": "number", "fallback_value": 1}));
+    let company =
+        new_property(Type::String, json!({"key": "company", "type": "string", "fallback_value": "a company"}));
+    OneOfBuilder::new().description(Some("What to declare.")).item(company).item(seats)
+});
 
 /// A property to be declared, of one type.
 fn new_property(kind: Type, example: Value) -> ObjectBuilder {
-    let key = ObjectBuilder::new()
-        .schema_type(Type::String)
+    let key = text_schema()
         .description(Some("What contacts call it: letters, digits and underscores."))
         .min_length(Some(1))
         .max_length(Some(PropertyKey::LONGEST))
@@ -250,10 +218,7 @@ fn new_property(kind: Type, example: Value) -> ObjectBuilder {
         .schema_type(SchemaType::from_iter([kind, Type::Null]))
         .description(Some("What stands in where a contact has no value, of the type that `type` says."))
         .max_length(Some(LONGEST_FALLBACK));
-    let kind = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("`string` or `number`."))
-        .enum_values(Some([example["type"].clone()]));
+    let kind = text_schema().description(Some("`string` or `number`.")).enum_values(Some([example["type"].clone()]));
     ObjectBuilder::new()
         .property("key", key)
         .property("type", kind)

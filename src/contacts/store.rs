@@ -19,30 +19,47 @@ statements! {
              FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
              WHERE m.workspace_id = $1 AND m.segment_id = $4" by "m.contact_id";
     }
-    INSERT = Sql::both(
-        "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
-             version, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
-    BY_ID = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1 AND id = $2");
-    BY_EMAIL = Sql::both(
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1 AND email_key = $2");
-    REPLACE = Sql::both(
-        "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
-             properties = $9, version = version + 1, updated_at = $10
-         WHERE workspace_id = $1 AND id = $2 AND version = $3");
+    functions {
+        pub(super) fn insert(workspace_id: WorkspaceId, contact: &Contact)
+            with [workspace_id, contact.id, &contact.email, email_key(&contact.email), contact.first_name.as_deref(),
+                contact.last_name.as_deref(), contact.unsubscribed,
+                Value::Object(contact.properties.clone()).to_string(), contact.version, contact.created_at] = Sql::both(
+            "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
+                 version, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+        pub fn by_id(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+             FROM contacts WHERE workspace_id = $1 AND id = $2");
+        /// `key` is the address in lower case.
+        pub fn by_email_key(workspace_id: WorkspaceId, key: &str) = Sql::both(
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+             FROM contacts WHERE workspace_id = $1 AND email_key = $2");
+        /// Writes the whole contact over the one it was read from, unless that has
+        /// changed since.
+        pub(super) fn replace(workspace_id: WorkspaceId, contact: &Contact, now: i64)
+            with [workspace_id, contact.id, contact.version, &contact.email, email_key(&contact.email),
+                contact.first_name.as_deref(), contact.last_name.as_deref(), contact.unsubscribed,
+                Value::Object(contact.properties.clone()).to_string(), now] expects 1 = Sql::both(
+            "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
+                 properties = $9, version = version + 1, updated_at = $10
+             WHERE workspace_id = $1 AND id = $2 AND version = $3");
+        /// Counts up the version of a contact that must be there.
+        pub(super) fn bump_version(workspace_id: WorkspaceId, id: ContactId) expects 1 = Sql::both(
+            "UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND id = $2");
+        /// Counts up the version of whoever has this address, if it is a contact's.
+        pub(super) fn bump_version_by_email(workspace_id: WorkspaceId, email_key: &str) = Sql::both(
+            "UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND email_key = $2");
+        /// Nothing has happened to a contact since it had this version, and nothing
+        /// will before the commit.
+        pub fn hold_version(workspace_id: WorkspaceId, contact: &Contact)
+            with [workspace_id, contact.id, contact.version] expects 1 = Sql::both(
+            "UPDATE contacts SET version = version WHERE workspace_id = $1 AND id = $2 AND version = $3");
+    }
     /// One that is new has the version `FIRST_VERSION`.
     UPSERT_BY_EMAIL = Sql::both(
         "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
          VALUES ($1, $2, $3, $4, $5, '{}', 2, $6)
          ON CONFLICT (workspace_id, email_key) DO UPDATE SET version = contacts.version + 1");
-    BUMP_VERSION = Sql::both("UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND id = $2");
-    BUMP_VERSION_BY_EMAIL = Sql::both(
-        "UPDATE contacts SET version = version + 1 WHERE workspace_id = $1 AND email_key = $2");
-    HOLD_VERSION = Sql::both(
-        "UPDATE contacts SET version = version WHERE workspace_id = $1 AND id = $2 AND version = $3");
     DELETE = Sql::both("DELETE FROM contacts WHERE workspace_id = $1 AND id = $2");
     DELETE_MEMBERSHIPS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND contact_id = $2");
 }
@@ -63,64 +80,8 @@ impl Contact {
     }
 }
 
-/// A contact as lists show it.
-pub struct Listed {
-    pub id: ContactId,
-    pub email: String,
-    pub first_name: Option<String>,
-    pub last_name: Option<String>,
-    pub unsubscribed: bool,
-    pub created_at: i64,
-    pub updated_at: Option<i64>,
-}
-
-impl Listed {
-    pub fn read(row: &Row) -> Result<Listed, DbError> {
-        Ok(Listed {
-            id: row.id(0)?,
-            email: row.text(1)?,
-            first_name: row.maybe(2, Row::text)?,
-            last_name: row.maybe(3, Row::text)?,
-            unsubscribed: row.bool(4)?,
-            created_at: row.int(5)?,
-            updated_at: row.maybe(6, Row::int)?,
-        })
-    }
-}
-
-impl From<Contact> for Listed {
-    fn from(contact: Contact) -> Listed {
-        let Contact { id, email, first_name, last_name, unsubscribed, created_at, updated_at, .. } = contact;
-        Listed { id, email, first_name, last_name, unsubscribed, created_at, updated_at }
-    }
-}
-
 fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
     serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
-}
-
-pub(super) fn insert(workspace_id: WorkspaceId, contact: &Contact) -> Stmt {
-    INSERT.with([
-        workspace_id.into(),
-        contact.id.into(),
-        (&contact.email).into(),
-        email_key(&contact.email).into(),
-        contact.first_name.as_deref().into(),
-        contact.last_name.as_deref().into(),
-        contact.unsubscribed.into(),
-        Value::Object(contact.properties.clone()).to_string().into(),
-        contact.version.into(),
-        contact.created_at.into(),
-    ])
-}
-
-pub fn by_id(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// `key` is the address in lower case.
-pub fn by_email_key(workspace_id: WorkspaceId, key: &str) -> Stmt {
-    BY_EMAIL.with([workspace_id.into(), key.into()])
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
@@ -129,24 +90,6 @@ pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
 
 pub fn page_in_segment(workspace_id: WorkspaceId, segment_id: SegmentId, page: &Page) -> Stmt {
     page.statement(OLDER_IN_SEGMENT, NEWER_IN_SEGMENT, workspace_id, [segment_id.into()])
-}
-
-/// Writes the whole contact over the one it was read from, unless that has
-/// changed since.
-pub(super) fn replace(workspace_id: WorkspaceId, contact: &Contact, now: i64) -> Stmt {
-    let replace = REPLACE.with([
-        workspace_id.into(),
-        contact.id.into(),
-        contact.version.into(),
-        (&contact.email).into(),
-        email_key(&contact.email).into(),
-        contact.first_name.as_deref().into(),
-        contact.last_name.as_deref().into(),
-        contact.unsubscribed.into(),
-        Value::Object(contact.properties.clone()).to_string().into(),
-        now.into(),
-    ]);
-    replace.expect(1)
 }
 
 /// Counts up the version of whoever has this address, of which `key` is the key; a
@@ -165,22 +108,6 @@ pub(super) fn upsert_by_email(
         false.into(),
         now.into(),
     ])
-}
-
-/// Counts up the version of a contact that must be there.
-pub(super) fn bump_version(workspace_id: WorkspaceId, id: ContactId) -> Stmt {
-    BUMP_VERSION.with([workspace_id.into(), id.into()]).expect(1)
-}
-
-/// Counts up the version of whoever has this address, if it is a contact's.
-pub(super) fn bump_version_by_email(workspace_id: WorkspaceId, email_key: &str) -> Stmt {
-    BUMP_VERSION_BY_EMAIL.with([workspace_id.into(), email_key.into()])
-}
-
-/// Nothing has happened to a contact since it had this version, and nothing
-/// will before the commit.
-pub fn hold_version(workspace_id: WorkspaceId, contact: &Contact) -> Stmt {
-    HOLD_VERSION.with([workspace_id.into(), contact.id.into(), contact.version.into()]).expect(1)
 }
 
 /// Deletes a contact, takes it out of its segments and forgets what it chose.

@@ -14,8 +14,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
+use crate::text::kind;
 use crate::topics::{self, ChoiceList, Chosen, TopicChoices};
-use crate::web::{self, Body, List, OfBody, OfCaller, OfPath, OfQuery, Page, kind};
+use crate::web::{self, Body, List, Page};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list, choose))
@@ -27,11 +28,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 /// default.
 #[utoipa::path(
     get, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "list_contact_topics",
-    params(Named, Page),
-    responses(
-        (status = 200, description = "The topics, newest first.", body = List<Chosen>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(Named, Page), responses((status = 200, description = "The topics, newest first.", body = List<Chosen>)),
 )]
 async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
     let contact = named.find(&caller).await?;
@@ -44,12 +41,8 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
 /// Sets what is named and leaves the rest. Where one of the topics is not there, none is set.
 #[utoipa::path(
     patch, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "choose_contact_topics",
-    params(Named),
-    request_body = TopicChoices,
-    responses(
-        (status = 200, description = "The choices are set.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(Named), request_body = TopicChoices,
+    responses((status = 200, description = "The choices are set.", body = Reference)),
 )]
 async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;

@@ -1,8 +1,6 @@
 //! What a token may do: two scopes, and sets of them.
 
-use std::fmt;
-
-use crate::text::words;
+use crate::text::{word_set, words};
 
 /// A scope of spec section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,25 +12,10 @@ pub enum Scope {
 // Widest first: in this order scopes are listed and printed everywhere.
 words!(Scope: ALL, parse { FullAccess = "full_access", EmailsSend = "emails:send" });
 
-impl Scope {
-    fn bit(self) -> u8 {
-        match self {
-            Scope::FullAccess => 1,
-            Scope::EmailsSend => 2,
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A set of scopes, possibly empty. It prints as the `scope` text of RFC 6749, in the order of
-/// [`Scope::ALL`].
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct ScopeSet(u8);
+word_set!(
+    /// A set of scopes, possibly empty. It prints as the `scope` text of RFC 6749.
+    ScopeSet of Scope
+);
 
 /// A token was none of the scopes. It does not say which: the token is the sender's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,10 +24,6 @@ pub struct UnsupportedScope;
 
 impl ScopeSet {
     pub const EMPTY: ScopeSet = ScopeSet(0);
-
-    pub fn all() -> ScopeSet {
-        Scope::ALL.into_iter().collect()
-    }
 
     /// Reads tokens separated by U+0020 and nothing else. No token at all is the empty set; what
     /// that means is the caller's rule.
@@ -57,10 +36,6 @@ impl ScopeSet {
 
     pub fn is_empty(self) -> bool {
         self.0 == 0
-    }
-
-    pub fn contains(self, scope: Scope) -> bool {
-        self.0 & scope.bit() != 0
     }
 
     /// Whether a check that requires `required` passes: `full_access` satisfies every one.
@@ -77,39 +52,11 @@ impl ScopeSet {
     pub fn intersection(self, other: ScopeSet) -> ScopeSet {
         ScopeSet(self.0 & other.0)
     }
-
-    pub fn iter(self) -> impl Iterator<Item = Scope> {
-        Scope::ALL.into_iter().filter(move |&scope| self.contains(scope))
-    }
-}
-
-impl FromIterator<Scope> for ScopeSet {
-    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> ScopeSet {
-        ScopeSet(scopes.into_iter().fold(0, |bits, scope| bits | scope.bit()))
-    }
 }
 
 impl From<Scope> for ScopeSet {
     fn from(scope: Scope) -> ScopeSet {
-        ScopeSet(scope.bit())
-    }
-}
-
-impl fmt::Display for ScopeSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, scope) in self.iter().enumerate() {
-            if index > 0 {
-                f.write_str(" ")?;
-            }
-            f.write_str(scope.as_str())?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ScopeSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ScopeSet({self})")
+        [scope].into_iter().collect()
     }
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::credential::Source;
 use super::jwt::Claims;
 use super::key::{NewKey, Permission};
-use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, from_row, statements};
 use crate::id::{ApiKeyId, DomainId, GrantId, Id, WorkspaceId};
 
 /// A key and the revision it is read under, in one look. One that was made
@@ -31,11 +31,27 @@ macro_rules! key {
 }
 
 statements! {
+    functions {
+        pub fn insert_key(key: &NewKey)
+            with [key.id, key.workspace_id, &key.name, key.permission.as_str(), key.prefix(),
+                &crate::secret::hash(&key.secret), key.grant_id, key.created_at, key.domain_id] = Sql::both(
+            "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at, domain_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+        /// Something was taken away from somebody: what was decided before is decided again.
+        pub fn raise_access() expects 1 = Sql::both(
+            "UPDATE revisions SET number = number + 1 WHERE topic = 'access'").raising();
+        /// A fence for what outlives the grant that it is made through.
+        pub fn grant_stands(grant_id: GrantId) = Sql::each(
+            "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL",
+            "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL FOR SHARE");
+        /// The ids of all signing keys and what is kept of them.
+        pub fn all_signing_keys() = Sql::both("SELECT id, private_key FROM signing_keys ORDER BY id DESC LIMIT 1000");
+        /// Keeps a signing key otherwise, unless somebody did so meanwhile.
+        pub(super) fn reseal_signing_key(id: &str, kept: &[u8], now_kept: &[u8]) = Sql::both(
+            "UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
+    }
     FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id, k.domain_id", "k.prefix = $1"));
     KEY_STANDS = Sql::both(key!("", "k.id = $1"));
-    INSERT_KEY = Sql::both(
-        "INSERT INTO api_keys (id, workspace_id, name, permission, prefix, hash, grant_id, created_at, domain_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
     KEYS = Sql::both(
         "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
          JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
@@ -44,15 +60,12 @@ statements! {
     TOUCH_KEY = Sql::both(
         "UPDATE api_keys SET last_used_at = $2
          WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
-    RAISE_ACCESS = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'access'").raising();
     /// Retires what signed so far and lets the new key sign.
     RETIRE_SIGNING_KEYS = Sql::both("UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
     INSERT_SIGNING_KEY = Sql::both("INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
     SIGNING_KEYS = Sql::both(
         "SELECT id, private_key, created_at, retired_at FROM signing_keys
          WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
-    ALL_SIGNING_KEYS = Sql::both("SELECT id, private_key FROM signing_keys ORDER BY id DESC LIMIT 1000");
-    RESEAL_SIGNING_KEY = Sql::both("UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
     FIND_TOKEN_GRANT = Sql::both(
         "SELECT r.number, g.workspace_id, g.scopes FROM oauth_grants g
          JOIN revisions r ON r.topic = 'access'
@@ -64,9 +77,6 @@ statements! {
     TOUCH_GRANT = Sql::both(
         "UPDATE oauth_grants SET last_used_at = $2
          WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
-    GRANT_STANDS = Sql::each(
-        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL",
-        "SELECT 1 FROM oauth_grants WHERE id = $1 AND revoked_at IS NULL FOR SHARE");
     ACCESS_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'access' AND number = $1");
 }
 
@@ -96,20 +106,6 @@ pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbE
     }))
 }
 
-pub fn insert_key(key: &NewKey) -> Stmt {
-    INSERT_KEY.with([
-        key.id.into(),
-        key.workspace_id.into(),
-        (&key.name).into(),
-        key.permission.as_str().into(),
-        key.prefix().into(),
-        (&crate::secret::hash(&key.secret)).into(),
-        key.grant_id.into(),
-        key.created_at.into(),
-        key.domain_id.into(),
-    ])
-}
-
 /// A key as a list shows it.
 pub struct Listed {
     pub id: ApiKeyId,
@@ -121,6 +117,8 @@ pub struct Listed {
     pub workspace: String,
 }
 
+from_row!(Listed { id, name, permission, prefix, created_at, last_used_at, workspace });
+
 pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
     let mut all: Vec<Listed> = Vec::new();
     loop {
@@ -129,16 +127,8 @@ pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
         if rows.is_empty() {
             return Ok(all);
         }
-        for row in rows {
-            all.push(Listed {
-                id: row.id(0)?,
-                name: row.text(1)?,
-                permission: row.text(2)?,
-                prefix: row.text(3)?,
-                created_at: row.int(4)?,
-                last_used_at: row.maybe(5, |row, column| row.int(column))?,
-                workspace: row.text(6)?,
-            });
+        for row in &rows {
+            all.push(Listed::read(row)?);
         }
     }
 }
@@ -162,21 +152,11 @@ pub(super) fn touch(used: &HashMap<Source, i64>) -> Batch {
     used.iter().map(note).collect()
 }
 
-/// Something was taken away from somebody: what was decided before is decided again.
-pub fn raise_access() -> Stmt {
-    RAISE_ACCESS.with([]).expect(1)
-}
-
 /// What an entry rests on that was read under a revision. Where something was
 /// taken away from somebody since, `particular` tells whether the entry stands
 /// all the same: it then finds the revision of that moment.
 pub fn access(particular: Stmt, revision: i64) -> Arc<Basis> {
     Basis::new(ACCESS_IS, particular, revision)
-}
-
-/// A fence for what outlives the grant that it is made through.
-pub fn grant_stands(grant_id: GrantId) -> Stmt {
-    GRANT_STANDS.with([grant_id.into()])
 }
 
 /// A signing key as the store keeps it.
@@ -187,27 +167,11 @@ pub(super) struct StoredKey {
     pub retired_at: Option<i64>,
 }
 
+from_row!(StoredKey { id, private_key, created_at, retired_at });
+
 pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<StoredKey>, DbError> {
     let rows = db.read(SIGNING_KEYS.with([retired_after.into()])).await?;
-    let read = |row: &Row| {
-        Ok(StoredKey {
-            id: row.text(0)?,
-            private_key: row.bytes(1)?,
-            created_at: row.int(2)?,
-            retired_at: row.maybe(3, Row::int)?,
-        })
-    };
-    rows.iter().map(read).collect()
-}
-
-/// The ids of all signing keys and what is kept of them.
-pub fn all_signing_keys() -> Stmt {
-    ALL_SIGNING_KEYS.with([])
-}
-
-/// Keeps a signing key otherwise, unless somebody did so meanwhile.
-pub(super) fn reseal_signing_key(id: &str, kept: &[u8], now_kept: &[u8]) -> Stmt {
-    RESEAL_SIGNING_KEY.with([id.into(), kept.into(), now_kept.into()])
+    rows.iter().map(StoredKey::read).collect()
 }
 
 /// A new key to sign with; those before it sign nothing more.

@@ -30,7 +30,8 @@ pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
 pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::{Progress, backup, restore};
-pub use value::{Row, Value};
+pub(crate) use value::from_row;
+pub use value::{Column, Row, Value};
 
 pub const STATEMENTS: &[&[Sql]] = &[clock::ALL, inspect::ALL, migrate::ALL];
 

@@ -321,13 +321,20 @@ impl FromIterator<Stmt> for Batch {
 /// Names the statements of a feature and lists them as `ALL`. Those that read one
 /// list towards older and towards newer items, and perhaps one item of it, are
 /// made of the same text: `OLDER, NEWER, BY_ID = "SELECT … WHERE …" by "id";`.
+/// One that a function makes is written as that function, which takes its
+/// parameters, or what they are made of:
+/// `pub fn rename(id: Id, name: &Name) with [id, name.as_str()] expects 1 = Sql::both("UPDATE …");`.
 macro_rules! statements {
-    ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
-        $crate::db::statements! { lists {} $($(#[$doc])* $name = $sql;)+ }
-    };
     (
         lists { $($(#[$about:meta])* $older:ident, $newer:ident $(, $one:ident)? = $select:literal by $id:literal;)* }
-        $($(#[$doc:meta])* $name:ident = $sql:expr;)+
+        functions {
+            $(
+                $(#[$what:meta])*
+                $vis:vis fn $function:ident($($param:ident: $type:ty),* $(,)?)
+                $(with [$($value:expr),* $(,)?])? $(expects $rows:literal)? = $text:expr;
+            )*
+        }
+        $($(#[$doc:meta])* $name:ident = $sql:expr;)*
     ) => {
         $(
             $(#[$about])*
@@ -338,10 +345,44 @@ macro_rules! statements {
             $(const $one: $crate::db::Sql = $crate::db::Sql(&$crate::db::Sql::both(
                 concat!($select, " AND ", $id, " = $2")));)?
         )*
-        $($(#[$doc])* const $name: $crate::db::Sql = $crate::db::Sql(&$sql);)+
+        $($(#[$doc])* const $name: $crate::db::Sql = $crate::db::Sql(&$sql);)*
+
+        $(
+            $(#[$what])*
+            $vis fn $function($($param: $type),*) -> $crate::db::Stmt {
+                let params = $crate::db::statements!(@params [$($param),*] $([$($value),*])?);
+                Texts::$function.with(params)$(.expect($rows))?
+            }
+        )*
 
         /// Every statement of this file, for the test that prepares them all.
-        pub const ALL: &[$crate::db::Sql] = &[$($older, $newer, $($one,)?)* $($name),+];
+        pub const ALL: &[$crate::db::Sql] = &[$($older, $newer, $($one,)?)* $(Texts::$function,)* $($name),*];
+        $crate::db::statements! { @texts $($function = $text;)* }
+    };
+    (@params [$($param:ident),*]) => {
+        [$($param.into()),*]
+    };
+    (@params [$($param:ident),*] [$($value:expr),*]) => {
+        [$($value.into()),*]
+    };
+    (@texts) => {};
+    (@texts $($function:ident = $text:expr;)+) => {
+        /// The texts of the functions, called like these.
+        struct Texts;
+
+        #[expect(non_upper_case_globals, reason = "a text has the name of its function")]
+        impl Texts {
+            $(const $function: $crate::db::Sql = $crate::db::Sql(&$text);)+
+        }
+    };
+    (functions { $($functions:tt)* } $($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
+        $crate::db::statements! { lists {} functions { $($functions)* } $($(#[$doc])* $name = $sql;)* }
+    };
+    (lists { $($lists:tt)* } $($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
+        $crate::db::statements! { lists { $($lists)* } functions {} $($(#[$doc])* $name = $sql;)+ }
+    };
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
+        $crate::db::statements! { lists {} functions {} $($(#[$doc])* $name = $sql;)+ }
     };
 }
 pub(crate) use statements;

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use uuid::Uuid;
 
 use super::DbError;
+use crate::clock::Time;
 use crate::id::Id;
 
 /// A value on its way into or out of the store. Times are microseconds, JSON is
@@ -51,63 +52,31 @@ impl Hash for Value {
     }
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Value {
-        Value::Int(value)
-    }
+macro_rules! values {
+    ($($type:ty: $given:ident => $value:expr;)+) => {$(
+        impl From<$type> for Value {
+            fn from($given: $type) -> Value {
+                $value
+            }
+        }
+    )+};
 }
 
-impl From<f64> for Value {
-    fn from(value: f64) -> Value {
-        Value::Real(value)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Value {
-        Value::Bool(value)
-    }
+values! {
+    i64: number => Value::Int(number);
+    f64: number => Value::Real(number);
+    bool: flag => Value::Bool(flag);
+    &str: text => Value::Text(text.to_owned());
+    &String: text => Value::Text(text.clone());
+    String: text => Value::Text(text);
+    &[u8]: bytes => Value::Bytes(bytes.to_vec());
+    &[u8; 32]: bytes => Value::Bytes(bytes.to_vec());
+    Vec<u8>: bytes => Value::Bytes(bytes);
 }
 
 impl<T: Id> From<T> for Value {
     fn from(value: T) -> Value {
         Value::Uuid(value.uuid())
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Value {
-        Value::Text(value.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Value {
-        Value::Text(value)
-    }
-}
-
-impl From<&String> for Value {
-    fn from(value: &String) -> Value {
-        Value::Text(value.clone())
-    }
-}
-
-impl From<&[u8]> for Value {
-    fn from(value: &[u8]) -> Value {
-        Value::Bytes(value.to_vec())
-    }
-}
-
-impl From<&[u8; 32]> for Value {
-    fn from(value: &[u8; 32]) -> Value {
-        Value::Bytes(value.to_vec())
-    }
-}
-
-impl From<Vec<u8>> for Value {
-    fn from(value: Vec<u8>) -> Value {
-        Value::Bytes(value)
     }
 }
 
@@ -177,6 +146,59 @@ impl Row {
         }
     }
 }
+
+/// What a column can be read as.
+pub trait Column: Sized {
+    fn read(row: &Row, column: usize) -> Result<Self, DbError>;
+}
+
+macro_rules! columns {
+    ($($type:ty: $read:ident;)+) => {$(
+        impl Column for $type {
+            fn read(row: &Row, column: usize) -> Result<$type, DbError> {
+                row.$read(column)
+            }
+        }
+    )+};
+}
+
+columns! {
+    String: text;
+    i64: int;
+    bool: bool;
+    Vec<u8>: bytes;
+}
+
+impl Column for Time {
+    fn read(row: &Row, column: usize) -> Result<Time, DbError> {
+        row.int(column).map(Time)
+    }
+}
+
+impl<T: Id> Column for T {
+    fn read(row: &Row, column: usize) -> Result<T, DbError> {
+        row.id(column)
+    }
+}
+
+impl<C: Column> Column for Option<C> {
+    fn read(row: &Row, column: usize) -> Result<Option<C>, DbError> {
+        row.maybe(column, C::read)
+    }
+}
+
+/// Lets a struct be read from a row: each field from a column, in this order.
+macro_rules! from_row {
+    ($name:ident { $($field:ident),+ }) => {
+        impl $name {
+            pub fn read(row: &$crate::db::Row) -> Result<$name, $crate::db::DbError> {
+                let mut columns = 0..;
+                Ok($name { $($field: $crate::db::Column::read(row, columns.next().unwrap_or_default())?),+ })
+            }
+        }
+    };
+}
+pub(crate) use from_row;
 
 fn mismatch(column: usize, wanted: &str, found: Option<&Value>) -> DbError {
     let found = match found {

@@ -19,9 +19,7 @@ use crate::clock::{Clock, MINUTE};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::{DomainId, WorkspaceId};
-use crate::web::{
-    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfDomain, OfKey, OfPath, OfQuery, OfState, Page, PathId,
-};
+use crate::web::{self, Answer, Body, Idempotency, List, OfDomain, OfState, Page, PathId};
 use crate::work::Claimable;
 
 type Reference = web::Reference<DomainId>;
@@ -41,17 +39,8 @@ pub fn router() -> OpenApiRouter<Domains> {
 /// from then on, or at once by `POST /domains/{id}/verify`. A name that another workspace has verified cannot be added.
 #[utoipa::path(
     post, path = "/domains", tag = "Domains", operation_id = "create_domain",
-    request_body = NewDomain,
-    responses(
-        (status = 201, description = "The domain is added.", body = Whole, links(
-            ("read" = (operation_id = "read_domain", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_domain", parameters(("id" = "$response.body#/id")))),
-            ("verify" = (operation_id = "verify_domain", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_domain", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfDomain, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewDomain,
+    responses((status = 201, description = "The domain is added.", body = Whole), OfDomain),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -158,11 +147,7 @@ impl Domains {
 /// The domains of the workspace, newest first. The records of one are told by `GET /domains/{id}`.
 #[utoipa::path(
     get, path = "/domains", tag = "Domains", operation_id = "list_domains",
-    params(Page),
-    responses(
-        (status = 200, description = "The domains, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The domains, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -174,11 +159,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// Its settings, the records to set, and of each what DNS says and what to change.
 #[utoipa::path(
     get, path = "/domains/{id}", tag = "Domains", operation_id = "read_domain",
-    params(PathId),
-    responses(
-        (status = 200, description = "The domain.", body = Whole),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The domain.", body = Whole)),
 )]
 async fn read(
     caller: Caller<FullAccess>,
@@ -195,12 +176,8 @@ async fn read(
 /// Changes what the body names and leaves the rest. Records that are wanted from then on are looked for by themselves.
 #[utoipa::path(
     patch, path = "/domains/{id}", tag = "Domains", operation_id = "update_domain",
-    params(PathId),
-    request_body = Option<DomainChange>,
-    responses(
-        (status = 200, description = "The domain is changed.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = Option<DomainChange>,
+    responses((status = 200, description = "The domain is changed.", body = Reference)),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -219,11 +196,7 @@ async fn update(
 /// Its keys sign nothing more, and API keys that are held to it end with it. The name can be added again, by anybody.
 #[utoipa::path(
     delete, path = "/domains/{id}", tag = "Domains", operation_id = "delete_domain",
-    params(PathId),
-    responses(
-        (status = 200, description = "The domain is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The domain is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Result<Json<Deleted>, Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
@@ -236,11 +209,7 @@ async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Res
 /// not there are awaited for three days from now on.
 #[utoipa::path(
     post, path = "/domains/{id}/verify", tag = "Domains", operation_id = "verify_domain",
-    params(PathId),
-    responses(
-        (status = 200, description = "DNS was looked at.", body = Reference),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "DNS was looked at.", body = Reference)),
 )]
 async fn verify(
     caller: Caller<FullAccess>,
@@ -261,11 +230,7 @@ async fn verify(
 /// keys until the new records are seen. Leave the old records in place for a week after that.
 #[utoipa::path(
     post, path = "/domains/{id}/dkim-keys", tag = "Domains", operation_id = "rotate_dkim_keys",
-    params(PathId),
-    responses(
-        (status = 200, description = "The keys are made.", body = Reference),
-        OfCaller, OfPath, OfQuery, OfState,
-    ),
+    params(PathId), responses((status = 200, description = "The keys are made.", body = Reference), OfState),
 )]
 async fn rotate(
     caller: Caller<FullAccess>,

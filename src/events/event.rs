@@ -1,16 +1,14 @@
 //! What an event is: a name, and perhaps a schema of its payload. Valid by
 //! construction.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
+use utoipa::openapi::{self, ObjectBuilder};
 
-use crate::web::{is_longer, kind, shown};
+use crate::text::{is_longer, kind, shown};
+use crate::web::{schema, text_schema};
 
 /// Names that start so are the product's own.
 pub const RESERVED_PREFIX: &str = "svc:";
@@ -74,25 +72,15 @@ impl<'de> Deserialize<'de> for Schema {
     }
 }
 
-impl PartialSchema for Schema {
-    fn schema() -> RefOr<openapi::Schema> {
-        let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(TYPES));
-        let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(LONGEST_KEY));
-        ObjectBuilder::new()
-            .description(Some("A flat object of keys and types."))
-            .property_names(Some(openapi::Schema::from(key)))
-            .max_properties(Some(MOST_KEYS))
-            .additional_properties(Some(openapi::Schema::from(kind)))
-            .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
-            .into()
-    }
-}
-
-impl ToSchema for Schema {
-    fn name() -> Cow<'static, str> {
-        "EventSchema".into()
-    }
-}
+schema!(Schema as "EventSchema" = {
+    let key = text_schema().min_length(Some(1)).max_length(Some(LONGEST_KEY));
+    ObjectBuilder::new()
+        .description(Some("A flat object of keys and types."))
+        .property_names(Some(openapi::Schema::from(key)))
+        .max_properties(Some(MOST_KEYS))
+        .additional_properties(Some(openapi::Schema::from(text_schema().enum_values(Some(TYPES)))))
+        .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
+});
 
 impl Schema {
     pub fn as_str(&self) -> &str {

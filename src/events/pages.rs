@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -11,9 +10,8 @@ use super::store::{self, Stored};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
-use crate::error::Error;
 use crate::id::EventId;
-use crate::web::{self, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 /// How many keys of a schema a list shows.
 const MOST_SHOWN: usize = 6;
@@ -48,11 +46,7 @@ struct EventRow {
     created: Stamp,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page_in_force(member.workspace_id(), &page)).await?;
     let stored: Result<Vec<(Stored, bool)>, DbError> =

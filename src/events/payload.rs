@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::clock::rfc3339;
 use crate::error::Error;
-use crate::web::{kind, shown};
+use crate::text::{kind, shown};
 
 /// The type of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

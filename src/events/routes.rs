@@ -23,9 +23,7 @@ use crate::error::{Error, OrMissing};
 use crate::events::Events;
 use crate::id::EventId;
 use crate::occurrences::SystemEvent;
-use crate::web::{
-    self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, OrNull, Page, RECENT,
-};
+use crate::web::{self, Answer, Body, Idempotency, List, OrNull, Page, RECENT};
 
 type Reference = web::Reference<EventId>;
 type Deleted = web::Deleted<EventId>;
@@ -118,16 +116,8 @@ impl Item {
 /// definition of a name is the one in force.
 #[utoipa::path(
     post, path = "/events", tag = "Events", operation_id = "create_event",
-    request_body = NewEvent,
-    responses(
-        (status = 201, description = "The event is defined.", body = Reference, links(
-            ("read" = (operation_id = "read_event", parameters(("identifier" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_event", parameters(("identifier" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_event", parameters(("identifier" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewEvent,
+    responses((status = 201, description = "The event is defined.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -159,11 +149,7 @@ fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
 /// Every definition of the workspace, newest first, those that a newer one of the same name has replaced included.
 #[utoipa::path(
     get, path = "/events", tag = "Events", operation_id = "list_events",
-    params(Page),
-    responses(
-        (status = 200, description = "The definitions, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The definitions, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -175,11 +161,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// By its id, or by its name: then the definition in force is returned.
 #[utoipa::path(
     get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
-    params(EventPath),
-    responses(
-        (status = 200, description = "The definition.", body = Item),
-        OfCaller, OfPath,
-    ),
+    params(EventPath), responses((status = 200, description = "The definition.", body = Item)),
 )]
 async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Response, Error> {
     match find(&caller, uri.path()).await {
@@ -227,12 +209,8 @@ fn name_in(path: &str) -> Option<String> {
 /// define another event instead.
 #[utoipa::path(
     patch, path = "/events/{*identifier}", tag = "Events", operation_id = "update_event",
-    params(EventPath),
-    request_body = Change,
-    responses(
-        (status = 200, description = "The schema is changed.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(EventPath), request_body = Change,
+    responses((status = 200, description = "The schema is changed.", body = Reference)),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -253,11 +231,7 @@ async fn update(
 /// Deletes one definition. Where the name was defined before, that older definition is in force again.
 #[utoipa::path(
     delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
-    params(EventPath),
-    responses(
-        (status = 200, description = "The definition is gone.", body = Deleted),
-        OfCaller, OfPath,
-    ),
+    params(EventPath), responses((status = 200, description = "The definition is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
     let id = find(&caller, uri.path()).await?.id;

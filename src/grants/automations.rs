@@ -1,7 +1,7 @@
 //! Automations that an app published and that call the outside. When the app's
 //! access ends, they stop, unless a person says that they shall go on.
 
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Row, Sql, statements};
 use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
 
 /// As many as a page shows.
@@ -35,12 +35,16 @@ macro_rules! raise {
 }
 
 statements! {
-    OF_GRANT = Sql::both(
-        "SELECT a.id, a.name, a.status
-         FROM automation_version_grants b
-         JOIN automations a ON a.workspace_id = $1 AND a.id = b.automation_id AND a.version = b.version
-         WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
-    KEEP = Sql::both("DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
+    functions {
+        pub fn of_grant(workspace_id: WorkspaceId, grant_id: GrantId) with [workspace_id, grant_id, MOST] = Sql::both(
+            "SELECT a.id, a.name, a.status
+             FROM automation_version_grants b
+             JOIN automations a ON a.workspace_id = $1 AND a.id = b.automation_id AND a.version = b.version
+             WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
+        /// Makes an automation the workspace's own.
+        pub fn keep(grant_id: GrantId, automation_id: AutomationId) = Sql::both(
+            "DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
+    }
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
     STOP_OF_USER = Sql::both(stop!("g.workspace_id = COALESCE($3, g.workspace_id) AND g.user_id"));
     STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
@@ -60,15 +64,6 @@ impl AppAutomation {
     pub fn read(row: &Row) -> Result<AppAutomation, DbError> {
         Ok(AppAutomation { id: row.id(0)?, name: row.text(1)?, is_enabled: row.text(2)? == "enabled" })
     }
-}
-
-pub fn of_grant(workspace_id: WorkspaceId, grant_id: GrantId) -> Stmt {
-    OF_GRANT.with([workspace_id.into(), grant_id.into(), MOST.into()])
-}
-
-/// Makes an automation the workspace's own.
-pub fn keep(grant_id: GrantId, automation_id: AutomationId) -> Stmt {
-    KEEP.with([grant_id.into(), automation_id.into()])
 }
 
 /// Belongs into the commit that ends a grant.

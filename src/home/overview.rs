@@ -1,13 +1,12 @@
 //! The overview of a workspace: what is there, and what to do first.
 
 use askama::Template;
-use axum::response::Response;
 use http::StatusCode;
 
 use crate::accounts::{Look, Member};
 use crate::db::{Row, Stmt};
 use crate::error::Error;
-use crate::web::{self, Layout, Link, Shell, Stamp};
+use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
 use crate::{api_keys, emails, events, oauth};
 
 #[derive(Template)]
@@ -61,16 +60,12 @@ impl Tally {
     }
 }
 
-pub async fn show(member: Member<Look>) -> Response {
-    member.answer(overview(&member)).await
-}
-
-async fn overview(member: &Member<Look>) -> Result<Response, Error> {
+pub async fn show(member: Member<Look>) -> PageResult {
     let workspace = member.workspace_id();
-    let events = Tally::take(member, events::tally(workspace)).await?;
-    let keys = Tally::take(member, api_keys::tally(workspace)).await?;
-    let apps = Tally::take(member, oauth::tally(workspace)).await?;
-    let emails = Tally::take(member, emails::tally(workspace)).await?;
+    let events = Tally::take(&member, events::tally(workspace)).await?;
+    let keys = Tally::take(&member, api_keys::tally(workspace)).await?;
+    let apps = Tally::take(&member, oauth::tally(workspace)).await?;
+    let emails = Tally::take(&member, emails::tally(workspace)).await?;
 
     let now = member.app.clock.now();
     let tile = |path: &str, icon, tally: &Tally, label, text| Tile {
@@ -89,7 +84,7 @@ async fn overview(member: &Member<Look>) -> Result<Response, Error> {
             tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
             tile("/emails", "mail", &emails, "Emails", emails.since("newest", "none yet", now)),
         ],
-        steps: steps(member, [keys.count > 0, events.count > 0, apps.count > 0]),
+        steps: steps(&member, [keys.count > 0, events.count > 0, apps.count > 0]),
     };
     Ok(web::page(StatusCode::OK, &page))
 }

@@ -30,7 +30,7 @@ use crate::limits::{Attempts, RateLimit};
 pub use answer::OAuthError;
 pub use client_document::Documents;
 pub use clients::{
-    AuthMethod, Clients, Grant, Origin, RegisteredClient, Registration, clients, delete_client, disable_client,
+    AuthMethod, Client, Clients, Grant, Origin, RegisteredClient, Registration, clients, delete_client, disable_client,
     insert_client, verify_client,
 };
 pub use fuzzing::{raw_query, redirect_match};

@@ -1,7 +1,6 @@
 //! A refusal in OAuth's own vocabulary: an error code and one sentence for the developer.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde_json::{Value, json};
 
@@ -38,12 +37,6 @@ words!(ErrorCode {
     TemporarilyUnavailable = "temporarily_unavailable",
     TooManyRequests = "too_many_requests",
 });
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Why a request is refused. The fields are private because the description's alphabet
 /// (RFC 6749 appendix A.8) is kept by the constructor.

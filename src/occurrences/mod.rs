@@ -82,15 +82,7 @@ pub struct OccurrenceBatch<'a> {
     now: i64,
     steady: i64,
     pub batch: Batch,
-    /// Which statements wake runs.
-    wakes: Vec<usize>,
-    /// Which statements tell of a loop.
-    alarms: Vec<usize>,
-    /// Which statements must find the contact that was named.
-    lookups: Vec<usize>,
-    /// Which statements define an event that nobody had defined.
-    definitions: Vec<usize>,
-    starts_now: bool,
+    follow_up: FollowUp,
     /// How many occurrences and runs it makes.
     pub weight: usize,
 }
@@ -112,11 +104,7 @@ impl<'a> OccurrenceBatch<'a> {
             now,
             steady: clock.steady(),
             batch: Batch::new(),
-            wakes: Vec::new(),
-            alarms: Vec::new(),
-            lookups: Vec::new(),
-            definitions: Vec::new(),
-            starts_now: false,
+            follow_up: FollowUp::default(),
             weight: 0,
         }
     }
@@ -152,14 +140,14 @@ impl<'a> OccurrenceBatch<'a> {
 
     /// A statement that must find the contact that was named.
     pub fn look_up(&mut self, stmt: Stmt) {
-        self.lookups.push(self.batch.len());
+        self.follow_up.lookups.push(self.batch.len());
         self.batch.push(stmt);
     }
 
     /// The first use of a name defines it. Where another's came first, the batch
     /// fails at this statement.
     pub fn define(&mut self, definition: Stmt) {
-        self.definitions.push(self.batch.len());
+        self.follow_up.definitions.push(self.batch.len());
         self.batch.push(definition);
     }
 
@@ -190,7 +178,7 @@ impl<'a> OccurrenceBatch<'a> {
 
     /// The contact goes: a run that only an event could wake waits in vain.
     pub fn part_with(&mut self, contact_id: ContactId) {
-        self.wakes.push(self.batch.len());
+        self.follow_up.wakes.push(self.batch.len());
         self.batch.push(store::release(self.workspace_id, contact_id, self.steady));
     }
 
@@ -205,19 +193,18 @@ impl<'a> OccurrenceBatch<'a> {
         if starts {
             self.weight += listeners.count(occurrence.name);
             let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
-            self.starts_now |= entry.at_once;
-            self.alarms.extend(entry.alarms);
+            self.follow_up.starts_now |= entry.at_once;
+            self.follow_up.alarms.extend(entry.alarms);
         }
         if heard {
-            self.wakes.push(self.batch.len());
+            self.follow_up.wakes.push(self.batch.len());
             self.batch.push(store::wake(&cause, occurrence.name));
         }
     }
 
     /// What is to be done once the batch is committed.
     pub fn follow_up(self) -> (Batch, FollowUp) {
-        let OccurrenceBatch { batch, wakes, alarms, lookups, definitions, starts_now, .. } = self;
-        (batch, FollowUp { wakes, alarms, lookups, definitions, starts_now })
+        (self.batch, self.follow_up)
     }
 }
 
@@ -280,10 +267,15 @@ impl Occurrences {
 }
 
 /// What a committed batch of occurrences leads to.
+#[derive(Default)]
 pub struct FollowUp {
+    /// Which statements wake runs.
     wakes: Vec<usize>,
+    /// Which statements tell of a loop.
     alarms: Vec<usize>,
+    /// Which statements must find the contact that was named.
     lookups: Vec<usize>,
+    /// Which statements define an event that nobody had defined.
     definitions: Vec<usize>,
     starts_now: bool,
 }

@@ -20,17 +20,23 @@ macro_rules! insert {
 }
 
 statements! {
+    functions {
+        /// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
+        pub fn wake(cause: &Cause<'_>, event_name: &str)
+            with [cause.workspace_id, cause.occurrence_id, event_name, cause.steady] = Sql::both(
+            "UPDATE runs SET due_at = $4, destination = NULL
+             WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
+               AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
+               AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4 OR destination IS NOT NULL)");
+        /// Wakes the runs of a contact that is gone which only an event could wake: none
+        /// will come.
+        pub fn release(workspace_id: WorkspaceId, contact_id: ContactId, due_at: i64) = Sql::both(
+            "UPDATE runs SET due_at = $3
+             WHERE contact_id = $2 AND workspace_id = $1
+               AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL) AND due_at IS NULL");
+    }
     INSERT_BY_ID = Sql::each(insert!("INSERT OR FAIL", "id"), insert!("INSERT", "id"));
     INSERT_BY_EMAIL = Sql::each(insert!("INSERT OR FAIL", "email_key"), insert!("INSERT", "email_key"));
-    WAKE = Sql::both(
-        "UPDATE runs SET due_at = $4, destination = NULL
-         WHERE contact_id = (SELECT o.contact_id FROM occurrences o WHERE o.workspace_id = $1 AND o.id = $2)
-           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL)
-           AND (waiting_for = $3 OR exit_on = $3) AND (due_at IS NULL OR due_at > $4 OR destination IS NOT NULL)");
-    RELEASE = Sql::both(
-        "UPDATE runs SET due_at = $3
-         WHERE contact_id = $2 AND workspace_id = $1
-           AND status = 'running' AND (waiting_for IS NOT NULL OR exit_on IS NOT NULL) AND due_at IS NULL");
 }
 
 /// Records an occurrence; `heard` says whether runs may be woken by it.
@@ -57,15 +63,4 @@ pub fn insert(
         moment.newest.into(),
         heard.into(),
     ])
-}
-
-/// Wakes the runs of the occurrence's contact that wait for the event, or end on it.
-pub fn wake(cause: &Cause<'_>, event_name: &str) -> Stmt {
-    WAKE.with([cause.workspace_id.into(), cause.occurrence_id.into(), event_name.into(), cause.steady.into()])
-}
-
-/// Wakes the runs of a contact that is gone which only an event could wake: none
-/// will come.
-pub fn release(workspace_id: WorkspaceId, contact_id: ContactId, due_at: i64) -> Stmt {
-    RELEASE.with([workspace_id.into(), contact_id.into(), due_at.into()])
 }

@@ -3,6 +3,7 @@
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -11,6 +12,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr, Schema};
 
 use crate::error::Envelope;
 use crate::oauth::OAuthError;
+use crate::web;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -64,17 +66,18 @@ pub fn frame() -> OpenApi {
 }
 
 /// The description as it is published by the server at `base`: a parameter that
-/// may hold slashes is written as any other, what refuses a caller says whom it
-/// lets in, a body that may be left out is not null where it is there, and every
-/// answer names its request.
+/// may hold slashes is written as any other, what asks for a credential says whom it
+/// lets in and what it refuses, a body that may be left out is not null where it is
+/// there, and every answer names its request.
 pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
     description.servers = Some(vec![Server::new(base)]);
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
-        if operation.security.is_none() && operation.responses.responses.contains_key("401") {
-            let oauth = SecurityRequirement::new("oauth", ["full_access"]);
-            operation.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), oauth]);
+        let oauth = || SecurityRequirement::new("oauth", ["full_access"]);
+        let credentials = || vec![SecurityRequirement::new("api_key", [""; 0]), oauth()];
+        if *operation.security.get_or_insert_with(credentials) != [SecurityRequirement::default()] {
+            web::add_refusals(operation);
         }
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             for content in body.content.values_mut() {
@@ -90,7 +93,33 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
             }
         }
     }
+    link_up(&mut description);
     description
+}
+
+/// Whatever makes something leads to what can be done with it: to the operations
+/// below its path that ask for nothing but the id.
+fn link_up(description: &mut OpenApi) {
+    let named = |(path, item): (&String, &mut PathItem)| {
+        let ids = operations(item).filter_map(|operation| operation.operation_id.clone());
+        ids.map(|id| (path.clone(), id)).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, String)> = description.paths.paths.iter_mut().flat_map(named).collect();
+    for (path, item) in &mut description.paths.paths {
+        let made = item.post.as_mut().and_then(|post| post.responses.responses.get_mut("201"));
+        let Some(RefOr::T(made)) = made else { continue };
+        let below = all.iter().filter_map(|(other, id)| Some((other.strip_prefix(path)?.strip_prefix("/{")?, id)));
+        for (rest, id) in below {
+            let (verb, what) = id.split_once('_').unwrap_or((id, ""));
+            let Some((parameter, deeper)) = rest.split_once('}') else { continue };
+            if deeper.contains('{') || verb == "create" {
+                continue;
+            }
+            let name = if verb == "list" { what.rsplit('_').next().unwrap_or_default() } else { verb };
+            let link = Link::builder().operation_id(id).parameter(parameter, "$response.body#/id").build();
+            made.links.insert(name.to_owned(), link.into());
+        }
+    }
 }
 
 /// The one schema that is a choice between it and null.

@@ -3,14 +3,12 @@
 
 mod description;
 
-use std::ops::Deref;
-
-use axum::Router;
+use axum::{Router, middleware};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::accounts::{self, Accounts};
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::automations::{self, Triggers};
 use crate::db::{self, Sql};
 use crate::domains::{self, Domains};
@@ -35,13 +33,7 @@ pub struct Product {
     system: System,
 }
 
-impl Deref for Product {
-    type Target = App;
-
-    fn deref(&self) -> &App {
-        &self.app
-    }
-}
+holds_app!(Product { app: App });
 
 impl Product {
     pub fn new(app: App) -> Product {
@@ -159,6 +151,7 @@ impl Product {
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
             .fallback(web::no_such_page)
+            .layer(middleware::map_response_with_state(app(), web::show_errors))
             .with_state(app())
     }
 

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::id::SegmentId;
-use crate::web::{Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{Body, Idempotency, List, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))
@@ -61,16 +61,8 @@ pub struct Deleted {
 /// The same as `POST /segments`, under its older name.
 #[utoipa::path(
     post, path = "/audiences", tag = "Audiences", operation_id = "create_audience",
-    request_body = SegmentBody,
-    responses(
-        (status = 201, description = "The audience is made.", body = Created, links(
-            ("read" = (operation_id = "read_audience", parameters(("id" = "$response.body#/id")))),
-            ("contacts" = (operation_id = "list_audience_contacts", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_audience", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = SegmentBody,
+    responses((status = 201, description = "The audience is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -86,11 +78,7 @@ async fn create(
 /// The same as `GET /segments`, under its older name.
 #[utoipa::path(
     get, path = "/audiences", tag = "Audiences", operation_id = "list_audiences",
-    params(Page),
-    responses(
-        (status = 200, description = "The audiences, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The audiences, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     segments::list(caller, page).await
@@ -101,11 +89,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// The same as `GET /segments/{id}`, under its older name.
 #[utoipa::path(
     get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
-    params(PathId),
-    responses(
-        (status = 200, description = "The audience.", body = Audience),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The audience.", body = Audience)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
     let Item { id, name, created_at, .. } = segments::find(&caller, id).await?;
@@ -117,11 +101,7 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Resu
 /// The same as `DELETE /segments/{id}`, under its older name.
 #[utoipa::path(
     delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
-    params(PathId),
-    responses(
-        (status = 200, description = "The audience is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The audience is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
     segments::remove(&caller, id).await?;

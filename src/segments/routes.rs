@@ -18,7 +18,7 @@ use crate::clock::rfc3339;
 use crate::db::Row;
 use crate::error::{Error, OrMissing};
 use crate::id::SegmentId;
-use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<SegmentId>;
 type Deleted = web::Deleted<SegmentId>;
@@ -88,17 +88,8 @@ impl Item {
 /// Makes a set that contacts can be put into. Names need not be unique.
 #[utoipa::path(
     post, path = "/segments", tag = "Segments", operation_id = "create_segment",
-    request_body = SegmentBody,
-    responses(
-        (status = 201, description = "The segment is made.", body = Created, links(
-            ("read" = (operation_id = "read_segment", parameters(("id" = "$response.body#/id")))),
-            ("contacts" = (operation_id = "list_segment_contacts", parameters(("id" = "$response.body#/id")))),
-            ("rename" = (operation_id = "rename_segment", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_segment", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = SegmentBody,
+    responses((status = 201, description = "The segment is made.", body = Created)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -130,11 +121,7 @@ pub(super) async fn make<T: Serialize>(
 /// The segments of the workspace, newest first.
 #[utoipa::path(
     get, path = "/segments", tag = "Segments", operation_id = "list_segments",
-    params(Page),
-    responses(
-        (status = 200, description = "The segments, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The segments, newest first.", body = List<Item>)),
 )]
 pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -146,11 +133,7 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 /// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(PathId),
-    responses(
-        (status = 200, description = "The segment.", body = Item),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The segment.", body = Item)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Item>, Error> {
     Ok(Json(Item { object: Some("segment"), ..find(&caller, id).await? }))
@@ -166,12 +149,8 @@ pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<I
 /// Changes its name; who is in it stays.
 #[utoipa::path(
     patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(PathId),
-    request_body = SegmentBody,
-    responses(
-        (status = 200, description = "The segment has its new name.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = SegmentBody,
+    responses((status = 200, description = "The segment has its new name.", body = Reference)),
 )]
 async fn rename(
     caller: Caller<FullAccess>,
@@ -188,11 +167,7 @@ async fn rename(
 /// The contacts in it stay, and stay in their other segments.
 #[utoipa::path(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
-    params(PathId),
-    responses(
-        (status = 200, description = "The segment is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The segment is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
     remove(&caller, id).await?;

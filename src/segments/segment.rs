@@ -1,17 +1,14 @@
 //! What a segment is: a name for a set of contacts. Valid by construction.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::Value;
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::SegmentId;
 use crate::text::{checked_text, is_one_line};
-use crate::web::id_schema;
+use crate::web::{id_schema, schema};
 
 /// How many segments one request may name.
 const MOST_NAMED: usize = 100;
@@ -55,22 +52,13 @@ impl<'de> Deserialize<'de> for SegmentList {
     }
 }
 
-impl PartialSchema for SegmentList {
-    fn schema() -> RefOr<openapi::Schema> {
-        let object = ObjectBuilder::new().property("id", id_schema()).required("id");
-        ArrayBuilder::new()
-            .description(Some("Segments by id, each alone or in an object."))
-            .items(OneOfBuilder::new().item(object).item(id_schema()))
-            .max_items(Some(MOST_NAMED))
-            .into()
-    }
-}
-
-impl ToSchema for SegmentList {
-    fn name() -> Cow<'static, str> {
-        "SegmentList".into()
-    }
-}
+schema!(SegmentList as "SegmentList" = {
+    let object = ObjectBuilder::new().property("id", id_schema()).required("id");
+    ArrayBuilder::new()
+        .description(Some("Segments by id, each alone or in an object."))
+        .items(OneOfBuilder::new().item(object).item(id_schema()))
+        .max_items(Some(MOST_NAMED))
+});
 
 #[cfg(test)]
 mod tests {

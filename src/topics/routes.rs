@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::{Caller, FullAccess, Need};
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
-use crate::web::{self, Answer, Body, Idempotency, List, OfBody, OfCaller, OfKey, OfPath, OfQuery, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<TopicId>;
 type Deleted = web::Deleted<TopicId>;
@@ -28,16 +28,8 @@ pub fn router() -> OpenApiRouter<App> {
 /// unique.
 #[utoipa::path(
     post, path = "/topics", tag = "Topics", operation_id = "create_topic",
-    request_body = NewTopic,
-    responses(
-        (status = 201, description = "The topic is made.", body = Reference, links(
-            ("read" = (operation_id = "read_topic", parameters(("id" = "$response.body#/id")))),
-            ("update" = (operation_id = "update_topic", parameters(("id" = "$response.body#/id")))),
-            ("delete" = (operation_id = "delete_topic", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfBody, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = NewTopic,
+    responses((status = 201, description = "The topic is made.", body = Reference)),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -58,11 +50,7 @@ async fn create(
 /// The topics of the workspace, newest first.
 #[utoipa::path(
     get, path = "/topics", tag = "Topics", operation_id = "list_topics",
-    params(Page),
-    responses(
-        (status = 200, description = "The topics, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The topics, newest first.", body = List<Item>)),
 )]
 async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -74,11 +62,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
 /// What it is called, what it is about, and what holds for contacts that have not chosen.
 #[utoipa::path(
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
-    params(PathId),
-    responses(
-        (status = 200, description = "The topic.", body = Item),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The topic.", body = Item)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
     Ok(Json(find(&caller, id).await?.alone()))
@@ -90,12 +74,8 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result
 /// it would sign people up for mail, or off, that they never decided on.
 #[utoipa::path(
     patch, path = "/topics/{id}", tag = "Topics", operation_id = "update_topic",
-    params(PathId),
-    request_body = Option<TopicChange>,
-    responses(
-        (status = 200, description = "The topic is changed.", body = Reference),
-        OfCaller, OfPath, OfBody,
-    ),
+    params(PathId), request_body = Option<TopicChange>,
+    responses((status = 200, description = "The topic is changed.", body = Reference)),
 )]
 async fn update(
     caller: Caller<FullAccess>,
@@ -117,11 +97,7 @@ async fn update(
 /// What contacts chose of it is forgotten.
 #[utoipa::path(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
-    params(PathId),
-    responses(
-        (status = 200, description = "The topic is gone.", body = Deleted),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;

@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::topic::{Subscription, Visibility};
-use crate::clock::rfc3339;
-use crate::db::{DbError, Row};
+use crate::clock::{Time, rfc3339};
+use crate::db::{DbError, Row, from_row};
 use crate::id::TopicId;
 
 /// Something that mail can be about.
@@ -65,18 +65,8 @@ pub struct Chosen {
     #[schema(value_type = Subscription)]
     subscription: String,
     /// Since when there is the topic.
-    #[schema(format = DateTime)]
-    created_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Time,
 }
 
-impl Chosen {
-    pub fn read(row: &Row) -> Result<Chosen, DbError> {
-        Ok(Chosen {
-            id: row.id(0)?,
-            name: row.text(1)?,
-            description: row.maybe(2, Row::text)?,
-            subscription: row.text(3)?,
-            created_at: rfc3339(row.int(4)?),
-        })
-    }
-}
+from_row!(Chosen { id, name, description, subscription, created_at });

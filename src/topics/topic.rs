@@ -1,16 +1,13 @@
 //! What a topic is, and what a contact can choose of it. Valid by construction.
 
-use std::borrow::Cow;
-
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
-use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::TopicId;
 use crate::text::{checked_text, is_longer, is_one_line, words};
-use crate::web::Change;
+use crate::web::{Change, schema};
 
 /// How many topics one request may name.
 const MOST_NAMED: usize = 100;
@@ -136,17 +133,9 @@ impl<'de> Deserialize<'de> for ChoiceList {
     }
 }
 
-impl PartialSchema for ChoiceList {
-    fn schema() -> RefOr<openapi::Schema> {
-        ArrayBuilder::new().items(TopicChoice::schema()).max_items(Some(MOST_NAMED)).into()
-    }
-}
-
-impl ToSchema for ChoiceList {
-    fn name() -> Cow<'static, str> {
-        "TopicChoiceList".into()
-    }
-}
+schema!(
+    ChoiceList as "TopicChoiceList" = ArrayBuilder::new().items(TopicChoice::schema()).max_items(Some(MOST_NAMED))
+);
 
 /// Choices, alone or in an object.
 #[derive(Deserialize)]
@@ -154,19 +143,11 @@ pub struct TopicChoices {
     pub topics: ChoiceList,
 }
 
-impl PartialSchema for TopicChoices {
-    fn schema() -> RefOr<openapi::Schema> {
-        let named = ObjectBuilder::new().property("topics", ChoiceList::schema()).required("topics");
-        let either = OneOfBuilder::new().description(Some("Choices, alone or in an object."));
-        either.item(named).item(ChoiceList::schema()).into()
-    }
-}
-
-impl ToSchema for TopicChoices {
-    fn name() -> Cow<'static, str> {
-        "TopicChoices".into()
-    }
-}
+schema!(TopicChoices as "TopicChoices" = {
+    let named = ObjectBuilder::new().property("topics", ChoiceList::schema()).required("topics");
+    let either = OneOfBuilder::new().description(Some("Choices, alone or in an object."));
+    either.item(named).item(ChoiceList::schema())
+});
 
 #[cfg(test)]
 mod tests {

@@ -86,7 +86,8 @@ impl Gate {
     /// a handler that panics has an answer all the same.
     async fn route(&self, request: Request<Body>, id: Uuid) -> Response {
         let for_people = self.is_for_people(&request);
-        let refuse = |error: Error| if for_people { no_page(&self.app, error) } else { error.into_response() };
+        let refuse =
+            |error: Error| if for_people { layout::error_page(&self.app, &error) } else { error.into_response() };
         if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
             return refuse(not_found().await);
         }
@@ -333,9 +334,5 @@ pub async fn method_not_allowed() -> Error {
 
 /// The dashboard's page where nothing is.
 pub async fn no_such_page(axum::extract::State(app): axum::extract::State<App>) -> Response {
-    no_page(&app, Error::not_found("There is no page at this address."))
-}
-
-pub fn no_page(app: &App, error: Error) -> Response {
-    layout::error_page(app, &error)
+    layout::error_page(&app, &Error::not_found("There is no page at this address."))
 }

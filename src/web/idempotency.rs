@@ -20,7 +20,7 @@ use super::parameter;
 use crate::app::App;
 use crate::auth::{Caller, Need};
 use crate::clock::HOUR;
-use crate::db::{Batch, DbError, Effect, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Effect, Sql, statements};
 use crate::error::Error;
 use crate::secret;
 
@@ -36,6 +36,13 @@ pub const MEMORY: i64 = 24 * HOUR;
 const SWEEP: i64 = 1000;
 
 statements! {
+    functions {
+        /// Forgets keys whose time is over.
+        pub fn sweep(now: i64) with [now - MEMORY, SWEEP] = Sql::both(
+            "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN
+                 (SELECT workspace_id, scope, key FROM idempotency_keys WHERE created_at <= $1
+                  ORDER BY created_at LIMIT $2)");
+    }
     /// Takes the key, unless somebody took it within the time that answers are kept.
     TAKE = Sql::both(
         "INSERT INTO idempotency_keys (workspace_id, scope, key, fingerprint, status, answer, sealed, created_at)
@@ -47,10 +54,6 @@ statements! {
     FIND = Sql::both(
         "SELECT fingerprint, status, answer, sealed FROM idempotency_keys
          WHERE workspace_id = $1 AND scope = $2 AND key = $3 AND created_at > $4");
-    FORGET = Sql::both(
-        "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN
-             (SELECT workspace_id, scope, key FROM idempotency_keys WHERE created_at <= $1
-              ORDER BY created_at LIMIT $2)");
 }
 
 /// The key that a request came with, if it has one.
@@ -311,9 +314,4 @@ impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         (self.status, [(CONTENT_TYPE, "application/json")], self.body).into_response()
     }
-}
-
-/// Forgets keys whose time is over.
-pub fn sweep(now: i64) -> Stmt {
-    FORGET.with([(now - MEMORY).into(), SWEEP.into()])
 }

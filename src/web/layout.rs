@@ -1,7 +1,10 @@
 //! What every page needs around its content, and the pages that belong to no
 //! feature.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
@@ -192,6 +195,34 @@ pub fn error_page(app: &App, error: &Error) -> Response {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// What a page answers: itself, or an error that [`show_errors`] makes a page of.
+pub type PageResult = Result<Response, PageError>;
+
+/// An error where a page was asked for.
+pub struct PageError(Error);
+
+impl<E: Into<Error>> From<E> for PageError {
+    fn from(error: E) -> PageError {
+        PageError(error.into())
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let mut response = self.0.status().into_response();
+        response.extensions_mut().insert(Arc::new(self.0));
+        response
+    }
+}
+
+/// Makes a page of the error that a page ended in.
+pub async fn show_errors(State(app): State<App>, mut response: Response) -> Response {
+    match response.extensions_mut().remove::<Arc<Error>>() {
+        Some(error) => error_page(&app, &error),
+        None => response,
+    }
 }
 
 /// A command that calls the API of this server.

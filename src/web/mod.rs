@@ -41,17 +41,21 @@ pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
-pub use layout::{Field, Layout, Link, Stamp, error_page, first_call, page, page_framing, page_leading_away};
+pub use layout::{
+    Field, Layout, Link, PageResult, Stamp, error_page, first_call, page, page_framing, page_leading_away, show_errors,
+};
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;
 pub use multipart::Form as MultipartForm;
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
-pub use parameter::{id as id_schema, id_in_path, name_in_path};
+pub(crate) use parameter::schema;
+pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{read as read_fields, read_value};
 pub use refusals::{
-    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState, refusal,
+    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState,
+    add_refusals, refusal,
 };
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};
@@ -62,6 +66,6 @@ pub use system::System;
 
 use crate::db::Sql;
 
-pub use crate::text::{is_longer, kind, shown};
+pub use crate::text::is_longer;
 
 pub const STATEMENTS: &[&[Sql]] = &[idempotency::ALL, system::ALL];

@@ -5,6 +5,24 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{KnownFormat, Required, SchemaFormat};
 
+/// Describes a type under a name of its own.
+macro_rules! schema {
+    ($type:ty as $name:literal = $schema:expr) => {
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                $schema.into()
+            }
+        }
+
+        impl utoipa::ToSchema for $type {
+            fn name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+        }
+    };
+}
+pub(crate) use schema;
+
 fn in_path(name: &str, description: &str, schema: ObjectBuilder) -> ParameterBuilder {
     described(name, description, schema).parameter_in(ParameterIn::Path).required(Required::True)
 }

@@ -75,9 +75,7 @@ impl<'a> Params<'a> {
             },
         }
     }
-}
 
-impl<'a> Params<'a> {
     /// Every pair as text, in the order sent.
     pub fn pairs(&self) -> impl Iterator<Item = (Result<String, Flaw>, Result<String, Flaw>)> {
         self.pairs.iter().map(|(name, value)| {

@@ -1,5 +1,6 @@
 //! How a route describes its refusals: each by an example that the product
-//! itself makes, so that the description cannot say anything else.
+//! itself makes, so that the description cannot say anything else. Most follow
+//! from what the route takes.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use serde_json::Value;
 use utoipa::IntoResponses;
 use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
@@ -46,6 +48,38 @@ pub struct OfKey;
 pub struct OfKeyOrDuplicate;
 
 type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// Adds what an operation that asks for a credential refuses by what it takes.
+/// What it says itself of a status stays.
+pub fn add_refusals(operation: &mut Operation) {
+    let parameter = |one: &RefOr<Parameter>| match one {
+        RefOr::T(parameter) => Some(parameter.clone()),
+        RefOr::Ref(_) => None,
+    };
+    let parameters: Vec<Parameter> = operation.parameters.iter().flatten().filter_map(parameter).collect();
+    let takes = |is_taken: fn(&Parameter) -> bool| parameters.iter().any(is_taken);
+    let body = |label: &str| match &operation.request_body {
+        Some(RefOr::T(body)) => body.content.contains_key(label),
+        _ => false,
+    };
+    let mut told = OfCaller::responses();
+    let mut add = |is_told: bool, responses: fn() -> Responses| {
+        if is_told {
+            told.extend(responses());
+        }
+    };
+    add(takes(|one| one.parameter_in == ParameterIn::Path), OfPath::responses);
+    add(takes(|one| one.parameter_in == ParameterIn::Query || is_id(one)), OfQuery::responses);
+    add(body("application/json"), OfBody::responses);
+    add(body("multipart/form-data"), OfForm::responses);
+    add(takes(|one| one.name == "Idempotency-Key"), OfKey::responses);
+    told.append(&mut operation.responses.responses);
+    operation.responses.responses = told;
+}
+
+fn is_id(parameter: &Parameter) -> bool {
+    serde_json::to_value(&parameter.schema).is_ok_and(|schema| schema["format"] == "uuid")
+}
 
 impl IntoResponses for OfCaller {
     fn responses() -> Responses {
@@ -172,13 +206,11 @@ impl IntoResponses for OfKey {
 
 impl IntoResponses for OfKeyOrDuplicate {
     fn responses() -> Responses {
-        let mut responses = OfKey::responses();
         let message = "A contact with this address exists already.".into();
-        responses.extend(described([(
+        described([(
             "There is one like it already, or the key was used with another body.",
             vec![Error::Conflict { message }, Error::IdempotencyConflict],
-        )]));
-        responses
+        )])
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{FromRef, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{assets, reference};
-use crate::app::App;
+use crate::app::{App, holds_app};
 use crate::clock::rfc3339;
 use crate::db::{Db, DbError, Sql, statements};
 use crate::error::{Envelope, Error};
@@ -75,11 +75,7 @@ impl System {
     }
 }
 
-impl FromRef<System> for App {
-    fn from_ref(system: &System) -> App {
-        system.app.clone()
-    }
-}
+holds_app!(System { app: App });
 
 /// The routes that are part of the API's description.
 pub fn routes() -> OpenApiRouter<System> {

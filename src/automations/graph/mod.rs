@@ -98,7 +98,9 @@ impl Graph {
     /// A graph that was judged before, from the two texts that the store keeps.
     pub fn stored(steps: &str, connections: &str) -> Option<Graph> {
         let (steps, connections) = (serde_json::from_str(steps).ok()?, serde_json::from_str(connections).ok()?);
-        Graph::parse(&steps, &connections).ok()
+        let told =
+            |findings: &Vec<Finding>| tracing::error!(?findings, "a graph that was accepted once is not any more");
+        Graph::parse(&steps, &connections).inspect_err(told).ok()
     }
 
     /// Whether one of its steps calls the outside.

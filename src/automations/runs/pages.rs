@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::Path;
-use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
@@ -21,7 +20,7 @@ use crate::db::{DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, MessageId, RunId};
-use crate::web::{self, Form, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Form, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new()
@@ -133,8 +132,8 @@ impl StepRow {
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
-            started: step.started_at.map(Stamp::exact),
-            ended: step.completed_at.map(Stamp::exact),
+            started: step.started_at.map(|at| Stamp::exact(at.0)),
+            ended: step.completed_at.map(|at| Stamp::exact(at.0)),
             output: step.output.as_ref().map(told),
             error: step.error.map(|error| match error.get("message").and_then(Value::as_str) {
                 Some(message) => message.to_owned(),
@@ -164,13 +163,9 @@ async fn find<D: Duty>(member: &Member<D>, id: &RunPath) -> Result<Record, Error
     Ok(record)
 }
 
-async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> Response {
-    member.answer(try_read(&member, id)).await
-}
-
-async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<Response, Error> {
+async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     let id = id.map_err(|_| gone())?;
-    let record = find(member, &id).await?;
+    let record = find(&member, &id).await?;
     let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
     let act = |act: &str| Act {
         action: member.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
@@ -196,7 +191,7 @@ async fn try_read(member: &Member<Look>, id: Result<RunPath, Error>) -> Result<R
         version: record.version,
         event_name: record.event_name,
         payload: record.payload.as_ref().map(told),
-        steps: record.steps.into_iter().map(|step| StepRow::new(step, member, &id)).collect(),
+        steps: record.steps.into_iter().map(|step| StepRow::new(step, &member, &id)).collect(),
     };
     Ok(web::page(StatusCode::OK, &content))
 }
@@ -205,12 +200,12 @@ fn purpose(act: &str, id: &RunPath) -> String {
     format!("{act} run {} of automation {}", id.run, id.automation)
 }
 
-async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
-    member.answer(change(&member, id, &form, ("cancel", "cancelled"), Record::cancel)).await
+async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
+    change(&member, id, &form, ("cancel", "cancelled"), Record::cancel).await
 }
 
-async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> Response {
-    member.answer(change(&member, id, &form, ("retry", "retried"), Record::retry)).await
+async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
+    change(&member, id, &form, ("retry", "retried"), Record::retry).await
 }
 
 async fn change(
@@ -219,7 +214,7 @@ async fn change(
     form: &Form,
     (act, done): (&str, &str),
     decide: impl Fn(&mut Record, AutomationId, &Clock) -> Result<Stmt, Error>,
-) -> Result<Response, Error> {
+) -> PageResult {
     let id = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
@@ -231,7 +226,7 @@ async fn change(
         };
         return Ok(member.see_other(&format!("/automations/{}/runs/{}?{done}", id.automation, id.run)));
     }
-    Err(Error::Unavailable)
+    Err(Error::Unavailable.into())
 }
 
 fn drop_purpose(message: MessageId, id: &RunPath) -> String {
@@ -247,23 +242,20 @@ async fn drop_message(
     member: Member<Manage>,
     Path((automation, run, message)): Path<(String, String, String)>,
     form: Form,
-) -> Response {
-    let dropping = async {
-        let path = automation.parse().ok().zip(run.parse().ok());
-        let run = path.map(|(automation, run)| RunPath { automation, run }).ok_or_else(gone)?;
-        let message: MessageId = message.parse().map_err(|_| gone())?;
-        let accepted = member.accept(&drop_purpose(message, &run), &form)?;
-        let record = find(&member, &run).await?;
-        if !record.steps.iter().any(|step| step.mail == Some(StepMail::Waits(message))) {
-            return Err(Error::Conflict { message: "The message does not wait any more.".into() });
-        }
-        let drop = store::drop_message(run.run, message, member.app.clock.now());
-        match accepted.commit(drop.into()).await? {
-            // Somebody else was first, which comes to the same.
-            Ok(_) | Err(DbError::Unexpected { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(member.see_other(&format!("/automations/{}/runs/{}?dropped", run.automation, run.run)))
-    };
-    member.answer(dropping).await
+) -> PageResult {
+    let path = automation.parse().ok().zip(run.parse().ok());
+    let run = path.map(|(automation, run)| RunPath { automation, run }).ok_or_else(gone)?;
+    let message: MessageId = message.parse().map_err(|_| gone())?;
+    let accepted = member.accept(&drop_purpose(message, &run), &form)?;
+    let record = find(&member, &run).await?;
+    if !record.steps.iter().any(|step| step.mail == Some(StepMail::Waits(message))) {
+        return Err(Error::Conflict { message: "The message does not wait any more.".into() }.into());
+    }
+    let drop = store::drop_message(run.run, message, member.app.clock.now());
+    match accepted.commit(drop.into()).await? {
+        // Somebody else was first, which comes to the same.
+        Ok(_) | Err(DbError::Unexpected { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(member.see_other(&format!("/automations/{}/runs/{}?dropped", run.automation, run.run)))
 }

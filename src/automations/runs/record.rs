@@ -1,12 +1,14 @@
 //! A run as it is told: what started it, and what became of every step.
 
+use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::mail::StepMail;
 use super::store::{self, Fence, Listed, PendingCall, Stored};
 use crate::automations::graph::{Graph, Step};
 use crate::automations::run::{Run, Status, Trace};
-use crate::clock::{Clock, rfc3339};
+use crate::clock::{Clock, Time, rfc3339};
 use crate::db::Stmt;
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, OccurrenceId};
@@ -27,26 +29,35 @@ pub struct Record {
     pub fence: Fence,
 }
 
-/// A step and what became of it.
-#[derive(Debug, Clone, PartialEq)]
+/// A step of a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AutomationRunStep)]
 pub struct StepRecord {
     pub key: String,
+    #[serde(rename = "type")]
     pub kind: &'static str,
+    /// Steps that the run can still come to are pending; those that it passed by are skipped.
+    #[schema(pattern = "^(pending|running|waiting|completed|failed|skipped)$")]
     pub status: &'static str,
-    pub started_at: Option<i64>,
-    pub completed_at: Option<i64>,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub started_at: Option<Time>,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub completed_at: Option<Time>,
+    /// What came of it, depending on the type.
+    #[schema(value_type = Option<Object>, required = true)]
     pub output: Option<Value>,
+    /// What went wrong: `message`, and perhaps more.
+    #[schema(value_type = Option<Object>, required = true)]
     pub error: Option<Value>,
-    pub created_at: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
+    #[serde(skip)]
     pub mail: Option<StepMail>,
 }
 
 impl Record {
     pub fn new(stored: Stored, clock: &Clock) -> Result<Record, Error> {
-        let graph = Graph::parse(&parsed(&stored.steps)?, &parsed(&stored.connections)?).map_err(|findings| {
-            tracing::error!(?findings, "a graph that was accepted once is not any more");
-            Error::Internal
-        })?;
+        let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
         let (id, created_at) = (&stored.listed.id, stored.listed.created_at);
         let run = Run::stored(&stored.state, *id, &graph, created_at).ok_or(Error::Internal)?;
         let mut steps = steps(&run, &graph, stored.listed.created_at);
@@ -114,11 +125,11 @@ fn steps(run: &Run, graph: &Graph, created_at: i64) -> Vec<StepRecord> {
             None if ahead => "pending",
             None => "skipped",
         },
-        started_at: trace.map(|trace| trace.started_at),
-        completed_at: trace.and_then(|trace| trace.completed_at),
+        started_at: trace.map(|trace| Time(trace.started_at)),
+        completed_at: trace.and_then(|trace| trace.completed_at).map(Time),
         output: trace.and_then(|trace| trace.output.clone()),
         error: trace.and_then(|trace| trace.error.clone()),
-        created_at: trace.map_or(created_at, |trace| trace.started_at),
+        created_at: Time(trace.map_or(created_at, |trace| trace.started_at)),
         mail: None,
     };
     run.history(graph).map(record).collect()

@@ -20,7 +20,7 @@ use crate::db::{DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, RunId};
-use crate::web::{self, List, Newest, OfCaller, OfPath, OfQuery, OfState, PathId, Query};
+use crate::web::{self, List, Newest, OfState, PathId, Query};
 
 /// How often a change is tried that a worker got ahead of.
 pub(super) const ATTEMPTS: usize = 8;
@@ -60,10 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
 #[utoipa::path(
     get, path = "/automations/{id}/runs", tag = "Automations", operation_id = "list_automation_runs",
     params(PathId, Newest, StatusParam),
-    responses(
-        (status = 200, description = "The runs, newest first.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "The runs, newest first.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -85,11 +82,7 @@ async fn list(
 /// waiting, and `output.waiting` says why.
 #[utoipa::path(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
-    params(RunPath),
-    responses(
-        (status = 200, description = "The run.", body = RunDetail),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(RunPath), responses((status = 200, description = "The run.", body = RunDetail)),
 )]
 async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<RunDetail>, Error> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
@@ -99,13 +92,8 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -
 ///
 /// Ends a run that is in flight, wherever it is. What its steps have done stays done.
 #[utoipa::path(
-    post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations",
-    operation_id = "cancel_automation_run",
-    params(RunPath),
-    responses(
-        (status = 200, description = "The run is cancelled.", body = Changed),
-        OfCaller, OfPath, OfQuery, OfState,
-    ),
+    post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations", operation_id = "cancel_automation_run",
+    params(RunPath), responses((status = 200, description = "The run is cancelled.", body = Changed), OfState),
 )]
 async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
     change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
@@ -117,11 +105,7 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath)
 /// Puts a failed run back before the step that failed, and lets it go on from there at once.
 #[utoipa::path(
     post, path = "/automations/{id}/runs/{run_id}/retry", tag = "Automations", operation_id = "retry_automation_run",
-    params(RunPath),
-    responses(
-        (status = 200, description = "The run goes on.", body = Changed),
-        OfCaller, OfPath, OfQuery, OfState,
-    ),
+    params(RunPath), responses((status = 200, description = "The run goes on.", body = Changed), OfState),
 )]
 async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
     change(&caller, &app.clock, &id, |record, clock| record.retry(id.automation, clock)).await?;

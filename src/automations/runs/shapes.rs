@@ -9,7 +9,7 @@ use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
 use crate::id::{ContactId, OccurrenceId, RunId};
-use crate::web::shown;
+use crate::text::shown;
 
 /// Which runs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -85,7 +85,7 @@ pub struct RunDetail {
     version: i64,
     trigger: Trigger,
     /// Every step of that version, in the order a reader follows them.
-    steps: Vec<StepShape>,
+    steps: Vec<StepRecord>,
 }
 
 /// What started a run.
@@ -96,30 +96,6 @@ pub struct Trigger {
     /// The event's payload; null where the occurrence has been deleted.
     #[schema(value_type = Option<Object>, required = true)]
     payload: Option<Value>,
-}
-
-/// A step of a run.
-#[derive(Serialize, ToSchema)]
-#[schema(as = AutomationRunStep)]
-pub struct StepShape {
-    key: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    /// Steps that the run can still come to are pending; those that it passed by are skipped.
-    #[schema(pattern = "^(pending|running|waiting|completed|failed|skipped)$")]
-    status: &'static str,
-    #[schema(format = DateTime, required = true)]
-    started_at: Option<String>,
-    #[schema(format = DateTime, required = true)]
-    completed_at: Option<String>,
-    /// What came of it, depending on the type.
-    #[schema(value_type = Option<Object>, required = true)]
-    output: Option<Value>,
-    /// What went wrong: `message`, and perhaps more.
-    #[schema(value_type = Option<Object>, required = true)]
-    error: Option<Value>,
-    #[schema(format = DateTime)]
-    created_at: String,
 }
 
 /// A run whose state was changed.
@@ -168,22 +144,7 @@ impl From<Record> for RunDetail {
             occurrence_id: record.occurrence_id,
             version: record.version,
             trigger: Trigger { event_name: record.event_name, payload: record.payload },
-            steps: record.steps.into_iter().map(StepShape::from).collect(),
-        }
-    }
-}
-
-impl From<StepRecord> for StepShape {
-    fn from(step: StepRecord) -> StepShape {
-        StepShape {
-            key: step.key,
-            kind: step.kind,
-            status: step.status,
-            started_at: step.started_at.map(rfc3339),
-            completed_at: step.completed_at.map(rfc3339),
-            output: step.output,
-            error: step.error,
-            created_at: rfc3339(step.created_at),
+            steps: record.steps,
         }
     }
 }

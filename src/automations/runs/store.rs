@@ -2,12 +2,13 @@
 
 use super::STATUSES;
 use crate::automations::run::Ending;
-use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
+use crate::db::{DbError, Row, Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
 statements! {
     lists {
+        /// Four statuses; who wants fewer names some of them twice.
         OLDER, NEWER =
             "SELECT id, status, created_at, completed_at FROM runs
              WHERE automation_id = $1 AND status IN ($4, $5, $6, $7)" by "id";
@@ -16,17 +17,18 @@ statements! {
             "SELECT id, status, created_at, completed_at FROM runs
              WHERE automation_id = $1 AND status = 'failed'" by "id";
     }
-    /// Four statuses; who wants fewer names some of them twice.
-    ONE = Sql::both(
-        "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
-                r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload, r.destination, r.due_at,
-                p.failures, p.paused_until, p.reason
-         FROM automations a
-         JOIN runs r ON r.automation_id = a.id
-         JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
-         LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
-         LEFT JOIN call_pauses p ON p.destination = r.destination
-         WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
+    functions {
+        pub fn by_id(workspace_id: WorkspaceId, automation_id: AutomationId, id: RunId) = Sql::both(
+            "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
+                    r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload, r.destination, r.due_at,
+                    p.failures, p.paused_until, p.reason
+             FROM automations a
+             JOIN runs r ON r.automation_id = a.id
+             JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
+             LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
+             LEFT JOIN call_pauses p ON p.destination = r.destination
+             WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
+    }
     /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
     /// as it was, and `settled` tells.
     CANCEL = Sql::both(
@@ -50,16 +52,7 @@ pub struct Listed {
     pub completed_at: Option<i64>,
 }
 
-impl Listed {
-    pub fn read(row: &Row) -> Result<Listed, DbError> {
-        Ok(Listed {
-            id: row.id(0)?,
-            status: row.text(1)?,
-            created_at: row.int(2)?,
-            completed_at: row.maybe(3, Row::int)?,
-        })
-    }
-}
+from_row!(Listed { id, status, created_at, completed_at });
 
 /// The last claim of a run, and the last that brought it on: whoever changes the
 /// run must have seen both.
@@ -135,10 +128,6 @@ pub fn page(automation_id: AutomationId, page: &Page, wanted: &[&'static str]) -
     let wanted = if wanted.is_empty() { &STATUSES } else { wanted };
     let four: [Value; 4] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
     page.statement(OLDER, NEWER, automation_id, four)
-}
-
-pub fn by_id(workspace_id: WorkspaceId, automation_id: AutomationId, id: RunId) -> Stmt {
-    ONE.with([workspace_id.into(), automation_id.into(), id.into()])
 }
 
 /// Ends a run, if nobody has claimed it or brought it on since it was `seen`.

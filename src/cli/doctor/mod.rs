@@ -14,10 +14,9 @@ mod store;
 
 use std::borrow::Cow;
 
-use anyhow::bail;
 use clap::Args;
 
-use super::print_json;
+use super::{Output, print_json};
 use crate::config::Config;
 use crate::db::{Inspection, Location};
 use report::{Problem, Report};
@@ -32,24 +31,20 @@ pub struct Doctor {
     /// A domain whose mail server is called to see whether mail gets out, where it is delivered directly
     #[arg(long, value_name = "DOMAIN", default_value = "gmail.com")]
     reach: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Doctor {
     /// Makes the checks. `Err` when one failed, so that the exit code says so;
     /// warnings alone are no failure.
     pub async fn run(self, config: &Config) -> anyhow::Result<()> {
-        let mut report = Report::new(self.json);
+        let mut report = Report::new(self.output.json);
         examine(config, &self.reach, &mut report).await;
-        if self.json {
+        if self.output.json {
             print_json(&report.to_json());
         }
-        match report.failed() {
-            0 => Ok(()),
-            failed => bail!("{failed} of {} checks failed", report.count()),
-        }
+        report.verdict()
     }
 }
 

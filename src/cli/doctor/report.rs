@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anyhow::bail;
 use serde_json::{Value, json};
 
 /// The findings, printed as they come unless they are wanted as JSON.
@@ -90,6 +91,14 @@ impl Report {
             println!("{}", check.line());
         }
         self.checks.push(check);
+    }
+
+    /// `Err` where a check failed, so that the exit code says so.
+    pub fn verdict(&self) -> anyhow::Result<()> {
+        match self.failed() {
+            0 => Ok(()),
+            failed => bail!("{failed} of {} checks failed", self.count()),
+        }
     }
 
     pub fn count(&self) -> usize {

@@ -116,13 +116,10 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         Err(error) => return Ok(Err(Problem::failure(format!("{error:#}"), "put the key file back"))),
     };
     let (mut unopened, mut plain) = (0, 0);
-    for row in inspection.read(credentials::all_signing_keys()).await? {
-        let kept = row.bytes(1)?;
-        unopened += usize::from(seal.open(&kept).is_none());
-        plain += usize::from(Seal::default().open(&kept).is_some());
-    }
-    for row in inspection.read(domains::sealed_keys()).await? {
-        let kept = row.bytes(2)?;
+    let signing = inspection.read(credentials::all_signing_keys()).await?;
+    let dkim = inspection.read(domains::sealed_keys()).await?;
+    for kept in signing.iter().map(|row| row.bytes(1)).chain(dkim.iter().map(|row| row.bytes(2))) {
+        let kept = kept?;
         unopened += usize::from(seal.open(&kept).is_none());
         plain += usize::from(Seal::default().open(&kept).is_some());
     }

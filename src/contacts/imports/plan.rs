@@ -11,8 +11,9 @@ use crate::contacts::{contact::Changes, contact::Email, properties::Declared, pr
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::segments::SegmentList;
+use crate::text::shown;
 use crate::topics::{Choice, ChoiceList};
-use crate::web::{self, MultipartForm as Form, shown};
+use crate::web::{self, MultipartForm as Form};
 
 /// What files begin with that were saved by some programs.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::form::NewImport;
 use super::plan::Upload;
 use super::shapes::{Filter, ImportDetail, Item, Reference};
-use super::store::{self, CHUNK, Stored};
+use super::store::{self, CHUNK};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::contacts::{properties::Declared, properties_store};
@@ -20,8 +20,7 @@ use crate::error::Error;
 use crate::id::ImportId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfCaller, OfForm, OfKey, OfPath,
-    OfQuery, PathId, Query, Spool,
+    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfPath, PathId, Query, Spool,
 };
 use crate::{segments, topics};
 
@@ -68,14 +67,8 @@ where
 /// that cannot be imported is counted with its line and the reason, and stops no other.
 #[utoipa::path(
     post, path = "/contacts/imports", tag = "Contacts", operation_id = "create_contact_import",
-    request_body(content = NewImport, content_type = "multipart/form-data"),
-    responses(
-        (status = 201, description = "The file is stored and will be imported.", body = Reference, links(
-            ("read" = (operation_id = "read_contact_import", parameters(("id" = "$response.body#/id")))),
-        )),
-        OfCaller, OfPath, OfForm, OfKey,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body(content = NewImport, content_type = "multipart/form-data"),
+    responses((status = 201, description = "The file is stored and will be imported.", body = Reference), OfPath),
 )]
 async fn create(
     caller: Caller<FullAccess>,
@@ -150,10 +143,7 @@ async fn keep(
 #[utoipa::path(
     get, path = "/contacts/imports", tag = "Contacts", operation_id = "list_contact_imports",
     params(Newest::<UNLIMITED>, Filter),
-    responses(
-        (status = 200, description = "The imports, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    responses((status = 200, description = "The imports, newest first.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller<FullAccess>,
@@ -161,7 +151,7 @@ async fn list(
     Query(Filter { status }): Query<Filter>,
 ) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), status, &page)).await?;
-    page.answer(&rows, |row| Ok(Item::new(&Stored::read(row)?)))
+    page.answer(&rows, |row| Ok(ImportDetail::read(row)?.item))
 }
 
 /// Read an import
@@ -169,14 +159,10 @@ async fn list(
 /// How far it is, and which rows failed.
 #[utoipa::path(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
-    params(PathId),
-    responses(
-        (status = 200, description = "The import.", body = ImportDetail),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(PathId), responses((status = 200, description = "The import.", body = ImportDetail)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Json(Stored::read(rows.first().ok_or_else(not_found)?)?.into()))
+    Ok(Json(ImportDetail::read(rows.first().ok_or_else(not_found)?)?))
 }

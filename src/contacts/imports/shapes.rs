@@ -5,55 +5,28 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::apply::{Counts, Problem};
-use super::store::Stored;
-use crate::clock::rfc3339;
+use crate::clock::Time;
 use crate::id::ImportId;
 use crate::text::words;
+use crate::web;
 
-/// The answer to a file: which import it has become.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ContactImportReference)]
-pub struct Reference {
-    #[schema(pattern = "^contact_import$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: ImportId,
-}
-
-impl Reference {
-    pub fn to(id: ImportId) -> Reference {
-        Reference { object: "contact_import", id }
-    }
-}
+pub type Reference = web::Reference<ImportId>;
 
 /// A file of contacts, and how far it is.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactImport)]
 pub struct Item {
     #[schema(pattern = "^contact_import$")]
-    object: &'static str,
+    pub(super) object: &'static str,
     #[schema(value_type = Uuid)]
-    id: ImportId,
+    pub(super) id: ImportId,
     #[schema(value_type = ImportStatus, example = "completed")]
-    status: String,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime, required = true)]
-    completed_at: Option<String>,
-    counts: Counts,
-}
-
-impl Item {
-    pub fn new(import: &Stored) -> Item {
-        Item {
-            object: "contact_import",
-            id: import.id,
-            status: import.status.clone(),
-            created_at: rfc3339(import.created_at),
-            completed_at: import.completed_at.map(rfc3339),
-            counts: import.counts.clone(),
-        }
-    }
+    pub(super) status: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Time,
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub(super) completed_at: Option<Time>,
+    pub(super) counts: Counts,
 }
 
 /// An import with the rows that failed.
@@ -61,15 +34,9 @@ impl Item {
 #[schema(as = WholeContactImport)]
 pub struct ImportDetail {
     #[serde(flatten)]
-    item: Item,
+    pub(super) item: Item,
     /// The first 100 rows that came to nothing, each with the reason.
-    errors: Vec<Problem>,
-}
-
-impl From<Stored> for ImportDetail {
-    fn from(import: Stored) -> ImportDetail {
-        ImportDetail { item: Item::new(&import), errors: import.problems }
-    }
+    pub(super) errors: Vec<Problem>,
 }
 
 /// Which imports.

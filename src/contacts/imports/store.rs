@@ -4,10 +4,10 @@ use uuid::Uuid;
 
 use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
-use super::shapes::ImportStatus;
-use crate::clock::SECOND;
+use super::shapes::{ImportDetail, ImportStatus, Item};
+use crate::clock::{SECOND, Time};
 use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
-use crate::id::{ImportId, WorkspaceId};
+use crate::id::{Id, ImportId, WorkspaceId};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
 
@@ -20,17 +20,38 @@ statements! {
             "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
              FROM contact_imports WHERE workspace_id = $1 AND ($4 = '' OR status = $4)" by "id";
     }
-    INSERT = Sql::both(
-        "INSERT INTO contact_imports (workspace_id, id, status, plan, size, position, line, total, created, updated,
-             skipped, failed, errors, created_at, due_at, attempt)
-         VALUES ($1, $2, 'queued', $3, $4, $5, $6, 0, 0, 0, 0, 0, '[]', $7, $8, 0)");
-    ADD_CHUNK = Sql::both(
-        "INSERT INTO contact_import_chunks (workspace_id, import_id, number, bytes) VALUES ($1, $2, $3, $4)");
-    READ_CHUNK = Sql::both(
-        "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
-    BY_ID = Sql::both(
-        "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
-         FROM contact_imports WHERE workspace_id = $1 AND id = $2");
+    functions {
+        pub fn insert(workspace_id: WorkspaceId, id: ImportId, upload: &Upload, now: i64, due_at: i64)
+            with [workspace_id, id, written(&upload.plan), upload.file.len() as i64, upload.position as i64,
+                upload.line, now, due_at] = Sql::both(
+            "INSERT INTO contact_imports (workspace_id, id, status, plan, size, position, line, total, created, updated,
+                 skipped, failed, errors, created_at, due_at, attempt)
+             VALUES ($1, $2, 'queued', $3, $4, $5, $6, 0, 0, 0, 0, 0, '[]', $7, $8, 0)");
+        pub fn add_chunk(workspace_id: WorkspaceId, id: ImportId, number: usize, bytes: &[u8])
+            with [workspace_id, id, number as i64, bytes] = Sql::both(
+            "INSERT INTO contact_import_chunks (workspace_id, import_id, number, bytes) VALUES ($1, $2, $3, $4)");
+        pub(super) fn read_chunk(import: &Claimed, number: i64)
+            with [import.workspace_id, import.id, number] = Sql::both(
+            "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
+        pub fn by_id(workspace_id: WorkspaceId, id: ImportId) = Sql::both(
+            "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+             FROM contact_imports WHERE workspace_id = $1 AND id = $2");
+        /// Deletes so many pieces of files that were never handed in whole: their ids are older than this.
+        pub(super) fn sweep(oldest: Uuid, most: u64) with [oldest, most as i64] = Sql::both(
+            "DELETE FROM contact_import_chunks WHERE (workspace_id, import_id, number) IN
+                 (SELECT c.workspace_id, c.import_id, c.number FROM contact_import_chunks c
+                  WHERE c.import_id < $1 AND NOT EXISTS
+                      (SELECT 1 FROM contact_imports i WHERE i.workspace_id = c.workspace_id AND i.id = c.import_id)
+                  LIMIT $2)");
+        /// The contacts that have these addresses, which are in lower case.
+        pub(super) fn contacts(workspace_id: WorkspaceId, keys: &[String])
+            with [workspace_id, written(&keys)] = Sql::each(
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+             FROM contacts WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+             FROM contacts WHERE workspace_id = $1
+               AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
+    }
     NEXT = Sql::both("SELECT due_at FROM contact_imports WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     /// Workspaces take turns: the next one behind $4 has its own, however many imports another has.
     CLAIM = claim_rows!(
@@ -49,48 +70,16 @@ statements! {
         "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
     DELETE_CHUNKS = Sql::both("DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
-    /// A few pieces of files that were never handed in whole: their ids are older than $1.
-    SWEEP = Sql::both(
-        "DELETE FROM contact_import_chunks WHERE (workspace_id, import_id, number) IN
-             (SELECT c.workspace_id, c.import_id, c.number FROM contact_import_chunks c
-              WHERE c.import_id < $1 AND NOT EXISTS
-                  (SELECT 1 FROM contact_imports i WHERE i.workspace_id = c.workspace_id AND i.id = c.import_id)
-              LIMIT $2)");
-    /// Contacts by address, which are given as a JSON array.
-    CONTACTS = Sql::each(
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
-        "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
-         FROM contacts WHERE workspace_id = $1
-           AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
 }
 
-/// An import as it is shown.
-pub struct Stored {
-    pub id: ImportId,
-    pub status: String,
-    pub counts: Counts,
-    pub problems: Vec<Problem>,
-    pub created_at: i64,
-    pub completed_at: Option<i64>,
-}
-
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            id: row.id(0)?,
-            status: row.text(1)?,
-            counts: Counts {
-                total: row.int(2)?,
-                created: row.int(3)?,
-                updated: row.int(4)?,
-                skipped: row.int(5)?,
-                failed: row.int(6)?,
-            },
-            problems: parsed("errors", &row.text(7)?)?,
-            created_at: row.int(8)?,
-            completed_at: row.maybe(9, Row::int)?,
-        })
+impl ImportDetail {
+    pub fn read(row: &Row) -> Result<ImportDetail, DbError> {
+        let [total, created, updated, skipped, failed] = std::array::from_fn(|at| row.int(2 + at));
+        let counts = Counts { total: total?, created: created?, updated: updated?, skipped: skipped?, failed: failed? };
+        let (created_at, completed_at) = (Time(row.int(8)?), row.maybe(9, Row::int)?.map(Time));
+        let (object, id, status) = (ImportId::OBJECT, row.id(0)?, row.text(1)?);
+        let item = Item { object, id, status, created_at, completed_at, counts };
+        Ok(ImportDetail { item, errors: parsed("errors", &row.text(7)?)? })
     }
 }
 
@@ -147,34 +136,9 @@ fn written<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-pub fn insert(workspace_id: WorkspaceId, id: ImportId, upload: &Upload, now: i64, due_at: i64) -> Stmt {
-    INSERT.with([
-        workspace_id.into(),
-        id.into(),
-        written(&upload.plan).into(),
-        (upload.file.len() as i64).into(),
-        (upload.position as i64).into(),
-        upload.line.into(),
-        now.into(),
-        due_at.into(),
-    ])
-}
-
-pub fn add_chunk(workspace_id: WorkspaceId, id: ImportId, number: usize, bytes: &[u8]) -> Stmt {
-    ADD_CHUNK.with([workspace_id.into(), id.into(), (number as i64).into(), bytes.into()])
-}
-
-pub(super) fn read_chunk(import: &Claimed, number: i64) -> Stmt {
-    READ_CHUNK.with([import.workspace_id.into(), import.id.into(), number.into()])
-}
-
 /// `status` keeps to imports of one.
 pub fn page(workspace_id: WorkspaceId, status: Option<ImportStatus>, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [status.map_or("", ImportStatus::as_str).into()])
-}
-
-pub fn by_id(workspace_id: WorkspaceId, id: ImportId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
 }
 
 /// Where an import stands once some rows are in.
@@ -218,14 +182,4 @@ pub(super) fn end(import: &Claimed, status: &str, now: i64) -> Batch {
     Batch::new()
         .and(END.with([workspace_id, id, attempt, status.into(), now.into()]).expect(1))
         .and(DELETE_CHUNKS.with([import.workspace_id.into(), import.id.into()]))
-}
-
-/// Deletes so many pieces of files that were never handed in whole.
-pub(super) fn sweep(oldest: Uuid, most: u64) -> Stmt {
-    SWEEP.with([oldest.into(), (most as i64).into()])
-}
-
-/// The contacts that have these addresses, which are in lower case.
-pub(super) fn contacts(workspace_id: WorkspaceId, keys: &[String]) -> Stmt {
-    CONTACTS.with([workspace_id.into(), written(&keys).into()])
 }

@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::events::{Events, event::RESERVED_PREFIX, in_force::InForce};
 use crate::id::{ContactId, OccurrenceId};
 use crate::occurrences::{Occurrence, OccurrenceBatch, Whom};
-use crate::web::{Body, Fingerprint, Many, PAYLOAD_LIMIT, shown};
+use crate::text::shown;
+use crate::web::{Body, Fingerprint, Many, PAYLOAD_LIMIT};
 
 /// What came with an event: as it was read, or as it lies in the body of a request
 /// that sends many, which takes no memory.

@@ -12,7 +12,7 @@ use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::events::{Events, routes::EventPath};
 use crate::id::OccurrenceId;
-use crate::web::{List, Newest, OfCaller, OfPath, OfQuery, Page, PathId};
+use crate::web::{List, Newest, Page, PathId};
 
 /// One route takes every path below `/events/`, so this one is described here.
 #[derive(utoipa::OpenApi)]
@@ -36,11 +36,7 @@ pub fn not_found() -> Error {
 /// Every time that an event of this name happened, newest first. System events are listed by their names, too.
 #[utoipa::path(
     get, path = "/events/{identifier}/occurrences", tag = "Events", operation_id = "list_occurrences",
-    params(EventPath, Newest),
-    responses(
-        (status = 200, description = "The occurrences.", body = List<Item>),
-        OfCaller, OfPath, OfQuery,
-    ),
+    params(EventPath, Newest), responses((status = 200, description = "The occurrences.", body = List<Item>)),
 )]
 pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), name, page)).await?;
@@ -53,10 +49,7 @@ pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Resul
 #[utoipa::path(
     get, path = "/occurrences/{id}", tag = "Events", operation_id = "read_occurrence",
     params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid)),
-    responses(
-        (status = 200, description = "What happened.", body = Item),
-        OfCaller, OfPath, OfQuery,
-    ),
+    responses((status = 200, description = "What happened.", body = Item)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<OccurrenceId>) -> Result<Json<Item>, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;

@@ -14,9 +14,7 @@ use crate::error::Error;
 use crate::events::{Events, in_force::InForce, store as definitions};
 use crate::id::{OccurrenceId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, FollowUp, GUARDED, Listeners, OccurrenceBatch};
-use crate::web::{
-    Answer, Body, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfBody, OfCaller, OfPath, OfSend, PathId,
-};
+use crate::web::{Answer, Body, Idempotency, IdempotentRequest, LIGHT, LIMIT_OF_MANY, Many, OfSend, PathId};
 
 /// How many occurrences and runs one commit may make: whoever commits next has to
 /// wait for it.
@@ -30,14 +28,13 @@ const MOST_WEIGHT: usize = 20_000;
 /// `Idempotency-Key`, sending again changes nothing and gets the same answer for 24 hours.
 #[utoipa::path(
     post, path = "/events/send", tag = "Events", operation_id = "send_event",
-    request_body = EventToSend,
+    params(Idempotency), request_body = EventToSend,
     responses(
         (status = 202, description = "It happened.", body = Sent, links(
             ("read" = (operation_id = "read_occurrence", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody, OfSend,
+        OfSend,
     ),
-    params(Idempotency),
 )]
 pub async fn send(
     caller: Caller<FullAccess>,
@@ -66,12 +63,8 @@ pub async fn send(
 /// one is refused, the message names its place.
 #[utoipa::path(
     post, path = "/events/send/batch", tag = "Events", operation_id = "send_events",
-    request_body = Vec<EventToSend>,
-    responses(
-        (status = 202, description = "They happened.", body = SentMany),
-        OfCaller, OfBody, OfSend,
-    ),
-    params(Idempotency),
+    params(Idempotency), request_body = Vec<EventToSend>,
+    responses((status = 202, description = "They happened.", body = SentMany), OfSend),
 )]
 pub async fn send_many(
     caller: Caller<FullAccess>,
@@ -96,11 +89,8 @@ pub async fn send_many(
 /// enabled now. The new occurrence names the one that it repeats.
 #[utoipa::path(
     post, path = "/occurrences/{id}/replay", tag = "Events", operation_id = "replay_occurrence",
-    responses(
-        (status = 202, description = "It happened once more.", body = Sent),
-        OfCaller, OfPath, OfSend,
-    ),
     params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid), Idempotency),
+    responses((status = 202, description = "It happened once more.", body = Sent), OfSend),
 )]
 pub async fn replay(
     caller: Caller<FullAccess>,

@@ -1,6 +1,6 @@
 //! Occurrences as they are read from the store.
 
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{Sql, Stmt, from_row, statements};
 use crate::id::{ContactId, OccurrenceId, WorkspaceId};
 use crate::web::Page;
 
@@ -22,6 +22,25 @@ macro_rules! page {
 }
 
 statements! {
+    functions {
+        pub fn by_id(workspace_id: WorkspaceId, id: OccurrenceId) = Sql::both(
+            "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences
+             WHERE workspace_id = $1 AND id = $2");
+        /// Finds a row if anything ever happened under the name.
+        pub fn any(workspace_id: WorkspaceId, name: &str) = Sql::each(
+            "SELECT 1 FROM occurrences WHERE workspace_id = $1 AND name = $2 LIMIT 1",
+            "SELECT 1 FROM occurrences
+             WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
+        /// The runs that an occurrence started: automation, run, status.
+        /// They were made in the same commit, and carry its time. In this order SQLite
+        /// joins them: the other way it would walk through all runs of the contact.
+        pub fn runs_of(workspace_id: WorkspaceId, stored: &Stored)
+            with [workspace_id, stored.contact_id, stored.id, stored.created_at] = Sql::both(
+            "SELECT r.automation_id, r.id, r.status FROM automations a CROSS JOIN runs r
+             WHERE a.workspace_id = $1 AND a.deleted_at IS NULL
+               AND r.contact_id = $2 AND r.automation_id = a.id AND r.created_at = $4 AND r.occurrence_id = $3
+             ORDER BY r.automation_id, r.id");
+    }
     /// PostgreSQL's index holds the start of a name, SQLite's all of it. Left to
     /// itself, SQLite would walk through all that happened under any name.
     OLDER = Sql::each(
@@ -30,20 +49,6 @@ statements! {
     NEWER = Sql::each(
         page!(" INDEXED BY occurrences_by_name", "name = $4", ">", ""),
         page!("", "substr(name, 1, 128) = substr($4, 1, 128) AND name = $4", ">", ""));
-    BY_ID = Sql::both(
-        "SELECT id, name, contact_id, payload, replay_of, created_at FROM occurrences
-         WHERE workspace_id = $1 AND id = $2");
-    ANY = Sql::each(
-        "SELECT 1 FROM occurrences WHERE workspace_id = $1 AND name = $2 LIMIT 1",
-        "SELECT 1 FROM occurrences
-         WHERE workspace_id = $1 AND substr(name, 1, 128) = substr($2, 1, 128) AND name = $2 LIMIT 1");
-    /// They were made in the same commit, and carry its time. In this order SQLite
-    /// joins them: the other way it would walk through all runs of the contact.
-    RUNS_OF = Sql::both(
-        "SELECT r.automation_id, r.id, r.status FROM automations a CROSS JOIN runs r
-         WHERE a.workspace_id = $1 AND a.deleted_at IS NULL
-           AND r.contact_id = $2 AND r.automation_id = a.id AND r.created_at = $4 AND r.occurrence_id = $3
-         ORDER BY r.automation_id, r.id");
 }
 
 /// An occurrence as the store keeps it.
@@ -56,33 +61,8 @@ pub struct Stored {
     pub created_at: i64,
 }
 
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            id: row.id(0)?,
-            name: row.text(1)?,
-            contact_id: row.id(2)?,
-            payload: row.text(3)?,
-            replay_of: row.maybe(4, Row::id)?,
-            created_at: row.int(5)?,
-        })
-    }
-}
+from_row!(Stored { id, name, contact_id, payload, replay_of, created_at });
 
 pub fn page(workspace_id: WorkspaceId, name: &str, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [name.into()])
-}
-
-pub fn by_id(workspace_id: WorkspaceId, id: OccurrenceId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// Finds a row if anything ever happened under the name.
-pub fn any(workspace_id: WorkspaceId, name: &str) -> Stmt {
-    ANY.with([workspace_id.into(), name.into()])
-}
-
-/// The runs that an occurrence started: automation, run, status.
-pub fn runs_of(workspace_id: WorkspaceId, stored: &Stored) -> Stmt {
-    RUNS_OF.with([workspace_id.into(), stored.contact_id.into(), stored.id.into(), stored.created_at.into()])
 }

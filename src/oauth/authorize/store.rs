@@ -13,10 +13,14 @@ const LIFETIME: i64 = 10 * MINUTE;
 const SWEEP: i64 = 1000;
 
 statements! {
-    INSERT_REQUEST = Sql::both(
-        "INSERT INTO authorization_requests
-             (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    functions {
+        pub fn insert_request(id: AuthorizationRequestId, request: &PendingRequest, now: i64)
+            with [id, &request.client_id, &request.redirect_uri, request.scopes.to_string(), request.state.as_deref(),
+                &request.code_challenge, now, now + LIFETIME] = Sql::both(
+            "INSERT INTO authorization_requests
+                 (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    }
     FIND_REQUEST = Sql::both(
         "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at, decided_at, session_hash, user_id
          FROM authorization_requests WHERE id = $1");
@@ -29,19 +33,6 @@ statements! {
     SWEEP_REQUESTS = Sql::both(
         "DELETE FROM authorization_requests WHERE id IN
              (SELECT id FROM authorization_requests WHERE id < $1 AND expires_at <= $2 ORDER BY id LIMIT $3)");
-}
-
-pub fn insert_request(id: AuthorizationRequestId, request: &PendingRequest, now: i64) -> Stmt {
-    INSERT_REQUEST.with([
-        id.into(),
-        (&request.client_id).into(),
-        (&request.redirect_uri).into(),
-        request.scopes.to_string().into(),
-        request.state.as_deref().into(),
-        (&request.code_challenge).into(),
-        now.into(),
-        (now + LIFETIME).into(),
-    ])
 }
 
 /// A request as the store keeps it.

@@ -2,7 +2,7 @@
 
 use super::rules::{Callback, Claim, PendingRequest};
 use crate::credentials::{Scope, ScopeSet};
-use crate::oauth::clients::{Client, GrantSet};
+use crate::oauth::clients::{Client, Grant, GrantSet};
 use crate::oauth::fuzzing::{CLIENT_ID, Outcome, authorize, sample_client};
 use crate::oauth::refusal::ErrorCode::{self, InvalidClient, InvalidRequest, InvalidScope, UnauthorizedClient};
 use crate::oauth::refusal::Refusal;
@@ -168,7 +168,7 @@ fn spec_7_1_rule_2_every_later_error_is_a_redirect_with_state() {
 
 #[test]
 fn spec_7_1_unauthorized_client_without_the_authorization_code_grant() {
-    let grants = GrantSet { authorization_code: false, refresh_token: true };
+    let grants = GrantSet::from_iter([Grant::RefreshToken]);
     let client = Client { grants, ..sample_client() };
     assert_eq!(returned(&query(&good()), &client).1, UnauthorizedClient);
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::oauth::redirect_uri::is_port;
 use crate::web::starts_with_two_hex_digits;
 
 const MAX_BYTES: usize = 2048;
@@ -98,11 +99,6 @@ fn check_characters(text: &str) -> Result<(), Flaw> {
     } else {
         Ok(())
     }
-}
-
-fn is_port(text: &str) -> bool {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    plain && text.parse::<u16>().is_ok()
 }
 
 /// A domain name of at least two labels. The last one is not a number, so no

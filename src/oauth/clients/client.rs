@@ -1,10 +1,8 @@
 //! A registered OAuth client.
 
-use std::fmt;
-
 use crate::credentials::ScopeSet;
 use crate::oauth::redirect_uri::{self, Destination};
-use crate::text::words;
+use crate::text::{word_set, words};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
@@ -54,58 +52,15 @@ pub enum Grant {
 
 words!(Grant: ALL, parse { AuthorizationCode = "authorization_code", RefreshToken = "refresh_token" });
 
-/// The grants a client is registered for, possibly none. It prints as names separated by spaces
-/// and reads them back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct GrantSet {
-    pub authorization_code: bool,
-    pub refresh_token: bool,
-}
+word_set!(
+    /// The grants a client is registered for, possibly none.
+    GrantSet of Grant
+);
 
 impl GrantSet {
-    pub fn all() -> GrantSet {
-        Grant::ALL.into_iter().collect()
-    }
-
     /// `None` when a name is not a grant.
     pub fn parse(text: &str) -> Option<GrantSet> {
         text.split(' ').filter(|name| !name.is_empty()).map(Grant::parse).collect()
-    }
-
-    pub fn contains(self, grant: Grant) -> bool {
-        match grant {
-            Grant::AuthorizationCode => self.authorization_code,
-            Grant::RefreshToken => self.refresh_token,
-        }
-    }
-
-    pub fn iter(self) -> impl Iterator<Item = Grant> {
-        Grant::ALL.into_iter().filter(move |&grant| self.contains(grant))
-    }
-}
-
-impl FromIterator<Grant> for GrantSet {
-    fn from_iter<I: IntoIterator<Item = Grant>>(grants: I) -> GrantSet {
-        let mut set = GrantSet::default();
-        for grant in grants {
-            match grant {
-                Grant::AuthorizationCode => set.authorization_code = true,
-                Grant::RefreshToken => set.refresh_token = true,
-            }
-        }
-        set
-    }
-}
-
-impl fmt::Display for GrantSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, grant) in self.iter().enumerate() {
-            if index > 0 {
-                f.write_str(" ")?;
-            }
-            f.write_str(grant.as_str())?;
-        }
-        Ok(())
     }
 }
 
@@ -137,8 +92,9 @@ mod tests {
 
     #[test]
     fn grant_sets_print_and_read_back() {
-        for (authorization_code, refresh_token) in [(false, false), (true, false), (false, true), (true, true)] {
-            let set = GrantSet { authorization_code, refresh_token };
+        let (code, refresh) = (Grant::AuthorizationCode, Grant::RefreshToken);
+        for grants in [vec![], vec![code], vec![refresh], vec![code, refresh]] {
+            let set = GrantSet::from_iter(grants);
             assert_eq!(GrantSet::parse(&set.to_string()), Some(set));
         }
         assert_eq!(GrantSet::parse("implicit"), None);

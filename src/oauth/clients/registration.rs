@@ -238,7 +238,7 @@ fn grants(fields: &Metadata<'_>, origin: Origin) -> Result<GrantSet, Refusal> {
         .map(Grant::parse)
         .collect::<Option<GrantSet>>()
         .ok_or_else(|| invalid("grant_types may hold only authorization_code and refresh_token"))?;
-    if origin == Origin::Open && !grants.authorization_code {
+    if origin == Origin::Open && !grants.contains(Grant::AuthorizationCode) {
         return Err(invalid("grant_types must hold authorization_code"));
     }
     Ok(grants)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{AuthMethod, GrantSet};
+use super::client::{AuthMethod, Grant, GrantSet};
 use super::registration::{Origin, RegisteredClient, Registration};
 use crate::credentials::ScopeSet;
 use crate::oauth::refusal::ErrorCode;
@@ -73,10 +73,10 @@ fn case_358_only_an_administrator_may_leave_out_authorization_code() {
         let open = Registration::parse(&metadata, Origin::Open).map_err(|r| r.error());
         assert_eq!(open, Err(ErrorCode::InvalidClientMetadata));
         let admin = Registration::parse(&metadata, Origin::Administrator).expect("administrator");
-        assert!(!admin.grants.authorization_code);
+        assert!(!admin.grants.contains(Grant::AuthorizationCode));
     }
     let only_code = register(json!({"grant_types": ["authorization_code"]})).expect("allowed");
-    assert!(!only_code.grants.refresh_token);
+    assert!(!only_code.grants.contains(Grant::RefreshToken));
 }
 
 #[test]

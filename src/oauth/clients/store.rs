@@ -4,10 +4,49 @@ use super::cache::Known;
 use super::client::{AuthMethod, Client, GrantSet};
 use crate::clock::HOUR;
 use crate::credentials::{ScopeSet, access, raise_access};
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Row, Sql, statements};
 use crate::grants::stop_of_client;
 
 statements! {
+    functions {
+        /// A client with where it came from, `open` or `operator`, and the hash of its
+        /// secret if it has one.
+        pub fn insert_client(client: &Client, origin: &str, secret_hash: Option<&[u8; 32]>)
+            with [&client.id, &client.name, redirect_uris(client), client.scopes.to_string(), client.grants.to_string(),
+                client.auth_method.as_str(), secret_hash, client.client_uri.as_deref(), client.logo_uri.as_deref(),
+                origin, client.created_at] = Sql::both(
+            "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
+                                        client_uri, logo_uri, origin, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+        /// A client as its metadata document describes it at this moment. What an operator said of it stays.
+        pub fn keep_document(client: &Client, now: i64)
+            with [&client.id, &client.name, redirect_uris(client), client.scopes.to_string(), client.grants.to_string(),
+                client.auth_method.as_str(), client.client_uri.as_deref(), client.logo_uri.as_deref(), now]
+            expects 1 = Sql::both(
+            "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                                        origin, created_at, used_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'document', $9, $9)
+             ON CONFLICT (id) DO UPDATE SET
+                 name = excluded.name, redirect_uris = excluded.redirect_uris, scopes = excluded.scopes,
+                 grants = excluded.grants, auth_method = excluded.auth_method, client_uri = excluded.client_uri,
+                 logo_uri = excluded.logo_uri, used_at = excluded.used_at
+             WHERE oauth_clients.origin = 'document'");
+        /// Deletes clients that described themselves and were given nothing. Every
+        /// request of such a client says that it is in use, so an hour later no request
+        /// and no code of it can be alive.
+        pub fn sweep_documents(now: i64) with [now - HOUR] = Sql::both(
+            "DELETE FROM oauth_clients WHERE used_at < $1 AND origin = 'document'
+                 AND verified_host IS NULL AND disabled_at IS NULL
+                 AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)")
+            .raising();
+        /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
+        pub fn sweep(registered_before: i64) = Sql::both(
+            "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
+               AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
+               AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
+               AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)")
+            .raising();
+    }
     /// The client and the revision it is read under, in one look.
     FIND_CLIENT = Sql::both(
         "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
@@ -21,34 +60,8 @@ statements! {
         "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
                 verified_host, created_at, disabled_at
          FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
-    INSERT_CLIENT = Sql::both(
-        "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, secret_hash,
-                                    client_uri, logo_uri, origin, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
-    /// What a client's document says now. What an operator said of the client stays.
-    KEEP_DOCUMENT = Sql::both(
-        "INSERT INTO oauth_clients (id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
-                                    origin, created_at, used_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'document', $9, $9)
-         ON CONFLICT (id) DO UPDATE SET
-             name = excluded.name, redirect_uris = excluded.redirect_uris, scopes = excluded.scopes,
-             grants = excluded.grants, auth_method = excluded.auth_method, client_uri = excluded.client_uri,
-             logo_uri = excluded.logo_uri, used_at = excluded.used_at
-         WHERE oauth_clients.origin = 'document'");
-    SWEEP_DOCUMENTS = Sql::both(
-        "DELETE FROM oauth_clients WHERE used_at < $1 AND origin = 'document'
-             AND verified_host IS NULL AND disabled_at IS NULL
-             AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)")
-        .raising();
     VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1").raising();
     DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1").raising();
-    /// Strangers' clients that nobody ever approved, and that nobody is just looking at.
-    SWEEP_CLIENTS = Sql::both(
-        "DELETE FROM oauth_clients WHERE origin = 'open' AND created_at < $1
-           AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)
-           AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
-           AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)")
-        .raising();
     DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1").raising();
 }
 
@@ -94,47 +107,8 @@ fn read_client(row: &Row) -> Result<Client, DbError> {
     })
 }
 
-/// A client with where it came from, `open` or `operator`, and the hash of its
-/// secret if it has one.
-pub fn insert_client(client: &Client, origin: &str, secret_hash: Option<&[u8; 32]>) -> Stmt {
-    let redirect_uris = serde_json::Value::from(client.redirect_uris.clone()).to_string();
-    INSERT_CLIENT.with([
-        (&client.id).into(),
-        (&client.name).into(),
-        redirect_uris.into(),
-        client.scopes.to_string().into(),
-        client.grants.to_string().into(),
-        client.auth_method.as_str().into(),
-        secret_hash.into(),
-        client.client_uri.as_deref().into(),
-        client.logo_uri.as_deref().into(),
-        origin.into(),
-        client.created_at.into(),
-    ])
-}
-
-/// A client as its metadata document describes it at this moment.
-pub fn keep_document(client: &Client, now: i64) -> Stmt {
-    let redirect_uris = serde_json::Value::from(client.redirect_uris.clone()).to_string();
-    let keep = KEEP_DOCUMENT.with([
-        (&client.id).into(),
-        (&client.name).into(),
-        redirect_uris.into(),
-        client.scopes.to_string().into(),
-        client.grants.to_string().into(),
-        client.auth_method.as_str().into(),
-        client.client_uri.as_deref().into(),
-        client.logo_uri.as_deref().into(),
-        now.into(),
-    ]);
-    keep.expect(1)
-}
-
-/// Deletes clients that described themselves and were given nothing. Every
-/// request of such a client says that it is in use, so an hour later no request
-/// and no code of it can be alive.
-pub fn sweep_documents(now: i64) -> Stmt {
-    SWEEP_DOCUMENTS.with([(now - HOUR).into()])
+fn redirect_uris(client: &Client) -> String {
+    serde_json::Value::from(client.redirect_uris.clone()).to_string()
 }
 
 /// Notes that an operator vouches for a client when it sends people to this
@@ -150,10 +124,6 @@ pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
         batch.append(stop_of_client(id, now));
     }
     batch
-}
-
-pub fn sweep(registered_before: i64) -> Stmt {
-    SWEEP_CLIENTS.with([registered_before.into()])
 }
 
 /// Deletes a client everywhere at once.

@@ -1,7 +1,6 @@
 //! Connected apps: what people of a workspace have approved, and taking it back.
 
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
@@ -13,17 +12,13 @@ use crate::error::{Error, OrMissing};
 use crate::grants::{self, AppAutomation, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
-use crate::web::{self, Form, Leaf, PathId, Stamp};
+use crate::web::{self, Form, Leaf, PageResult, PathId, Stamp};
 
 pub fn router() -> Router<OAuth> {
     Router::new().route("/apps", get(list)).route("/apps/{id}/revoke", get(ask).post(revoke))
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
+async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let rows = member.read(store::page(member.workspace_id(), &page)).await?;
     let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
@@ -33,7 +28,7 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
         shell: member.shell("/apps"),
         notice: member.notice("revoked", "The app’s access is revoked."),
         may_manage: member.may_manage(),
-        grants: items.into_iter().map(|grant| row(member, grant)).collect(),
+        grants: items.into_iter().map(|grant| row(&member, grant)).collect(),
         newer,
         older,
     };
@@ -89,47 +84,38 @@ fn purpose(id: GrantId) -> String {
     format!("revoke grant {id}")
 }
 
-async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-            let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
-            if grant.revoked_at.is_some() {
-                return Err(gone());
-            }
-            let automations = member.read(grants::automations_of(member.workspace_id(), id)).await?;
-            let automations: Result<Vec<AppAutomation>, DbError> =
-                automations.iter().map(AppAutomation::read).collect();
-            let content = RevokePage {
-                layout: member.layout(),
-                shell: member.shell("/apps"),
-                client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
-                client_id: grant.client_id,
-                scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
-                approved_by: approver(grant.approved_by),
-                automations: automations?,
-                action: member.address(&format!("/apps/{id}/revoke")),
-                hidden: member.hidden(&purpose(id)),
-                cancel: member.address("/apps"),
-            };
-            Ok(web::page(StatusCode::OK, &content))
-        })
-        .await
+async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+    let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
+    if grant.revoked_at.is_some() {
+        return Err(gone().into());
+    }
+    let automations = member.read(grants::automations_of(member.workspace_id(), id)).await?;
+    let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
+    let content = RevokePage {
+        layout: member.layout(),
+        shell: member.shell("/apps"),
+        client: grant.client_name.unwrap_or_else(|| DELETED_CLIENT.into()),
+        client_id: grant.client_id,
+        scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
+        approved_by: approver(grant.approved_by),
+        automations: automations?,
+        action: member.address(&format!("/apps/{id}/revoke")),
+        hidden: member.hidden(&purpose(id)),
+        cancel: member.address("/apps"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let accepted = member.accept(&purpose(id), &form)?;
-            let now = member.app.clock.now();
-            let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
-            let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
-            accepted.commit(batch).await?.or_missing(gone)?;
-            Ok(member.see_other("/apps?revoked"))
-        })
-        .await
+async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&purpose(id), &form)?;
+    let now = member.app.clock.now();
+    let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
+    let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
+    accepted.commit(batch).await?.or_missing(gone)?;
+    Ok(member.see_other("/apps?revoked"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
-use crate::web::{List, OfCaller, OfQuery, Page, PathId};
+use crate::web::{List, Page, PathId};
 
 /// What an app may do in the workspace.
 #[derive(Serialize, ToSchema)]
@@ -77,11 +77,7 @@ pub struct Revoked {
 /// The apps that were given access to the workspace, ended ones included, newest first.
 #[utoipa::path(
     get, path = "/oauth/grants", tag = "OAuth", operation_id = "list_grants",
-    params(Page),
-    responses(
-        (status = 200, description = "The grants.", body = List<Item>),
-        OfCaller, OfQuery,
-    ),
+    params(Page), responses((status = 200, description = "The grants.", body = List<Item>)),
 )]
 pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
@@ -97,7 +93,6 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
     params(("id" = String, Path, description = "The id of the grant.", format = Uuid)),
     responses(
         (status = 200, description = "The grant has ended.", body = Revoked),
-        OfCaller,
         (status = 404, description = "The workspace has no such grant, or it has ended before.", body = Envelope),
         (status = 422, description = "The id is not a UUID.", body = Envelope),
     ),

@@ -28,14 +28,37 @@ statements! {
              FROM oauth_grants g LEFT JOIN oauth_clients c ON c.id = g.client_id LEFT JOIN users u ON u.id = g.user_id
              WHERE g.workspace_id = $1" by "g.id";
     }
+    functions {
+        pub fn insert_code(hash: &[u8; 32], code: &Code)
+            with [hash, &code.client_id, &code.redirect_uri, &code.code_challenge, code.scopes.to_string(),
+                code.user_id, code.workspace_id, code.expires_at] = Sql::both(
+            "INSERT INTO authorization_codes
+                 (hash, client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+        /// Rotates a refresh token into its successor, if it is the newest of a family
+        /// that lives; one row is returned then, for [`Rotated::read`].
+        pub fn rotate(rotation: Rotation<'_>)
+            with [rotation.grant_id, rotation.old, &secret::hash(&rotation.successor.text()), rotation.expires_at,
+                &rotation.successor.family_hash(), rotation.now, rotation.sealed, rotation.client_id,
+                rotation.begun_after] expects 1 = Sql::both(
+            "UPDATE oauth_grants SET refresh_hash = $3, refresh_expires_at = $4, family_hash = $5,
+                    previous_hash = $2, rotated_at = $6, successor_sealed = $7, last_used_at = $6
+             WHERE id = $1 AND refresh_hash = $2 AND revoked_at IS NULL AND refresh_expires_at > $6
+               AND client_id = $8 AND created_at > $9
+               AND EXISTS (SELECT 1 FROM users u WHERE u.id = oauth_grants.user_id AND u.disabled_at IS NULL)
+               AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = oauth_grants.user_id
+                               AND m.workspace_id = oauth_grants.workspace_id)
+             RETURNING user_id, scopes");
+        /// How many grants stand, counted to a bound, and when one was last used.
+        pub fn tally(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT COUNT(*), MAX(last_used_at) FROM
+                 (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
+                  ORDER BY id DESC LIMIT 1001) AS newest");
+    }
     /// Decides a request once, for the session that opened it.
     DECIDE = Sql::both(
         "UPDATE authorization_requests SET decided_at = $3
          WHERE id = $1 AND session_hash = $2 AND decided_at IS NULL AND expires_at > $3");
-    INSERT_CODE = Sql::both(
-        "INSERT INTO authorization_codes
-             (hash, client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     FIND_CODE = Sql::both(
         "SELECT client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at, used_at, grant_id
          FROM authorization_codes WHERE hash = $1");
@@ -57,24 +80,10 @@ statements! {
          WHERE g.id = $1 AND g.refresh_hash IS NOT NULL");
     /// Whose a token is that does not say so itself.
     GRANT_OF = Sql::both("SELECT grant_id FROM refresh_tokens WHERE hash = $1");
-    /// Rotates the newest token of a family that lives, and tells whose it is.
-    ROTATE = Sql::both(
-        "UPDATE oauth_grants SET refresh_hash = $3, refresh_expires_at = $4, family_hash = $5,
-                previous_hash = $2, rotated_at = $6, successor_sealed = $7, last_used_at = $6
-         WHERE id = $1 AND refresh_hash = $2 AND revoked_at IS NULL AND refresh_expires_at > $6
-           AND client_id = $8 AND created_at > $9
-           AND EXISTS (SELECT 1 FROM users u WHERE u.id = oauth_grants.user_id AND u.disabled_at IS NULL)
-           AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = oauth_grants.user_id
-                           AND m.workspace_id = oauth_grants.workspace_id)
-         RETURNING user_id, scopes");
     REVOKE_TOKEN = Sql::both(
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .raising();
     TOKEN_IS_REVOKED = Sql::both("SELECT 1 FROM revoked_tokens WHERE id = $1");
-    TALLY = Sql::both(
-        "SELECT COUNT(*), MAX(last_used_at) FROM
-             (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
-              ORDER BY id DESC LIMIT 1001) AS newest");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
     SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
     SWEEP_REVOKED = Sql::both("DELETE FROM revoked_tokens WHERE expires_at < $1");
@@ -104,19 +113,6 @@ pub struct StoredCode {
 pub fn decide(request_id: AuthorizationRequestId, session: &[u8; 32], now: i64) -> Batch {
     let decided = DECIDE.with([request_id.into(), session.into(), now.into()]).expect(1);
     Batch::new().fence(session_stands(session)).and(decided)
-}
-
-pub fn insert_code(hash: &[u8; 32], code: &Code) -> Stmt {
-    INSERT_CODE.with([
-        hash.into(),
-        (&code.client_id).into(),
-        (&code.redirect_uri).into(),
-        (&code.code_challenge).into(),
-        code.scopes.to_string().into(),
-        code.user_id.into(),
-        code.workspace_id.into(),
-        code.expires_at.into(),
-    ])
 }
 
 pub async fn find_code(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredCode>, DbError> {
@@ -253,23 +249,6 @@ pub struct Rotation<'a> {
     pub now: i64,
 }
 
-/// Rotates a refresh token into its successor, if it is the newest of a family
-/// that lives; one row is returned then, for [`Rotated::read`].
-pub fn rotate(rotation: Rotation<'_>) -> Stmt {
-    let stmt = ROTATE.with([
-        rotation.grant_id.into(),
-        rotation.old.into(),
-        (&secret::hash(&rotation.successor.text())).into(),
-        rotation.expires_at.into(),
-        (&rotation.successor.family_hash()).into(),
-        rotation.now.into(),
-        rotation.sealed.into(),
-        rotation.client_id.into(),
-        rotation.begun_after.into(),
-    ]);
-    stmt.expect(1)
-}
-
 /// Whose token was rotated.
 pub struct Rotated {
     pub user_id: UserId,
@@ -341,11 +320,6 @@ fn leads_only_to(host: &str, redirect_uris: &str) -> bool {
 
 pub fn by_id(workspace_id: WorkspaceId, id: GrantId) -> Stmt {
     BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// How many grants stand, counted to a bound, and when one was last used.
-pub fn tally(workspace_id: WorkspaceId) -> Stmt {
-    TALLY.with([workspace_id.into()])
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {

@@ -66,7 +66,7 @@ fn without_port(uri: &str) -> Option<(&'static str, &str)> {
     (rest.is_empty() || rest.starts_with(['/', '?'])).then_some((origin, rest))
 }
 
-fn is_port(text: &str) -> bool {
+pub fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') && text.parse::<u16>().is_ok()
 }
 

@@ -26,81 +26,59 @@ const BUILT_IN: (&str, &str) = ("7136aa0b-625c-4c9c-8820-e9784c8eb141", "http://
 /// How many refreshes race.
 const RACERS: usize = 20;
 
-const METADATA: Expectation = Expectation {
-    name: "discovery",
-    expected: "the metadata document names as issuer the address asked, and offers S256",
-    next: "run the doctor with --url set to the server's --base-url, or set --base-url to the address clients use",
-};
-const RESOURCE: Expectation = Expectation {
-    name: "resource",
-    expected: "the protected-resource document points to this issuer",
-    next: "let the proxy pass everything below /.well-known/ on",
-};
-const REGISTRATION: Expectation = Expectation {
-    name: "registration",
-    expected: "a throwaway client is registered, or registration is off and not offered",
-    next: "set --registration-token to the server's, or wait: an address may register 20 clients an hour",
-};
-const AUTHORIZE: Expectation = Expectation {
-    name: "authorize",
-    expected: "302 to the consent page",
-    next: "look for the request in the server's log; its id is in the header x-request-id",
-};
-const LOGIN: Expectation = Expectation {
-    name: "log-in",
-    expected: "e-mail and password lead back to the consent page",
-    next: "check --email and the password (`posthorn users passwd` sets a new one) and that --dashboard-url is reached",
-};
-const CONSENT: Expectation = Expectation {
-    name: "consent",
-    expected: "Approve leads to the redirect URI with a code and the state that was sent",
-    next: "use an account that is owner or admin of a workspace",
-};
-const TOKEN: Expectation = Expectation {
-    name: "token",
-    expected: "the code and its verifier buy an access token and a refresh token",
-    next: "look at the server's log for the request to /oauth/token",
-};
-const KEYS: Expectation = Expectation {
-    name: "signing keys",
-    expected: "the key that signed the access token is published, without its private half",
-    next: "let the proxy pass /.well-known/jwks.json on, uncached",
-};
-const API: Expectation = Expectation {
-    name: "API call",
-    expected: "GET /events answers 200 to the access token",
-    next: "check that the proxy hands the Authorization header on and that the clocks of all servers agree",
-};
-const RACE: Expectation = Expectation {
-    name: "refresh race",
-    expected: "20 refreshes of one token at once all answer 200 with one and the same successor",
-    next: "check that all processes use the same store",
-};
-const NARROWING: Expectation = Expectation {
-    name: "narrowing",
-    expected: "a refresh with scope=emails:send gives a token that may not read events",
-    next: "report this as a defect of Posthorn",
-};
-const REVOCATION: Expectation = Expectation {
-    name: "revocation",
-    expected: "once its refresh token is given back, the access token answers 401 at once",
-    next: "check that all processes use the same store",
-};
-const REUSE: Expectation = Expectation {
-    name: "refresh reuse",
-    expected: "an old refresh token is refused and takes its whole family with it",
-    next: "report this as a defect of Posthorn",
-};
-const REPLAY: Expectation = Expectation {
-    name: "code replay",
-    expected: "a code that is used twice is refused and what came of it is revoked",
-    next: "report this as a defect of Posthorn",
-};
-const CLEAN_UP: Expectation = Expectation {
-    name: "clean-up",
-    expected: "every grant of this visit is revoked and the session has ended",
-    next: "revoke what is left under Connected apps in the dashboard",
-};
+macro_rules! expectations {
+    ($($check:ident: $name:literal, $expected:literal else $next:literal;)+) => {
+        $(const $check: Expectation = Expectation { name: $name, expected: $expected, next: $next };)+
+    };
+}
+
+expectations! {
+    METADATA: "discovery",
+        "the metadata document names as issuer the address asked, and offers S256"
+        else "run the doctor with --url set to the server's --base-url, or set --base-url to the address clients use";
+    RESOURCE: "resource",
+        "the protected-resource document points to this issuer"
+        else "let the proxy pass everything below /.well-known/ on";
+    REGISTRATION: "registration",
+        "a throwaway client is registered, or registration is off and not offered"
+        else "set --registration-token to the server's, or wait: an address may register 20 clients an hour";
+    AUTHORIZE: "authorize",
+        "302 to the consent page"
+        else "look for the request in the server's log; its id is in the header x-request-id";
+    LOGIN: "log-in",
+        "e-mail and password lead back to the consent page"
+        else "check --email and the password (`posthorn users passwd` sets a new one) and that --dashboard-url is reached";
+    CONSENT: "consent",
+        "Approve leads to the redirect URI with a code and the state that was sent"
+        else "use an account that is owner or admin of a workspace";
+    TOKEN: "token",
+        "the code and its verifier buy an access token and a refresh token"
+        else "look at the server's log for the request to /oauth/token";
+    KEYS: "signing keys",
+        "the key that signed the access token is published, without its private half"
+        else "let the proxy pass /.well-known/jwks.json on, uncached";
+    API: "API call",
+        "GET /events answers 200 to the access token"
+        else "check that the proxy hands the Authorization header on and that the clocks of all servers agree";
+    RACE: "refresh race",
+        "20 refreshes of one token at once all answer 200 with one and the same successor"
+        else "check that all processes use the same store";
+    NARROWING: "narrowing",
+        "a refresh with scope=emails:send gives a token that may not read events"
+        else "report this as a defect of Posthorn";
+    REVOCATION: "revocation",
+        "once its refresh token is given back, the access token answers 401 at once"
+        else "check that all processes use the same store";
+    REUSE: "refresh reuse",
+        "an old refresh token is refused and takes its whole family with it"
+        else "report this as a defect of Posthorn";
+    REPLAY: "code replay",
+        "a code that is used twice is refused and what came of it is revoked"
+        else "report this as a defect of Posthorn";
+    CLEAN_UP: "clean-up",
+        "every grant of this visit is revoked and the session has ended"
+        else "revoke what is left under Connected apps in the dashboard";
+}
 
 /// Makes all checks and leaves no access behind. Tells the client that it
 /// registered, which cannot be undone over HTTP.

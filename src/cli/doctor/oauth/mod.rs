@@ -6,14 +6,13 @@ mod checks;
 mod tests;
 mod visit;
 
-use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
 use super::browser::Browser;
 use super::report::Report;
 use crate::accounts::EmailAddress;
-use crate::cli::{print_json, users};
+use crate::cli::{Output, print_json, users};
 use crate::config::{Config, PublicUrl};
 use crate::serve;
 
@@ -30,9 +29,8 @@ pub struct Doctor {
     /// Read the password from the first line of standard input
     #[arg(long, required = true)]
     password_stdin: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// The checks that need nobody's password.
@@ -54,18 +52,15 @@ impl Doctor {
             password: password.as_str().to_owned(),
             registration_token: config.registration_token.clone(),
         };
-        let mut report = Report::new(self.json);
+        let mut report = Report::new(self.output.json);
         let client_id = checks::examine(&patient, &mut report).await;
-        if self.json {
+        if self.output.json {
             let mut found = report.to_json();
             found["registered_client_id"] = json!(client_id);
             print_json(&found);
         } else if let Some(id) = client_id {
             println!("\nThe throwaway client stays registered; `posthorn clients delete {id}` removes it.");
         }
-        match report.failed() {
-            0 => Ok(()),
-            failed => bail!("{failed} of {} checks failed", report.count()),
-        }
+        report.verdict()
     }
 }

@@ -323,7 +323,7 @@ impl FromIterator<Stmt> for Batch {
 /// made of the same text: `OLDER, NEWER, BY_ID = "SELECT … WHERE …" by "id";`.
 /// One that a function makes is written as that function, which takes its
 /// parameters, or what they are made of:
-/// `pub fn rename(id: Id, name: &Name) with [id, name.as_str()] expects 1 = Sql::both("UPDATE …");`.
+/// `pub fn rename(id: Id, name: &Name) with [id, name.as_str()] expects 1 = …;`.
 macro_rules! statements {
     (
         lists { $($(#[$about:meta])* $older:ident, $newer:ident $(, $one:ident)? = $select:literal by $id:literal;)* }

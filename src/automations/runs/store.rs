@@ -8,7 +8,7 @@ use crate::web::Page;
 
 statements! {
     lists {
-        /// Four statuses; who wants fewer names some of them twice.
+        /// Four statuses: who wants fewer names some of them twice.
         OLDER, NEWER =
             "SELECT id, status, created_at, completed_at FROM runs
              WHERE automation_id = $1 AND status IN ($4, $5, $6, $7)" by "id";

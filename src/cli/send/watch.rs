@@ -101,7 +101,7 @@ impl<'a> Watch<'a> {
             }
             Way::Direct(domain) => {
                 let helo = self.product.helo();
-                match self.resolver.site(domain, &helo).await {
+                match self.resolver.site(domain, helo).await {
                     Ok(site) => site.hosts.join(", or else "),
                     Err(_) => format!("the mail servers of {domain}"),
                 }

@@ -163,6 +163,14 @@ class Browser:
     def text(self, css):
         return self.ask("GET", f"/element/{self.find(css)}/text")
 
+    def text_in_frame(self, css):
+        """The text of an element of the page's only frame."""
+        self.ask("POST", "/frame", {"id": 0})
+        try:
+            return self.text(css)
+        finally:
+            self.ask("POST", "/frame", {"id": None})
+
     def shows(self, css):
         return self.ask("GET", f"/element/{self.find(css)}/displayed")
 

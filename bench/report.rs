@@ -124,7 +124,7 @@ impl Report {
         println!("|---|--:|--:|--:|--:|---|--:|--:|--:|--:|---|");
         for row in &self.rows {
             println!(
-                "| {} | {:.0} | {:.0} µs | {:.1} ms | {:.1} ms | {} | {:.0} | {:.0} µs | {:.2} | ≥ {:.2} | {} |",
+                "| {} | {:.0} | {:.0} µs | {:.1} ms | {:.1} ms | {} | {:.0} | {} | {:.2} | ≥ {:.2} | {} |",
                 row.what,
                 row.median(|round| round.subject.per_second),
                 row.cpu().0,
@@ -132,7 +132,7 @@ impl Report {
                 row.millis(|seen| seen.outcome.p99),
                 row.against,
                 row.median(|round| round.base.per_second),
-                row.cpu().1,
+                if row.cpu().1.is_finite() { format!("{:.0} µs", row.cpu().1) } else { "–".into() },
                 row.ratio(),
                 row.bar,
                 verdict(row.ratio() >= row.bar),

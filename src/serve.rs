@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::accounts;
 use crate::app::{Addresses, App};
 use crate::auth;
-use crate::config::{Config, Role};
+use crate::config::{Config, Role, TransportKind};
 use crate::db::{self, Db, Location};
 use crate::hold::Hold;
 use crate::product::Product;
@@ -268,9 +268,10 @@ async fn greet(app: &App, submission: &Listeners) -> anyhow::Result<()> {
         Location::Sqlite(path) => format!("SQLite, {}", path.display()),
         Location::Postgres(_) => "PostgreSQL".into(),
     };
-    let mail = match app.config.smtp_url[..] {
-        [] => "captured; nothing leaves this machine",
-        [..] => "relayed by --smtp-url",
+    let mail = match app.config.transport() {
+        TransportKind::Capture => "captured; nothing leaves this machine",
+        TransportKind::Relay => "relayed by --smtp-url",
+        TransportKind::Direct => "delivered to the servers of its recipients",
     };
     println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
     println!("  API        {base}");

@@ -157,11 +157,6 @@ impl<D: Duty> Member<D> {
         Ok(self.app.db.read(stmt).await?)
     }
 
-    /// The page, or the page of the error that came instead.
-    pub async fn answer(&self, work: impl Future<Output = Result<Response, Error>>) -> Response {
-        work.await.unwrap_or_else(|error| web::error_page(&self.app, &error))
-    }
-
     /// After a form, the browser gets the next page.
     pub fn see_other(&self, path: &str) -> Response {
         Redirect::to(&self.address(path)).into_response()

@@ -19,7 +19,7 @@ use crate::db::Db;
 use crate::error::Error;
 use crate::id::EmailId;
 use crate::smtp::MessageSource;
-use crate::web::PathId;
+use crate::web::{PageResult, PathId};
 
 /// How many pieces are read ahead of whoever reads them.
 const AHEAD: usize = 1;
@@ -28,18 +28,15 @@ pub fn router() -> Router<Writer> {
     Router::new().route("/emails/{id}/source", get(show))
 }
 
-async fn show(member: Member<Look>, State(writer): State<Writer>, id: Result<PathId<EmailId>, Error>) -> Response {
-    let showing = async {
-        let gone = || Error::not_found("There is no such email here, or its contents are not kept any more.");
-        let PathId(id) = id.map_err(|_| gone())?;
-        let written = writer.write_for(member.workspace_id(), id).await;
-        let message = written.map_err(|error| match error {
-            NoMessage::Never(_) => gone(),
-            NoMessage::Store(error) => error.into(),
-        })?;
-        Ok(plain(Body::from_stream(pieces(writer.db.clone(), message))))
-    };
-    member.answer(showing).await
+async fn show(member: Member<Look>, State(writer): State<Writer>, id: Result<PathId<EmailId>, Error>) -> PageResult {
+    let gone = || Error::not_found("There is no such email here, or its contents are not kept any more.");
+    let PathId(id) = id.map_err(|_| gone())?;
+    let written = writer.write_for(member.workspace_id(), id).await;
+    let message = written.map_err(|error| match error {
+        NoMessage::Never(_) => gone(),
+        NoMessage::Store(error) => error.into(),
+    })?;
+    Ok(plain(Body::from_stream(pieces(writer.db.clone(), message))))
 }
 
 /// Text that a browser shows and does nothing else with.

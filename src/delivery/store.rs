@@ -169,8 +169,7 @@ impl Claimable for Claimed {
 impl Claimed {
     /// What all spellings of the address have in common.
     pub fn email_key(&self) -> String {
-        let address = if self.address.is_ascii() { None } else { self.address.parse::<Address>().ok() };
-        address.map_or_else(|| self.address.to_lowercase(), |address| address.key())
+        Address::key_of(&self.address)
     }
 
     fn key(&self) -> [crate::db::Value; 3] {

@@ -17,9 +17,9 @@ use super::store::{self, Stored};
 use super::verification::{DMARC, NAME};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
-use crate::error::Error;
+use crate::error::{Error, OrMissing};
 use crate::id::{DomainId, WorkspaceId};
-use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PathId, RECENT, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 use crate::work::Claimable;
 
 pub fn router() -> Router<Domains> {
@@ -131,8 +131,8 @@ struct RecordRow {
     advice: Option<String>,
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(async { list_page(&member, StatusCode::OK, &member.page()?, Field::default()).await }).await
+async fn list(member: Member<Look>) -> PageResult {
+    Ok(list_page(&member, StatusCode::OK, &member.page()?, Field::default()).await?)
 }
 
 async fn list_page<D: Duty>(
@@ -167,16 +167,12 @@ async fn list_page<D: Duty>(
     Ok(web::page(status, &content))
 }
 
-async fn create(State(domains): State<Domains>, member: Member<Manage>, form: Form) -> Response {
-    member.answer(Box::pin(try_create(&domains, &member, &form))).await
-}
-
-async fn try_create(domains: &Domains, member: &Member<Manage>, form: &Form) -> Result<Response, Error> {
-    let accepted = member.accept("add a domain", form)?;
+async fn create(State(domains): State<Domains>, member: Member<Manage>, form: Form) -> PageResult {
+    let accepted = member.accept("add a domain", &form)?;
     let given = form.text("name");
-    let refused = async |sentence: String| {
+    let refused = async |sentence: String| -> PageResult {
         let name = Field { value: given.clone(), error: Some(sentence) };
-        list_page(member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, name).await
+        Ok(list_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, name).await?)
     };
     let Ok(name) = DomainName::try_from(given.trim().to_owned()) else {
         return refused("This is not the name of a domain, such as example.com.".into()).await;
@@ -189,7 +185,7 @@ async fn try_create(domains: &Domains, member: &Member<Manage>, form: &Form) -> 
             if is_own { "It has been added already.".into() } else { anothers(name.as_str()).message().into_owned() };
         return refused(sentence).await;
     }
-    let (domain, _, batch) = domains.prepare(member.workspace_id(), &NewDomain::named(name)).await?;
+    let (domain, _, batch) = Box::pin(domains.prepare(member.workspace_id(), &NewDomain::named(name))).await?;
     match accepted.commit(batch).await? {
         Ok(_) => Ok(member.see_other(&format!("/domains/{}?added", domain.id))),
         Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
@@ -209,14 +205,10 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<DomainId>, Error>) 
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-async fn show(State(domains): State<Domains>, member: Member<Look>, id: Result<PathId<DomainId>, Error>) -> Response {
-    member
-        .answer(async {
-            let domain = find(&member, id).await?;
-            let (expected, _) = domains.expected(&domain).await?;
-            Ok(web::page(StatusCode::OK, &one(&member, &domain, &expected)))
-        })
-        .await
+async fn show(State(domains): State<Domains>, member: Member<Look>, id: Result<PathId<DomainId>, Error>) -> PageResult {
+    let domain = find(&member, id).await?;
+    let (expected, _) = domains.expected(&domain).await?;
+    Ok(web::page(StatusCode::OK, &one(&member, &domain, &expected)))
 }
 
 fn one(member: &Member<Look>, domain: &Stored, expected: &[Expected]) -> OnePage {
@@ -290,18 +282,15 @@ async fn verify(
     member: Member<Manage>,
     id: Result<PathId<DomainId>, Error>,
     form: Form,
-) -> Response {
-    let work = async {
-        let PathId(id) = id.map_err(|_| gone())?;
-        let accepted = member.accept(&purpose("verify", id), &form)?;
-        let now = domains.app.clock.steady();
-        let begin = store::begin(member.workspace_id(), id, now + Stored::LEASE, now);
-        let effects = found(accepted.commit(begin.into()).await?)?;
-        let begun = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
-        domains.check_begun(Stored::read(begun)?).await?;
-        Ok(member.see_other(&format!("/domains/{id}?looked")))
-    };
-    member.answer(Box::pin(work)).await
+) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&purpose("verify", id), &form)?;
+    let now = domains.app.clock.steady();
+    let begin = store::begin(member.workspace_id(), id, now + Stored::LEASE, now);
+    let effects = accepted.commit(begin.into()).await?.or_missing(gone)?;
+    let begun = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
+    Box::pin(domains.check_begun(Stored::read(begun)?)).await?;
+    Ok(member.see_other(&format!("/domains/{id}?looked")))
 }
 
 async fn rotate(
@@ -309,57 +298,40 @@ async fn rotate(
     member: Member<Manage>,
     id: Result<PathId<DomainId>, Error>,
     form: Form,
-) -> Response {
-    let work = async {
-        let domain = find(&member, id).await?;
-        let accepted = member.accept(&purpose("dkim-keys", domain.id), &form)?;
-        let _turn = domains.turn(member.workspace_id()).await;
-        let batch = domains.prepare_rotation(member.workspace_id(), domain.id).await?.ok_or_else(unpublished)?;
-        match accepted.commit(batch).await? {
-            Err(DbError::Duplicate(_)) => Err(unpublished()),
-            settled => found(settled).map(|_| member.see_other(&format!("/domains/{}?rotated", domain.id))),
-        }
+) -> PageResult {
+    let domain = find(&member, id).await?;
+    let accepted = member.accept(&purpose("dkim-keys", domain.id), &form)?;
+    let _turn = domains.turn(member.workspace_id()).await;
+    let batch = Box::pin(domains.prepare_rotation(member.workspace_id(), domain.id)).await?.ok_or_else(unpublished)?;
+    match accepted.commit(batch).await? {
+        Err(DbError::Duplicate(_)) => return Err(unpublished().into()),
+        settled => settled.or_missing(gone)?,
     };
-    member.answer(Box::pin(work)).await
+    Ok(member.see_other(&format!("/domains/{}?rotated", domain.id)))
 }
 
-async fn ask(member: Member<Manage>, id: Result<PathId<DomainId>, Error>) -> Response {
-    member
-        .answer(async {
-            let domain = find(&member, id).await?;
-            let path = format!("/domains/{}", domain.id);
-            let content = ConfirmPage {
-                layout: member.layout(),
-                shell: member.shell("/domains"),
-                title: "Delete this domain?".into(),
-                subject: domain.name.clone(),
-                sentence: "Its keys sign nothing more, API keys that are held to it end with it, and anybody can add \
-                           the name anew. This cannot be undone."
-                    .into(),
-                action: member.address(&format!("{path}/delete")),
-                hidden: member.hidden(&purpose("delete", domain.id)),
-                button: "Delete".into(),
-                cancel: member.address(&path),
-            };
-            Ok(web::page(StatusCode::OK, &content))
-        })
-        .await
+async fn ask(member: Member<Manage>, id: Result<PathId<DomainId>, Error>) -> PageResult {
+    let domain = find(&member, id).await?;
+    let path = format!("/domains/{}", domain.id);
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/domains"),
+        title: "Delete this domain?".into(),
+        subject: domain.name.clone(),
+        sentence: "Its keys sign nothing more, API keys that are held to it end with it, and anybody can add \
+                   the name anew. This cannot be undone."
+            .into(),
+        action: member.address(&format!("{path}/delete")),
+        hidden: member.hidden(&purpose("delete", domain.id)),
+        button: "Delete".into(),
+        cancel: member.address(&path),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn delete(member: Member<Manage>, id: Result<PathId<DomainId>, Error>, form: Form) -> Response {
-    member
-        .answer(async {
-            let PathId(id) = id.map_err(|_| gone())?;
-            let accepted = member.accept(&purpose("delete", id), &form)?;
-            found(accepted.commit(store::delete(member.workspace_id(), id)).await?)?;
-            Ok(member.see_other("/domains?deleted"))
-        })
-        .await
-}
-
-fn found<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { .. } => gone(),
-        other => other.into(),
-    })
+async fn delete(member: Member<Manage>, id: Result<PathId<DomainId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&purpose("delete", id), &form)?;
+    accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
+    Ok(member.see_other("/domains?deleted"))
 }

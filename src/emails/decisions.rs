@@ -11,6 +11,7 @@ use crate::contacts;
 use crate::db::{Batch, DbError, Effect, Sql, Stmt, statements};
 use crate::error::Error;
 use crate::id::{EmailId, WorkspaceId};
+use crate::mime::Address;
 use crate::occurrences::{ATTEMPTS, GUARDED, OccurrenceBatch, SystemEvent};
 use crate::text::words;
 
@@ -113,19 +114,41 @@ struct Ending {
     detail: Value,
 }
 
-/// Decides of the recipients of a mail that `whom` picks, as far as there is something to decide;
-/// `commit` commits it on behalf of whoever decides. Decided again it changes nothing.
+/// Of which recipients of a mail something is decided.
+pub enum Whom {
+    All,
+    Number(i64),
+    /// By what all spellings of an address have in common.
+    Key(String),
+}
+
+impl Whom {
+    fn is(&self, recipient: &Recipient) -> bool {
+        match self {
+            Whom::All => true,
+            Whom::Number(number) => recipient.number == *number,
+            Whom::Key(key) => Address::key_of(&recipient.address) == *key,
+        }
+    }
+}
+
+/// Decides of recipients of a mail, as far as there is something to decide; `commit` commits it on
+/// behalf of whoever decides. Decided again it changes nothing.
 pub async fn decide<F: Future<Output = Result<Result<Vec<Effect>, DbError>, Error>>>(
     emails: &Emails,
     (workspace_id, id): (WorkspaceId, EmailId),
     decision: Decision,
-    whom: impl Fn(&Recipient) -> bool,
+    whom: &Whom,
     commit: impl Fn(Batch) -> F,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
         let rows = emails.db.read(store::recipients(id)).await?;
         let recipients: Result<Vec<Recipient>, DbError> = rows.iter().map(Recipient::read).collect();
-        let recipients: Vec<Recipient> = recipients?.into_iter().filter(&whom).collect();
+        let recipients: Vec<Recipient> = recipients?.into_iter().filter(|one| whom.is(one)).collect();
+        if recipients.is_empty() && matches!(whom, Whom::Key(_)) {
+            let message = "The `to` field names no recipient of this email. `GET /emails/{id}` lists them.";
+            return Err(Error::invalid(message));
+        }
         let (now, steady) = (emails.clock.now(), emails.clock.steady());
         let meaning = |meaning: Meaning| {
             let is_so = move |one: &&Recipient| decision.meaning(one, steady) == meaning;

@@ -3,12 +3,11 @@
 
 use askama::Template;
 use axum::extract::{Path, State as Shared};
-use axum::response::Response;
 use http::StatusCode;
 
 use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
-use super::decisions::{self, Decision};
+use super::decisions::{self, Decision, Whom};
 use super::pages::{Badge, titled};
 use super::state::State;
 use super::store::{self, Recipient, Stored};
@@ -17,7 +16,7 @@ use crate::clock::Clock;
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{self, Form, Layout, PathId, Shell, Stamp};
+use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.
 const MOST_EVENTS: i64 = 500;
@@ -89,12 +88,8 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
-    member.answer(try_read(&member, id)).await
-}
-
-async fn try_read(member: &Member<Look>, id: Result<PathId<EmailId>, Error>) -> Result<Response, Error> {
-    let email = find(member, id.map(|PathId(id)| id)).await?;
+pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
+    let email = find(&member, id.map(|PathId(id)| id)).await?;
     let (app, id) = (&member.app, email.summary.id);
     let recipients: Result<Vec<Recipient>, DbError> =
         member.read(store::recipients(id)).await?.iter().map(Recipient::read).collect();
@@ -105,7 +100,7 @@ async fn try_read(member: &Member<Look>, id: Result<PathId<EmailId>, Error>) -> 
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(member, id, one)).collect();
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),
         name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
@@ -124,7 +119,7 @@ async fn try_read(member: &Member<Look>, id: Result<PathId<EmailId>, Error>) -> 
         scheduled: email.summary.scheduled_at.map(Stamp::new),
         is_decidable: rows.iter().any(|row| !row.acts.is_empty()),
         recipients: rows,
-        notice: decided(member),
+        notice: decided(&member),
         frame: has_html.then(|| address("/html".into())),
         text,
         long_text: has_long_text.then(|| address("/text".into())),
@@ -197,19 +192,15 @@ pub async fn decide(
     Shared(emails): Shared<Emails>,
     Path((id, number, decision)): Path<(String, String, String)>,
     form: Form,
-) -> Response {
-    let deciding = async {
-        let gone = || Error::not_found("There is no such recipient here.");
-        let number: i64 = number.parse().map_err(|_| gone())?;
-        let decision = Decision::parse(&decision).ok_or_else(gone)?;
-        let id = find(&member, id.parse().map_err(|_| gone())).await?.summary.id;
-        let accepted = member.accept(&purpose(decision, id, number), &form)?;
-        let is_meant = |recipient: &Recipient| recipient.number == number;
-        let whose = (member.workspace_id(), id);
-        decisions::decide(&emails, whose, decision, is_meant, |batch| accepted.commit(batch)).await?;
-        Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
-    };
-    member.answer(deciding).await
+) -> PageResult {
+    let gone = || Error::not_found("There is no such recipient here.");
+    let number: i64 = number.parse().map_err(|_| gone())?;
+    let decision = Decision::parse(&decision).ok_or_else(gone)?;
+    let id = find(&member, id.parse().map_err(|_| gone())).await?.summary.id;
+    let accepted = member.accept(&purpose(decision, id, number), &form)?;
+    let whose = (member.workspace_id(), id);
+    decisions::decide(&emails, whose, decision, &Whom::Number(number), |batch| accepted.commit(batch)).await?;
+    Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
 }
 
 /// Why a recipient waits, and until when; or what the last server said.
@@ -248,30 +239,21 @@ fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<V
     std::iter::once(Ok(first)).chain(events.iter().map(one)).collect()
 }
 
-pub async fn show_html(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
-    let show = async {
-        let email = find(&member, id.map(|PathId(id)| id)).await?;
-        sandboxed(&member.app.db, email)
-    };
-    member.answer(show).await
+pub async fn show_html(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
+    let email = find(&member, id.map(|PathId(id)| id)).await?;
+    Ok(sandboxed(&member.app.db, email)?)
 }
 
-pub async fn show_text(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> Response {
-    let show = async {
-        let email = find(&member, id.map(|PathId(id)| id)).await?;
-        text_page(&member.app.db, email)
-    };
-    member.answer(show).await
+pub async fn show_text(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
+    let email = find(&member, id.map(|PathId(id)| id)).await?;
+    Ok(text_page(&member.app.db, email)?)
 }
 
-pub async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, String)>) -> Response {
-    let save = async {
-        let gone = || Error::not_found("There is no such file here.");
-        let email = find(&member, id.parse().map_err(|_| gone())).await?;
-        let wanted: AttachmentId = attachment.parse().map_err(|_| gone())?;
-        let mut files = email.summary.envelope.attachments.iter().filter(|_| email.size.is_some());
-        let found = files.find(|file| file.id == wanted).ok_or_else(gone)?;
-        Ok(file(&member.app.db, email.summary.id, found))
-    };
-    member.answer(save).await
+pub async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, String)>) -> PageResult {
+    let gone = || Error::not_found("There is no such file here.");
+    let email = find(&member, id.parse().map_err(|_| gone())).await?;
+    let wanted: AttachmentId = attachment.parse().map_err(|_| gone())?;
+    let mut files = email.summary.envelope.attachments.iter().filter(|_| email.size.is_some());
+    let found = files.find(|file| file.id == wanted).ok_or_else(gone)?;
+    Ok(file(&member.app.db, email.summary.id, found))
 }

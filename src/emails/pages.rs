@@ -15,7 +15,7 @@ use crate::accounts::{Look, Member};
 use crate::config::TransportKind;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::{self, Layout, Leaf, Shell, Stamp};
+use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<Emails> {
     Router::new()
@@ -91,15 +91,11 @@ impl From<State> for Badge {
     }
 }
 
-async fn list(member: Member<Look>) -> Response {
-    member.answer(try_list(&member)).await
-}
-
-async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
-    let (page, chosen) = (member.page()?, chosen(member)?);
+async fn list(member: Member<Look>) -> PageResult {
+    let (page, chosen) = (member.page()?, chosen(&member)?);
     let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
     let stored: Result<Vec<Summary>, DbError> = rows.iter().map(Summary::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &address_of(member, chosen), |email| email.id);
+    let Leaf { items, newer, older } = page.leaf(stored?, &address_of(&member, chosen), |email| email.id);
     let now = member.app.clock.now();
     let row = |email: Summary| EmailRow {
         href: member.address(&format!("/emails/{}", email.id)),
@@ -112,8 +108,8 @@ async fn try_list(member: &Member<Look>) -> Result<Response, Error> {
         layout: member.layout(),
         shell: member.shell("/emails"),
         captured: member.app.config.transport() == TransportKind::Capture,
-        uncertain: uncertain(member).await?,
-        choices: choices(member, chosen),
+        uncertain: uncertain(&member).await?,
+        choices: choices(&member, chosen),
         is_filtered: chosen.is_some(),
         emails: items.into_iter().map(row).collect(),
         newer,

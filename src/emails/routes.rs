@@ -18,7 +18,7 @@ use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{self, Body, List, Newest, OfBody, OfCaller, OfPath, OfQuery, Page, PathId, id_in_path};
+use crate::web::{self, Body, List, Newest, Page, PathId, id_in_path};
 
 pub type Reference = web::Reference<EmailId>;
 
@@ -63,7 +63,6 @@ pub async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Er
     params(Newest),
     responses(
         (status = 200, description = "The mails, newest first.", body = List<Item>),
-        OfCaller, OfQuery,
     ),
 )]
 async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<List<Item>>, Error> {
@@ -79,7 +78,6 @@ async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<L
     params(PathId),
     responses(
         (status = 200, description = "The mail.", body = Detail),
-        OfCaller, OfPath, OfQuery,
     ),
 )]
 async fn read(
@@ -110,7 +108,6 @@ struct Change {
     request_body = Change,
     responses(
         (status = 200, description = "It has its new time.", body = Reference),
-        OfCaller, OfPath, OfBody,
     ),
 )]
 async fn reschedule(
@@ -145,7 +142,6 @@ async fn reschedule(
     params(PathId),
     responses(
         (status = 200, description = "It will not be sent.", body = Reference),
-        OfCaller, OfPath, OfQuery,
     ),
 )]
 async fn cancel(
@@ -199,7 +195,6 @@ struct Sharing {
     request_body = Option<Sharing>,
     responses(
         (status = 200, description = "The link.", body = Shared),
-        OfCaller, OfPath, OfBody,
     ),
 )]
 async fn share(
@@ -230,7 +225,6 @@ async fn share(
     params(PathId, Page),
     responses(
         (status = 200, description = "The attachments.", body = List<File>),
-        OfCaller, OfPath, OfQuery,
     ),
 )]
 async fn list_attachments(
@@ -285,7 +279,6 @@ impl IntoParams for AttachmentPath {
     params(AttachmentPath),
     responses(
         (status = 200, description = "The attachment.", body = File),
-        OfCaller, OfPath, OfQuery,
     ),
 )]
 async fn read_attachment(

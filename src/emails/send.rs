@@ -21,10 +21,7 @@ use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::occurrences::ATTEMPTS;
 use crate::topics;
-use crate::web::{
-    Answer, Body, Fingerprint, Idempotency, IdempotentRequest, LIGHT, LongBody, LongValues, Many, OfBody, OfCaller,
-    OfKey,
-};
+use crate::web::{Answer, Body, Fingerprint, Idempotency, IdempotentRequest, LIGHT, LongBody, LongValues, Many};
 
 /// How many mails one request may hand in.
 const MOST: usize = 100;
@@ -41,7 +38,6 @@ const MOST: usize = 100;
         (status = 200, description = "It is queued.", body = Sent, links(
             ("read" = (operation_id = "read_email", parameters(("id" = "$response.body#/id")))),
         )),
-        OfCaller, OfBody, OfKey,
     ),
     params(Idempotency),
     security(("api_key" = []), ("oauth" = ["emails:send"])),
@@ -159,7 +155,6 @@ impl<S: Sync> FromRequestParts<S> for Validation {
     request_body = Vec<EmailToSend>,
     responses(
         (status = 200, description = "They are queued.", body = SentMany),
-        OfCaller, OfBody, OfKey,
     ),
     params(
         Idempotency,

@@ -45,6 +45,12 @@ impl Address {
         format!("{}@{}", self.local().to_lowercase(), self.ascii_domain)
     }
 
+    /// The same, of an address that was one when it was written down.
+    pub fn key_of(address: &str) -> String {
+        let parsed = if address.is_ascii() { None } else { address.parse::<Address>().ok() };
+        parsed.map_or_else(|| address.to_lowercase(), |address| address.key())
+    }
+
     /// As it stands in envelopes and header fields: with the domain in ASCII, so that only a
     /// local part in another script asks for more than plain SMTP.
     pub fn on_the_wire(&self) -> String {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::Run;
 use super::advance::{Effect, World, shortened};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
-use crate::automations::values::{Values, excerpt, resolve};
 use crate::id::MessageId;
+use crate::rules::{Values, excerpt, resolve};
 
 impl Run {
     pub(super) fn send(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {

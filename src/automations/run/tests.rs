@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::advance::MOST_CALLS;
 use super::*;
-use crate::automations::values::Budget;
 use crate::clock::{Clock, HOUR};
+use crate::rules::Budget;
 
 fn graph(steps: Value, connections: Value) -> Graph {
     let mut all = vec![json!({"key": "start", "type": "trigger", "config": {"event_name": "e"}})];

@@ -28,6 +28,7 @@ pub mod mime;
 pub mod oauth;
 pub mod occurrences;
 pub mod product;
+pub mod render;
 pub mod seal;
 pub mod secret;
 pub mod segments;

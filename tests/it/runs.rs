@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use posthorn::automations::{Budget, ContactRules, Graph, HistoryPart, Run, World};
+use posthorn::windows::Zone;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -78,6 +79,8 @@ impl Scene {
             segments: &HashSet::new(),
             refused_mail: &HashMap::new(),
             contact_rules: &AnyChange,
+            send_window: None,
+            zone: &Zone::UTC,
         };
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));

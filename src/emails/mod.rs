@@ -26,6 +26,7 @@ mod sender;
 mod shapes;
 mod state;
 mod store;
+mod waiting;
 
 pub use body::{LARGEST, MOST_ADDRESSES, check_subject};
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
@@ -50,7 +51,8 @@ use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = &[decisions::ALL, filter::ALL, progress::ALL, retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] =
+    &[decisions::ALL, filter::ALL, progress::ALL, retention::ALL, store::ALL, waiting::ALL];
 
 /// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Stored, Summary};
+use super::waiting::Lines;
 use super::{Emails, State as EmailState, decisions_routes, schedule, send};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
@@ -87,7 +88,8 @@ async fn read(
 ) -> Result<Json<Detail>, Error> {
     let email = find(&caller, id).await?;
     let (html, text) = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
-    Ok(Json(Detail::new(email, html, text)))
+    let waiting = Lines::find(&emails.db, email.summary.id).await?.waiting(&emails.clock);
+    Ok(Json(Detail::new(email, (html, text), waiting)))
 }
 
 /// When to send.

@@ -74,4 +74,5 @@ mod submission;
 mod submission_hostile;
 mod tokens;
 mod topics;
+mod windows;
 mod wire;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use posthorn::automations::{ContactRules, Graph, HistoryPart, Run, World};
 use posthorn::rules::Budget;
+use posthorn::windows::Zone;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -79,6 +80,8 @@ impl Scene {
             segments: &HashSet::new(),
             refused_mail: &HashMap::new(),
             contact_rules: &AnyChange,
+            send_window: None,
+            zone: &Zone::UTC,
         };
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));

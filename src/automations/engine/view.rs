@@ -54,6 +54,8 @@ impl View {
             segments: &self.segments,
             refused_mail: &self.refused_mail,
             contact_rules: self,
+            send_window: self.sight.send_window.as_ref(),
+            zone: &self.sight.zone,
             budget: &self.budget,
         }
     }

@@ -34,7 +34,7 @@ impl Finding {
         Finding { step: Some(step.to_owned()), message: message.into() }
     }
 
-    fn whole(message: impl Into<String>) -> Finding {
+    pub fn whole(message: impl Into<String>) -> Finding {
         Finding { step: None, message: message.into() }
     }
 

@@ -202,7 +202,7 @@ pub fn join_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: Se
     Batch::new()
         .and(store::by_id(workspace_id, contact.id).expect(1))
         .and(segments::exists(workspace_id, segment_id).expect(1))
-        .fence(segments::takes_members(workspace_id, segment_id))
+        .and(segments::takes_members(workspace_id, segment_id).expect(1))
         .and(add_to_segment(workspace_id, contact.id, segment_id, now))
 }
 

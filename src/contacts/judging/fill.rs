@@ -21,7 +21,7 @@ const TURN: usize = 20;
 
 /// Fills one segment for a while, if any is due.
 pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
-    let Some(mut segment) = claim_due::<DueSegment>(&app.db, &app.clock, 1).await?.pop() else { return Ok(false) };
+    let Some(mut segment) = claim(app).await? else { return Ok(false) };
     for left in (0..TURN).rev() {
         match step(app, &mut segment, left == 0).await {
             Ok(true) => {}
@@ -33,8 +33,13 @@ pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
     Ok(true)
 }
 
+/// Claims a segment that is due; [`DbError::Stale`] while the store is on hold.
+pub async fn claim(app: &Occurrences) -> Result<Option<DueSegment>, DbError> {
+    Ok(claim_due(&app.db, &app.clock, 1).await?.pop())
+}
+
 /// Commits one step. Tells whether the next one is ours and due.
-async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Result<bool, DbError> {
+pub async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Result<bool, DbError> {
     let events: Vec<EventCount> = segment.filter.events().into_iter().cloned().collect();
     let (mut batch, last) = match events.get(segment.filling.event) {
         Some(event) => count(app, segment, event).await?,

@@ -1,6 +1,8 @@
 //! Fills segments whose filter is new: some contacts at a time, each commit together with how far it has come. Changes
 //! of contacts go on meanwhile. One that was judged as it is no more is left alone, and judged anew.
 
+use uuid::Uuid;
+
 use super::facts::{self, Questions};
 use super::store::{self, DueSegment, Judged};
 use crate::contacts::Contact;
@@ -65,10 +67,10 @@ async fn count(
     app: &Occurrences,
     segment: &DueSegment,
     event: &EventCount,
-) -> Result<(Batch, Option<uuid::Uuid>), DbError> {
+) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, after) = (segment.workspace_id, segment.filling.after);
     let rows = app.db.read(store::occurrences_after(workspace_id, &event.name, after, OCCURRENCES)).await?;
-    let Some(last) = rows.last().map(|row| row.id::<uuid::Uuid>(0)).transpose()? else {
+    let Some(last) = rows.last().map(|row| row.id::<Uuid>(0)).transpose()? else {
         return Ok((Batch::new(), None));
     };
     let mut batch = Batch::new().and(store::count_between(workspace_id, &event.name, after, last, event.key));
@@ -80,7 +82,7 @@ async fn count(
 }
 
 /// Judges some contacts. Returns the last of them; `None`: there are no more.
-async fn judge(app: &Occurrences, segment: &DueSegment) -> Result<(Batch, Option<uuid::Uuid>), DbError> {
+async fn judge(app: &Occurrences, segment: &DueSegment) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, now, steady) = (segment.workspace_id, app.clock.now(), app.clock.steady());
     let rows = app.db.read(store::contacts_after(workspace_id, segment.filling.after, CONTACTS)).await?;
     let contacts: Vec<Contact> = rows.iter().map(Contact::read).collect::<Result<_, _>>()?;

@@ -63,11 +63,7 @@ pub async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) ->
 }
 
 /// Counts some occurrences of an event. Returns the last of them; `None`: there are no more.
-async fn count(
-    app: &Occurrences,
-    segment: &DueSegment,
-    event: &EventCount,
-) -> Result<(Batch, Option<Uuid>), DbError> {
+async fn count(app: &Occurrences, segment: &DueSegment, event: &EventCount) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, after) = (segment.workspace_id, segment.filling.after);
     let rows = app.db.read(store::occurrences_after(workspace_id, &event.name, after, OCCURRENCES)).await?;
     let Some(last) = rows.last().map(|row| row.id::<Uuid>(0)).transpose()? else {

@@ -16,6 +16,7 @@ mod postgres;
 mod report;
 mod rows;
 mod runs;
+mod segments;
 mod server;
 mod store;
 mod submission;

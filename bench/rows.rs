@@ -15,6 +15,7 @@ use crate::paced;
 use crate::postgres::Database;
 use crate::report::{MEMORY_BAR, Measured, Report};
 use crate::runs;
+use crate::segments;
 use crate::server::{Memory, Server};
 use crate::store::Store;
 use crate::submission;
@@ -70,6 +71,10 @@ pub enum Row {
     Large,
     /// Mails to 999 sites beside one that never answers, against without it
     Tarpit,
+    /// POST /contacts with segments that fill themselves, against without any
+    SegmentChanges,
+    /// A segment of a million contacts counted and its first page read, against 200 ms
+    SegmentCount,
 }
 
 /// One side of a comparison in one run.
@@ -182,6 +187,8 @@ impl Row {
             Row::Submission => submission::submission(plan, report),
             Row::Large => delivery::large(plan, report),
             Row::Tarpit => delivery::tarpit(plan, report),
+            Row::SegmentChanges => segments::changes(plan, report),
+            Row::SegmentCount => segments::count(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

@@ -28,7 +28,7 @@ pub use imports::{
     claim as claim_import, csv_file, round as import_round, run as run_imports, step as import_step,
     sweep as sweep_imports,
 };
-pub use judging::{round as judging_round, run as run_judging};
+pub use judging::{claim_segment, fill_step, round as judging_round, run as run_judging};
 pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;

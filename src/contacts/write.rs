@@ -34,7 +34,7 @@ pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new
     let (key, now) = (email.key(), occurrences.now());
     occurrences.batch.lock(&key);
     occurrences.batch.push(store::upsert_by_email(occurrences.workspace_id(), (email, &key), new_id, now));
-    place_if_new(occurrences, &key, || Contact::new(new_id, email, now));
+    place_if_new(occurrences, &key, email, new_id);
     if occurrences.starts_runs(SystemEvent::CONTACT_CREATED) {
         let contact = Contact::new(new_id, email, now);
         occurrences.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
@@ -109,39 +109,39 @@ pub fn add_to_segment(workspace_id: WorkspaceId, contact_id: ContactId, segment_
     segments::add(workspace_id, segment_id, contact_id, now)
 }
 
-/// A new contact comes into the segments that fill themselves, in the commit that makes it. Where its filter asks for
-/// more than the contact itself, that is judged right after.
-fn place_new(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
-    let Some(filters) = occurrences.filters() else { return };
-    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+/// The segments that fill themselves which a new contact comes into, and whether that is not all: where a filter asks
+/// for more than the contact itself, the contact is judged right after. `None`: there are no such segments.
+fn places_of_new(occurrences: &OccurrenceBatch<'_>, contact: &Contact) -> Option<(Vec<SegmentId>, bool)> {
+    let filters = occurrences.filters()?;
     let facts = Facts::of_contact(contact.json());
-    let mut is_open = occurrences.is_unsure_of_filters();
-    for (segment_id, filter) in filters.iter() {
-        match filter.is_of_contact_alone() {
-            true if filter.is_met(&facts) => {
-                occurrences.batch.push(segments::fill_in(workspace_id, segment_id, contact.id, now));
-            }
-            alone => is_open |= !alone,
-        }
+    let met = filters.iter().filter(|(_, filter)| filter.is_of_contact_alone() && filter.is_met(&facts));
+    let places = met.map(|(id, _)| id).collect();
+    let is_open = filters.iter().any(|(_, filter)| !filter.is_of_contact_alone());
+    Some((places, is_open || occurrences.is_unsure_of_filters()))
+}
+
+/// A new contact comes into the segments that fill themselves, in the commit that makes it.
+fn place_new(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
+    let Some((places, is_open)) = places_of_new(occurrences, contact) else { return };
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    for segment_id in places {
+        occurrences.batch.push(segments::fill_in(workspace_id, segment_id, contact.id, now));
     }
     if is_open {
         occurrences.judge_anew(contact.id);
     }
 }
 
-/// The same for whoever has an address, if the commit makes it: `new` is what it makes.
-fn place_if_new(occurrences: &mut OccurrenceBatch<'_>, key: &str, new: impl FnOnce() -> Contact) {
-    let Some(filters) = occurrences.filters() else { return };
+/// The same for whoever has an address, if the commit makes it.
+fn place_if_new(occurrences: &mut OccurrenceBatch<'_>, key: &str, email: &Email, new_id: ContactId) {
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
-    let facts = Facts::of_contact(new().json());
-    let mut is_open = occurrences.is_unsure_of_filters();
-    for (segment_id, filter) in filters.iter() {
-        match filter.is_of_contact_alone() {
-            true if filter.is_met(&facts) => {
-                occurrences.batch.push(segments::fill_in_new(workspace_id, segment_id, key, FIRST_VERSION, now));
-            }
-            alone => is_open |= !alone,
-        }
+    if occurrences.filters().is_none() {
+        return;
+    }
+    let new = Contact::new(new_id, email, now);
+    let Some((places, is_open)) = places_of_new(occurrences, &new) else { return };
+    for segment_id in places {
+        occurrences.batch.push(segments::fill_in_new(workspace_id, segment_id, key, FIRST_VERSION, now));
     }
     if is_open {
         occurrences.judge_new(key, FIRST_VERSION);
@@ -202,7 +202,7 @@ pub fn join_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: Se
     Batch::new()
         .and(store::by_id(workspace_id, contact.id).expect(1))
         .and(segments::exists(workspace_id, segment_id).expect(1))
-        .fence(segments::takes_members(workspace_id, segment_id))
+        .and(segments::takes_members(workspace_id, segment_id).expect(1))
         .and(add_to_segment(workspace_id, contact.id, segment_id, now))
 }
 

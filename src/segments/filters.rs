@@ -23,11 +23,15 @@ impl Filters {
     pub async fn load(db: &Db, workspace_id: WorkspaceId) -> Result<Filters, DbError> {
         let mut filters = Filters::default();
         for row in db.read(store::filters(workspace_id)).await? {
-            let filter = Filter::stored(&row.text(1)?)
-                .ok_or_else(|| DbError::Broken("the filter of a segment cannot be read".into()))?;
+            let id: SegmentId = row.id(0)?;
+            // One segment that stands still is better than contacts that cannot be changed.
+            let Some(filter) = Filter::stored(&row.text(1)?) else {
+                tracing::error!(segment = %id, "the filter of a segment cannot be read; it is left as it is");
+                continue;
+            };
             filters.topics.extend(filter.topics());
             filters.events.extend(filter.events().into_iter().map(|count| (count.name.clone(), count.key)));
-            filters.all.push((row.id(0)?, filter));
+            filters.all.push((id, filter));
         }
         Ok(filters)
     }

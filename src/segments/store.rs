@@ -39,7 +39,7 @@ statements! {
             "SELECT id, name, created_at, filter, filling FROM segments WHERE workspace_id = $1 AND id = $2");
         pub fn count(workspace_id: WorkspaceId, id: SegmentId) = Sql::both(
             "SELECT COUNT(*) FROM segment_members WHERE workspace_id = $1 AND segment_id = $2");
-        /// Finds a row if there is such a segment and contacts can be put into it. As a fence it holds on to that.
+        /// Finds a row if there is such a segment and contacts can be put into it. PostgreSQL holds on to that.
         pub fn takes_members(workspace_id: WorkspaceId, segment_id: SegmentId) = Sql::each(
             "SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2 AND filter IS NULL",
             "SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2 AND filter IS NULL FOR SHARE");
@@ -49,7 +49,7 @@ statements! {
                 filling.map(|filling| filling.began_at), MOST_SELF_FILLING] expects 1 = Sql::both(
             "UPDATE segments SET filter = $3, filling = $4, due_at = $5, attempt = attempt + 1
              WHERE workspace_id = $1 AND id = $2
-               AND ($3 IS NULL OR (SELECT COUNT(*) FROM segments o
+               AND (CAST($3 AS TEXT) IS NULL OR (SELECT COUNT(*) FROM segments o
                                    WHERE o.workspace_id = $1 AND o.id <> $2 AND o.filter IS NOT NULL) < $6)");
         /// Has the segments filled once more whose filters hold a text.
         pub fn refill_naming(workspace_id: WorkspaceId, text: &str, filling: &Filling)

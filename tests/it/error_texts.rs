@@ -33,7 +33,8 @@ fn good(path: &str) -> Value {
             "cc": [], "bcc": [], "reply_to": "r@b.example", "headers": {"X-A": "b"}, "tags": [], "topic_id": null,
             "scheduled_at": "in 1 hour", "attachments": [{"content": "aGk=", "filename": "a.txt"}], "template": null}),
         "contact-properties" => json!({"key": "property_{n}", "type": "string", "fallback_value": "x"}),
-        "segments" | "audiences" => json!({"name": "segment {n}"}),
+        "segments" | "audiences" => json!({"name": "segment {n}",
+            "filter": {"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false}}),
         "topics" => {
             json!({"name": "topic {n}", "default_subscription": "opt_in", "description": "x", "visibility": "public"})
         }

@@ -64,6 +64,8 @@ mod migrations;
 mod register;
 mod runs;
 mod segments;
+mod segments_filling;
+mod segments_races;
 mod send_command;
 mod sending;
 mod setup;

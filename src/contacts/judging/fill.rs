@@ -1,6 +1,8 @@
 //! Fills segments whose filter is new: some contacts at a time, each commit together with how far it has come. Changes
 //! of contacts go on meanwhile. One that was judged as it is no more is left alone, and judged anew.
 
+use uuid::Uuid;
+
 use super::facts::{self, Questions};
 use super::store::{self, DueSegment, Judged};
 use crate::contacts::Contact;
@@ -21,7 +23,7 @@ const TURN: usize = 20;
 
 /// Fills one segment for a while, if any is due.
 pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
-    let Some(mut segment) = claim_due::<DueSegment>(&app.db, &app.clock, 1).await?.pop() else { return Ok(false) };
+    let Some(mut segment) = claim(app).await? else { return Ok(false) };
     for left in (0..TURN).rev() {
         match step(app, &mut segment, left == 0).await {
             Ok(true) => {}
@@ -33,8 +35,13 @@ pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
     Ok(true)
 }
 
+/// Claims a segment that is due; [`DbError::Stale`] while the store is on hold.
+pub async fn claim(app: &Occurrences) -> Result<Option<DueSegment>, DbError> {
+    Ok(claim_due(&app.db, &app.clock, 1).await?.pop())
+}
+
 /// Commits one step. Tells whether the next one is ours and due.
-async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Result<bool, DbError> {
+pub async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Result<bool, DbError> {
     let events: Vec<EventCount> = segment.filter.events().into_iter().cloned().collect();
     let (mut batch, last) = match events.get(segment.filling.event) {
         Some(event) => count(app, segment, event).await?,
@@ -56,14 +63,10 @@ async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Res
 }
 
 /// Counts some occurrences of an event. Returns the last of them; `None`: there are no more.
-async fn count(
-    app: &Occurrences,
-    segment: &DueSegment,
-    event: &EventCount,
-) -> Result<(Batch, Option<uuid::Uuid>), DbError> {
+async fn count(app: &Occurrences, segment: &DueSegment, event: &EventCount) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, after) = (segment.workspace_id, segment.filling.after);
     let rows = app.db.read(store::occurrences_after(workspace_id, &event.name, after, OCCURRENCES)).await?;
-    let Some(last) = rows.last().map(|row| row.id::<uuid::Uuid>(0)).transpose()? else {
+    let Some(last) = rows.last().map(|row| row.id::<Uuid>(0)).transpose()? else {
         return Ok((Batch::new(), None));
     };
     let mut batch = Batch::new().and(store::count_between(workspace_id, &event.name, after, last, event.key));
@@ -75,7 +78,7 @@ async fn count(
 }
 
 /// Judges some contacts. Returns the last of them; `None`: there are no more.
-async fn judge(app: &Occurrences, segment: &DueSegment) -> Result<(Batch, Option<uuid::Uuid>), DbError> {
+async fn judge(app: &Occurrences, segment: &DueSegment) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, now, steady) = (segment.workspace_id, app.clock.now(), app.clock.steady());
     let rows = app.db.read(store::contacts_after(workspace_id, segment.filling.after, CONTACTS)).await?;
     let contacts: Vec<Contact> = rows.iter().map(Contact::read).collect::<Result<_, _>>()?;

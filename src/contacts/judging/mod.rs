@@ -13,6 +13,7 @@ use crate::db::DbError;
 use crate::occurrences::Occurrences;
 use crate::work::{self, Next, Tasks, Worker};
 
+pub use fill::{claim as claim_segment, step as fill_step};
 pub use preview::router;
 pub use store::ALL;
 

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use super::segment::SegmentName;
 use super::store;
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::{Caller, FullAccess, Need};
 use crate::clock::rfc3339;
 use crate::db::Row;
 use crate::error::{Error, OrMissing};
@@ -180,7 +180,7 @@ pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
+pub async fn must_exist<N: Need>(caller: &Caller<N>, id: SegmentId) -> Result<(), Error> {
     let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }

@@ -44,4 +44,6 @@ pub mod text;
 mod tls;
 pub mod topics;
 pub mod web;
+pub mod windows;
 mod work;
+pub mod workspaces;

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::Graph;
+use super::graph::{Finding, Graph};
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
@@ -17,6 +17,7 @@ use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
 use crate::web::{self, Answer, Body, Idempotency, List, OrNull, Page, PathId, Query};
+use crate::windows::Window;
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -49,7 +50,7 @@ async fn create(
     body: Body<Wish>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
-    let Wish { name, status, re_entry, exit_on, steps, connections } = body.read()?;
+    let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
     let graph = automation::graph(&steps, &connections)?;
     let new = NewAutomation {
         workspace_id: caller.workspace_id(),
@@ -58,6 +59,7 @@ async fn create(
         status: status.unwrap_or(Status::Disabled),
         re_entry: re_entry.unwrap_or(ReEntry::Always).as_str().to_owned(),
         exit_on: exit_on.map(|event| event.as_str().to_owned()),
+        send_window: send_window.as_ref().map(Window::to_json),
         signing_secret: automation::new_signing_secret(&app.seal),
         graph: GraphText::from(&graph),
         grant_id: caller.grant_id(),
@@ -76,8 +78,11 @@ async fn create(
 )]
 async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<Check>, Error> {
     caller.confirm().await?;
-    let Draft { steps: OrNull(steps), connections: OrNull(connections) } = body.read()?;
-    let findings = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default()).err().unwrap_or_default();
+    let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
+    let graph = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default());
+    let window = send_window.and_then(|given| Window::parse(&given).err());
+    let window = window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}")));
+    let findings: Vec<Finding> = graph.err().into_iter().flatten().chain(window).collect();
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 
@@ -146,12 +151,13 @@ async fn update(
 
 /// What a body wants changed: at least one thing.
 fn wanted(wish: Change) -> Result<store::Change, Error> {
-    let Change { exit_on: web::Change(exit_on), name, status, re_entry, steps, connections } = wish;
+    let Change { exit_on, send_window, name, status, re_entry, steps, connections } = wish;
+    let (web::Change(exit_on), web::Change(send_window)) = (exit_on, send_window);
     let graph = graph_wanted(steps, connections)?;
-    let change = store::Change { name, status, re_entry, exit_on, graph, grant_id: None };
+    let change = store::Change { name, status, re_entry, exit_on, send_window, graph, grant_id: None };
     if change.is_nothing() {
-        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
-                       `steps` together with `connections`.";
+        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, \
+                       `send_window`, or `steps` together with `connections`.";
         return Err(Error::Missing { message: message.into() });
     }
     Ok(change)

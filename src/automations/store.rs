@@ -11,6 +11,7 @@ use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, GrantId, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
+use crate::windows::Window;
 
 statements! {
     lists {
@@ -40,7 +41,7 @@ statements! {
              VALUES ($1, $2, $3, $4, $5, $6)");
         pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
             "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
-                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
+                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections, a.send_window
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
              WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
         /// The number of the version in force.
@@ -67,8 +68,8 @@ statements! {
     }
     INSERT = Sql::both(
         "INSERT INTO automations
-             (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
-         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8)");
+             (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at, send_window)
+         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)");
     SET_NAME = Sql::both(
         "UPDATE automations SET name = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
@@ -80,6 +81,9 @@ statements! {
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     SET_EXIT_ON = Sql::both(
         "UPDATE automations SET exit_on = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_SEND_WINDOW = Sql::both(
+        "UPDATE automations SET send_window = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     /// Only whoever has seen the newest version publishes the next.
     SET_VERSION = Sql::both(
@@ -128,6 +132,8 @@ pub struct Stored {
     pub signing_secret: String,
     pub steps: String,
     pub connections: String,
+    /// As JSON.
+    pub send_window: Option<String>,
 }
 
 impl Stored {
@@ -139,6 +145,7 @@ impl Stored {
             signing_secret: row.text(9)?,
             steps: row.text(10)?,
             connections: row.text(11)?,
+            send_window: row.maybe(12, Row::text)?,
         })
     }
 }
@@ -174,6 +181,8 @@ pub struct NewAutomation {
     pub status: Status,
     pub re_entry: String,
     pub exit_on: Option<String>,
+    /// As JSON.
+    pub send_window: Option<String>,
     pub signing_secret: String,
     pub graph: GraphText,
     /// The grant of the app that makes it.
@@ -199,6 +208,7 @@ impl NewAutomation {
             status: Status::Disabled,
             re_entry: original.re_entry,
             exit_on: original.exit_on,
+            send_window: original.send_window,
             signing_secret,
             graph: GraphText {
                 // The original's are listened to already.
@@ -229,6 +239,7 @@ pub fn insert(new: &NewAutomation) -> Batch {
         new.exit_on.as_ref().into(),
         (&new.signing_secret).into(),
         new.now.into(),
+        new.send_window.as_ref().into(),
     ]);
     let version = insert_version(new.id, 1, &new.graph, new.now);
     let mut batch = Batch::new().and(row).and(version);
@@ -271,6 +282,8 @@ pub struct Change {
     pub re_entry: Option<ReEntry>,
     /// `Some(None)` removes it.
     pub exit_on: Option<Option<ExitEvent>>,
+    /// `Some(None)` removes it.
+    pub send_window: Option<Option<Window>>,
     pub graph: Option<GraphText>,
     /// The grant of the app that changes it.
     pub grant_id: Option<GrantId>,
@@ -282,6 +295,7 @@ impl Change {
             && self.status.is_none()
             && self.re_entry.is_none()
             && self.exit_on.is_none()
+            && self.send_window.is_none()
             && self.graph.is_none()
     }
 }
@@ -316,6 +330,9 @@ pub fn change(workspace_id: WorkspaceId, id: AutomationId, seen: i64, change: &C
         batch.push(set(SET_EXIT_ON, exit_on.as_ref().map(ExitEvent::as_str)));
         let name = exit_on.as_ref().map(|name| name.as_str().to_owned());
         listen(&mut batch, workspace_id, name.iter());
+    }
+    if let Some(window) = &change.send_window {
+        batch.push(set(SET_SEND_WINDOW, window.as_ref().map(Window::to_json).as_deref()));
     }
     batch.and(raise_revision(workspace_id))
 }

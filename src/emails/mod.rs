@@ -28,6 +28,7 @@ mod sender;
 mod shapes;
 mod state;
 mod store;
+mod waiting;
 
 pub use body::{AddressList, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
@@ -59,8 +60,8 @@ use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = 
-    &[decisions::ALL, filter::ALL, progress::ALL, recipients::ALL, retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] =
+    &[decisions::ALL, filter::ALL, progress::ALL, recipients::ALL, retention::ALL, store::ALL, waiting::ALL];
 
 /// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
 #[derive(Clone)]

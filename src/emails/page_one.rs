@@ -10,10 +10,9 @@ use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
 use super::pages::{Badge, titled};
 use super::recipients::uncertain_recipients;
-use super::state::State;
 use super::store::{self, Recipient, Stored};
+use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::clock::Clock;
 use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
@@ -104,7 +103,8 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one)).collect();
+    let lines = Lines::find(&app.db, id).await?;
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one, &lines)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),
         name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
@@ -159,7 +159,7 @@ fn facts(email: &Stored) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient) -> RecipientRow {
+fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient, lines: &Lines) -> RecipientRow {
     let clock = &member.app.clock;
     let is_open = |decision: &Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
     let act = |decision: Decision| {
@@ -175,7 +175,7 @@ fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient) -> R
     RecipientRow {
         address: recipient.address.clone(),
         state: recipient.state.into(),
-        why: why(recipient, clock),
+        why: lines.why(recipient, clock),
         acts: Decision::ALL.into_iter().filter(is_open).map(act).collect(),
     }
 }
@@ -215,25 +215,6 @@ pub async fn decide(
     let whom = if email.is_shared() { Whom::Own(number) } else { Whom::Number(number) };
     decisions::decide(&emails, whose, decision, &whom, |batch| accepted.commit(batch)).await?;
     Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
-}
-
-/// Why a recipient waits, and until when; or what the last server said.
-fn why(recipient: &Recipient, clock: &Clock) -> Option<String> {
-    let at = |due: i64| Stamp::exact(clock.shown_at(due)).text;
-    let reason = recipient.reason.as_ref();
-    match (recipient.state, recipient.due_at) {
-        (State::Scheduled, Some(due)) => Some(format!("It is scheduled for {} UTC.", at(due))),
-        (State::Uncertain, None) => {
-            let said = "Nobody knows whether it arrived; it waits until somebody decides.";
-            Some(reason.map_or(said.into(), |reason| format!("{said} {reason}")))
-        }
-        (_, Some(due)) if due > clock.steady() => {
-            let next = format!("It is looked at again at {} UTC.", at(due));
-            Some(reason.map_or(next.clone(), |reason| format!("{reason} {next}")))
-        }
-        (_, Some(_)) => Some(reason.cloned().unwrap_or_else(|| "It is next in its line.".into())),
-        (_, None) => reason.cloned(),
-    }
 }
 
 /// From when it was handed in to what happened last.

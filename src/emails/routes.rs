@@ -13,6 +13,7 @@ use super::links::{LONGEST, Link, Signer};
 use super::own_id::parts_of;
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
+use super::waiting::Lines;
 use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
@@ -134,7 +135,12 @@ async fn read(
         Found::Whole(email) | Found::Own { email, .. } => email,
     };
     let (html, text) = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
-    Ok(Json(Detail::new(found.shown(), html, text)))
+    // A broadcast tells of its recipients itself.
+    let waiting = match email.is_shared() {
+        true => Vec::new(),
+        false => Lines::find(&emails.db, email.summary.id).await?.waiting(&emails.clock),
+    };
+    Ok(Json(Detail::new(found.shown(), (html, text), waiting)))
 }
 
 /// When to send.

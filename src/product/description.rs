@@ -41,6 +41,7 @@ use crate::web;
             may have others, too."),
         (name = "Audiences", description = "Segments under their older name, for programs that know them by it."),
         (name = "API keys", description = "Keys that programs show to act for the workspace."),
+        (name = "Workspace", description = "What holds for all mail of a workspace."),
         (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
             without seeing a key or a password."),
         (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),

@@ -18,7 +18,7 @@ use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics, workspaces};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -132,6 +132,7 @@ impl Product {
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
+            .merge(workspaces::routes().with_state(app()))
     }
 
     /// What nobody has to show an API key or an access token for.
@@ -157,6 +158,7 @@ impl Product {
             .merge(broadcasts::pages().with_state(self.broadcasts.clone()))
             .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
+            .merge(workspaces::pages().with_state(app()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
             .fallback(web::no_such_page)
@@ -185,6 +187,7 @@ pub fn openapi(base: &str) -> OpenApi {
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
         oauth::routes().into_openapi(),
+        workspaces::routes().into_openapi(),
         web::system_routes().into_openapi(),
     ];
     let mut whole = api.into_openapi();
@@ -219,6 +222,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         segments::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,
+        workspaces::STATEMENTS,
     ]
     .into_iter()
     .flatten()

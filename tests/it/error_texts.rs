@@ -44,8 +44,9 @@ fn good(path: &str) -> Value {
         "events" => json!({"name": "event.{n}", "schema": {"plan": "string"}}),
         "automations" => {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
-            "re_entry": "always", "exit_on": "gone"})
+            "re_entry": "always", "exit_on": "gone", "send_window": {"from": "09:00", "until": "17:00"}})
         }
+        "workspace" => json!({"timezone": "Europe/Berlin", "bulk_cap": {"mails": 3, "hours": 24}}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code"], "response_types": ["code"], "scope": "emails:send",
             "token_endpoint_auth_method": "none", "client_uri": "https://app.example", "logo_uri": "https://app.example/l"}),

@@ -9,6 +9,7 @@ use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many occurrences one look into a contact's history returns. Each may be large.
@@ -43,12 +44,13 @@ statements! {
     CLAIM = claim_rows!("runs" ("automation_id", "id") where "destination IS NULL" set "" returning claimed!());
     CLAIM_CALLS = claim_rows!("runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
     /// The contact, the payload that started the run, whether the automation is
-    /// there, and whether its steps may call the outside: what an app published may
-    /// as long as a key of that app would work.
+    /// there, whether its steps may call the outside (what an app published may as
+    /// long as a key of that app would work), and when its mail may be sent.
     SIGHT = Sql::both(concat!(
         "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
                 c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
-                CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END
+                CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END,
+                a.send_window, w.timezone
          FROM workspaces w
          LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
          LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
@@ -143,6 +145,9 @@ pub struct Sight {
     pub payload: Value,
     pub automation_stands: bool,
     pub may_call: bool,
+    pub send_window: Option<Window>,
+    /// Of contacts that name no zone.
+    pub zone: Zone,
 }
 
 pub fn sight(claimed: &Claimed) -> Stmt {
@@ -157,7 +162,14 @@ pub fn sight(claimed: &Claimed) -> Stmt {
 
 impl Sight {
     /// Of a workspace that is gone.
-    pub const NOTHING: Sight = Sight { contact: None, payload: Value::Null, automation_stands: false, may_call: false };
+    pub const NOTHING: Sight = Sight {
+        contact: None,
+        payload: Value::Null,
+        automation_stands: false,
+        may_call: false,
+        send_window: None,
+        zone: Zone::UTC,
+    };
 
     pub fn read(row: &Row) -> Result<Sight, DbError> {
         let contact = match row.maybe(0, Row::id::<ContactId>)? {
@@ -170,6 +182,8 @@ impl Sight {
             payload: payload.unwrap_or(Value::Null),
             automation_stands: row.bool(10)?,
             may_call: row.bool(11)?,
+            send_window: row.maybe(12, Row::text)?.and_then(|text| Window::stored(&text)),
+            zone: Zone::named(&row.text(13)?).unwrap_or(Zone::UTC),
         })
     }
 }

@@ -1,7 +1,6 @@
 //! The graph of an automation: steps and how they lead to one another. What is
 //! wrong with one is said in words that need no manual, all at once.
 
-mod duration;
 mod mail;
 mod step;
 #[cfg(test)]
@@ -35,7 +34,7 @@ impl Finding {
         Finding { step: Some(step.to_owned()), message: message.into() }
     }
 
-    fn whole(message: impl Into<String>) -> Finding {
+    pub fn whole(message: impl Into<String>) -> Finding {
         Finding { step: None, message: message.into() }
     }
 

@@ -10,6 +10,7 @@ use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{MessageId, OccurrenceId, SegmentId};
 use crate::rules::{Budget, Values, excerpt, resolve};
+use crate::windows::{Window, Zone};
 
 /// How often a call to the outside is tried.
 pub(super) const MOST_CALLS: u32 = 6;
@@ -58,6 +59,10 @@ pub struct World<'a> {
     /// Why the mail of a step may not be sent, of those of which that is known, by key.
     pub refused_mail: &'a HashMap<String, String>,
     pub contact_rules: &'a dyn ContactRules,
+    /// When the automation's mail may be sent, where its steps say nothing else.
+    pub send_window: Option<&'a Window>,
+    /// Of contacts that name no zone.
+    pub zone: &'a Zone,
     /// What the turn has cost so far.
     pub budget: &'a Budget,
 }
@@ -288,7 +293,7 @@ impl Run {
             return self.lose_contact(key, world.now);
         }
         if !world.segments.contains(&segment_id) {
-            return self.fail(key, world.now, "the segment does not exist");
+            return self.fail(key, world.now, "the segment does not exist, or fills itself");
         }
         effects.push(Effect::AddToSegment { segment_id });
         self.pass(graph, key, world.now, Some(json!({"segment_id": segment_id})))

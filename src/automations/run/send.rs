@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Run;
 use super::advance::{Effect, World, shortened};
+use super::{Run, Status};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::clock::rfc3339;
 use crate::id::MessageId;
 use crate::rules::{Values, excerpt, resolve};
+use crate::windows::Zone;
 
 impl Run {
     pub(super) fn send(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {
@@ -15,6 +17,9 @@ impl Run {
         if contact.get("unsubscribed") == Some(&Value::Bool(true)) {
             self.skip(key, now, "the contact has unsubscribed");
             return self.go(graph, key, Exit::Default, now);
+        }
+        if let Some((until, reason)) = closed_until(step, world, contact) {
+            return self.put_off(key, world, until, &reason);
         }
         if let Some(reason) = world.refused_mail.get(key) {
             return self.fail(key, now, reason);
@@ -34,12 +39,34 @@ impl Run {
         }
     }
 
+    /// Stands before the step until a moment of wall time, and says why. Clocks may be set, so the
+    /// step then looks again. `false`, as there is nothing to go on with.
+    fn put_off(&mut self, key: &str, world: &World<'_>, until: i64, reason: &str) -> bool {
+        let entry = self.entry(key, world.now);
+        entry.status = Status::Waiting;
+        entry.output = Some(json!({"waiting": {"reason": reason, "until": rfc3339(until)}}));
+        self.not_before = Some(world.steady + (until - world.now));
+        false
+    }
+
     fn keep_message(&self, key: &str, mut message: Value, to: &str) -> (Value, Effect) {
         let id = MessageId::from(self.effect_id(key));
         message["to"] = to.into();
         let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
         (output, Effect::KeepMessage { id, step: key.to_owned(), message })
     }
+}
+
+/// Until when the mail of a step may not be sent to the contact, and why.
+fn closed_until(step: &Step, world: &World<'_>, contact: &Value) -> Option<(i64, String)> {
+    let (window, whose) = match &step.send_window {
+        Some(own) => (own, "step"),
+        None => (world.send_window?, "automation"),
+    };
+    let zone = world.zone.or_named(contact["properties"][Zone::PROPERTY].as_str());
+    let until = window.next_opening(world.now, &zone);
+    let reason = || format!("it waits until {}: the {whose} sends {window}", zone.shown(until));
+    (until > world.now).then(|| (until, reason()))
 }
 
 /// What came of the step, and the mail that is to be queued for it. Which one that is, the mail knows.

@@ -129,12 +129,13 @@ fn written(list: Option<Mailboxes<0>>) -> Vec<String> {
     list.map(|list| list.0.iter().map(ToString::to_string).collect()).unwrap_or_default()
 }
 
-/// A template, or bodies.
+/// Without bodies there is nothing to say.
 fn check_bodies(content: &Content) -> Result<(), Error> {
-    let has_bodies = content.html.is_some() || content.text.is_some();
-    match (&content.template, has_bodies) {
-        (None, false) => Err(Error::Missing { message: "Missing `html` or `text` field.".into() }),
-        (Some(_), true) => Err(Error::invalid("The `template` field excludes `html` and `text`. Send one or the other.")),
+    match (&content.template, &content.html, &content.text) {
+        (Some(_), ..) => {
+            Err(Error::invalid("The `template` field is not supported in a broadcast yet. Send `html` or `text`."))
+        }
+        (None, None, None) => Err(Error::Missing { message: "Missing `html` or `text` field.".into() }),
         _ => Ok(()),
     }
 }

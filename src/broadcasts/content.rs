@@ -14,7 +14,7 @@ use crate::auth::{Caller, Need};
 use crate::contacts::{self, Contact, Declared, Email};
 use crate::emails::{self, Lane, NewEmail, Origin};
 use crate::error::Error;
-use crate::id::WorkspaceId;
+use crate::id::{DomainId, WorkspaceId};
 use crate::mime::Mailbox;
 use crate::render::{Kind, Template};
 use crate::segments;
@@ -35,11 +35,21 @@ pub fn parse(field: &str, source: &str, kind: Kind) -> Result<Template, String> 
 /// Refuses what could not be sent to anybody, for reasons that can be known before.
 pub async fn check<N: Need>(broadcasts: &Broadcasts, caller: &Caller<N>, content: &Content) -> Result<(), Error> {
     check_ties(caller, content).await?;
+    check_sendable(broadcasts, caller.workspace_id(), caller.domain_id(), content).await
+}
+
+/// The same of a broadcast whose segment and topic are the workspace's own. `key_domain` is the only domain that the
+/// caller may send from, if he is held to one.
+pub async fn check_sendable(
+    broadcasts: &Broadcasts,
+    workspace_id: WorkspaceId,
+    key_domain: Option<DomainId>,
+    content: &Content,
+) -> Result<(), Error> {
     let sender = content.sender.parse::<Mailbox>().map_err(|_| Error::Internal)?;
-    let domain = sender.address.ascii_domain();
-    broadcasts.domains.may_send(caller.workspace_id(), caller.domain_id(), domain).await?;
-    mail(broadcasts, caller.workspace_id(), content).await?;
-    let members = caller.read(|| store::has_members(caller.workspace_id(), content.segment_id)).await?;
+    broadcasts.domains.may_send(workspace_id, key_domain, sender.address.ascii_domain()).await?;
+    mail(broadcasts, workspace_id, content).await?;
+    let members = broadcasts.db.read(store::has_members(workspace_id, content.segment_id)).await?;
     match members.is_empty() {
         true => Err(Error::invalid("The segment is empty: there is nobody to send to.")),
         false => Ok(()),

@@ -27,11 +27,13 @@ use crate::db::Sql;
 use crate::domains::Domains;
 use crate::occurrences::Occurrences;
 
+pub use actions::send_as_operator;
 pub use audience::{round as audience_round, run as run_audiences};
 pub use lanes::{Standing, Standings, waiting as waiting_lanes};
 pub use mailing::Mailing;
 pub use pages::router as pages;
 pub use people::Person;
+pub use progress::{Progress, Watched, watch};
 
 pub const STATEMENTS: &[&[Sql]] = &[people::ALL, store::ALL];
 

@@ -6,9 +6,13 @@ use utoipa::ToSchema;
 
 use super::Broadcasts;
 use super::broadcast::{Broadcast, LeftOut, State};
+use super::routes::not_found;
+use super::shapes::state_word;
+use super::store;
 use crate::clock::{MINUTE, SECOND};
 use crate::db::DbError;
 use crate::emails::{self, State as MailState};
+use crate::error::Error;
 use crate::id::BroadcastId;
 
 /// For how long counts are shown again: to count many takes long.
@@ -154,6 +158,21 @@ impl Broadcasts {
         self.progress.0.insert(broadcast.id, sample.clone());
         Ok(sample)
     }
+}
+
+/// A broadcast, as an operator sees it.
+pub struct Watched {
+    /// How far it is, in a word.
+    pub state: &'static str,
+    pub reason: Option<String>,
+    pub progress: Option<Progress>,
+}
+
+pub async fn watch(broadcasts: &Broadcasts, id: BroadcastId) -> Result<Watched, Error> {
+    let rows = broadcasts.db.read(store::load(id)).await?;
+    let broadcast = Broadcast::read(rows.first().ok_or_else(not_found)?)?;
+    let progress = broadcasts.progress(&broadcast).await?;
+    Ok(Watched { state: state_word(&broadcast), reason: broadcast.reason, progress })
 }
 
 fn per_second(count: i64, micros: i64) -> f64 {

@@ -44,7 +44,7 @@ checked_text!(
 /// A body, in which what stands in braces is filled in for each recipient.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
-#[schema(max_length = 262144, example = "<p>Hello {{{FIRST_NAME|there}}}</p>")]
+#[schema(max_length = 245760, example = "<p>Hello {{{FIRST_NAME|there}}}</p>")]
 pub struct BroadcastBody(String);
 
 checked_text!(

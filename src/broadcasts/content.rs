@@ -21,8 +21,8 @@ use crate::segments;
 use crate::subscriptions::Links;
 use crate::topics;
 
-/// How long a body may be, in bytes.
-pub const LONGEST_BODY: usize = 256 << 10;
+/// How long a body may be, in bytes: with its preview it stands with its mail, and not in pieces.
+pub const LONGEST_BODY: usize = 240 << 10;
 
 /// Whom a mail is tried with before it goes to anybody.
 const SAMPLE: &str = "someone@example.com";

@@ -87,10 +87,12 @@ impl Mailing {
     pub async fn load(app: &App, email_id: EmailId) -> Result<Option<Mailing>, DbError> {
         let rows = app.db.read(store::load(BroadcastId::from(email_id.uuid()))).await?;
         let Some(broadcast) = rows.first().map(Broadcast::read).transpose()? else { return Ok(None) };
-        let Some(email) = emails::load(&app.db, email_id).await?.filter(|email| email.size.is_some()) else {
+        let Some(mut email) = emails::load(&app.db, email_id).await?.filter(|email| email.size.is_some()) else {
             return Ok(None);
         };
         let letter = Letter::parse(&email.summary.subject, email.html.as_deref(), email.text.as_deref());
+        // From here on it is a frame for what is rendered.
+        (email.html, email.text) = (None, None);
         let declared = app.db.read(contacts::declared_properties(broadcast.workspace_id)).await?;
         let unavailable = |error: Error| DbError::Unavailable(error.message().into_owned());
         Ok(Some(Mailing {

@@ -31,8 +31,12 @@ impl Engine {
         }
         let mut unwanted = HashMap::new();
         for (email_id, rows) in by_broadcast {
-            // Without it there is nothing to send, which is told when it is to leave.
-            let Some(mailing) = self.mailing(email_id).await? else { continue };
+            let mailing = match self.mailing(email_id).await {
+                Ok(Some(mailing)) => mailing,
+                // What is wrong with one broadcast holds up its own mail alone: it is told when that is to leave.
+                Ok(None) | Err(DbError::Broken(_)) => continue,
+                Err(error) => return Err(error),
+            };
             let ids: Vec<ContactId> = rows.iter().map(|(id, _)| *id).collect();
             let mut people = mailing.setting().look_up(&self.app.db, &ids).await?;
             let mut kept = self.kept_values(email_id, &rows).await?;

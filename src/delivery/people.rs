@@ -42,7 +42,10 @@ impl Engine {
             let mut kept = self.kept_values(email_id, &rows).await?;
             for (contact_id, row) in rows {
                 match people.remove(&contact_id) {
-                    Some(Person::Gone(reason)) => drop(unwanted.insert(row.own_id(), reason)),
+                    Some(Person::Gone(reason)) => {
+                        row.values = kept.remove(&row.number).map(Arc::new);
+                        unwanted.insert(row.own_id(), reason);
+                    }
                     Some(Person::Here(values)) => {
                         let fresh = Values { values, are_kept: false };
                         row.values = Some(Arc::new(kept.remove(&row.number).unwrap_or(fresh)));

@@ -151,16 +151,15 @@ on_both! {
         stage.add("gone@example.com", json!({"unsubscribed": true})).await;
         stage.add("out@example.com", json!({"topics": [{"id": topic, "subscription": "opt_out"}]})).await;
         stage.add("listed@example.com", json!({})).await;
-        stage.add("ü@xn--bcher-kva.example", json!({})).await;
-        stage.add("ü@bücher.example", json!({})).await;
+        stage.add("u@xn--bcher-kva.example", json!({})).await;
+        stage.add("u@bücher.example", json!({})).await;
         let (workspace, now) = (stage.post.app.workspace().await, stage.post.app.clock.now());
         let (workspace, some) = (store.id(workspace), store.id(stage.post.app.clock.ordered_id::<uuid::Uuid>()));
         store.run(&format!("INSERT INTO suppressions (workspace_id, email_key, id, email, origin, created_at)
             VALUES ({workspace}, 'listed@example.com', {some}, 'listed@example.com', 'manual', {now})")).await;
         let id = stage.send(json!({"topic_id": topic})).await;
         stage.run().await;
-        assert_eq!(sink.kept().len() + stage.recipients(&id, "failed").await.len()
-            + stage.recipients(&id, "bounced").await.len(), 2, "{:?}", addresses(&sink));
+        assert_eq!(addresses(&sink), ["p0@example.com", "u@xn--bcher-kva.example"]);
         let left_out = stage.read(&id).await["progress"]["left_out"].clone();
         assert_eq!(left_out, json!({"duplicate": 1, "opted_out": 1, "suppressed": 1, "unsubscribed": 1}));
     }

@@ -38,7 +38,8 @@ pub struct Letter {
 impl Letter {
     /// The error names the field.
     pub fn parse(subject: &str, html: Option<&str>, text: Option<&str>) -> Result<Letter, String> {
-        let body = |field: &str, source: Option<&str>, kind| source.map(|source| parse(field, source, kind)).transpose();
+        let body =
+            |field: &str, source: Option<&str>, kind| source.map(|source| parse(field, source, kind)).transpose();
         Ok(Letter {
             subject: parse("subject", subject, Kind::Line)?,
             html: body("html", html, Kind::Html)?,

@@ -115,8 +115,10 @@ impl Engine {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
             let count = rows.len();
-            let (at_once, rest): (Vec<_>, Vec<_>) =
-                rows.into_iter().map(|row| (known(&row, &suppressed, &unwanted), row)).partition(|(known, _)| known.is_some());
+            let (at_once, rest): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .map(|row| (known(&row, &suppressed, &unwanted), row))
+                .partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {

@@ -109,13 +109,7 @@ impl Engine {
     }
 
     /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
-    fn tell(
-        &self,
-        batch: &mut Batch,
-        claimed: &Claimed,
-        news: &[(State, Value)],
-        now: i64,
-    ) {
+    fn tell(&self, batch: &mut Batch, claimed: &Claimed, news: &[(State, Value)], now: i64) {
         let Claimed { workspace_id, number, .. } = *claimed;
         let email_id = claimed.own_id();
         for (state, detail) in news {

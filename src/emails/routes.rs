@@ -61,7 +61,10 @@ pub async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Er
 pub enum Found {
     Whole(Stored),
     /// `email` is the one that all recipients share.
-    Own { email: Stored, recipient: Recipient },
+    Own {
+        email: Stored,
+        recipient: Recipient,
+    },
 }
 
 impl Found {

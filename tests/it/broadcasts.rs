@@ -422,6 +422,44 @@ on_both! {
         assert_eq!(stage.read(&id).await["progress"]["recipients"], 3);
     }
 
+    async fn a_segment_that_is_deleted_while_it_is_queued_leaves_those_who_are_and_a_word_on_the_others(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 3).await;
+        let id = stage.send(json!({})).await;
+        stage.take().await;
+        // As after a commit in the middle of the segment.
+        store.run("DELETE FROM email_recipients WHERE number > 1").await;
+        store.run("UPDATE broadcasts SET is_audience_whole = FALSE, recipients = 1, due_at = 0, audience_cursor =
+            (SELECT contact_id FROM email_recipients WHERE number = 1)").await;
+        stage.call("DELETE", &format!("/segments/{}", stage.segment), json!({})).await;
+        stage.run().await;
+        assert_eq!(sink.kept().len(), 1);
+        let read = stage.read(&id).await;
+        assert_eq!(read["state"], "sent");
+        assert!(read["reason"].as_str().is_some_and(|reason| reason.contains("segment was deleted")), "{read}");
+    }
+
+    async fn what_is_in_hand_rests_too_when_its_broadcast_is_paused(store: Store) {
+        let sink = Sink::scripted(|command| match command {
+            "." => Does::UsualAfter(std::time::Duration::from_millis(300)),
+            _ => Does::Usual,
+        }).await;
+        let stage = Stage::open(&store, &sink, 60).await;
+        let id = stage.send(json!({})).await;
+        stage.take().await;
+        let engine = stage.post.engine.clone();
+        let round = tokio::spawn(async move { engine.round().await });
+        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        stage.call("POST", &format!("/broadcasts/{id}/pause"), json!({})).await;
+        stage.post.app.clock.advance(SECOND);
+        round.await.expect("no panic").expect("a round");
+        let out = sink.kept().len();
+        assert!(out < 60, "{out} left");
+        assert_eq!((stage.post.round().await, sink.kept().len()), (0, out), "it rests");
+        let counts = stage.read(&id).await["progress"]["counts"].clone();
+        assert_eq!((&counts["delivered"], &counts["queued"]), (&json!(out), &json!(60 - out)));
+    }
+
     async fn captured_broadcasts_are_delivered_to_nobody_but_the_dashboard(app: TestApp) {
         let post = Post::open(&app.store, &[]).await;
         let stage = Stage::of(post, 2).await;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::Plan;
+use crate::broadcast;
 use crate::client::{self, Outcome};
 use crate::delivery;
 use crate::login;
@@ -75,6 +76,12 @@ pub enum Row {
     SegmentChanges,
     /// A segment of a million contacts counted and its first page read, against 200 ms
     SegmentCount,
+    /// Recipients of a broadcast that are queued, against 10,000 a second; and the slowest requests meanwhile
+    BroadcastQueued,
+    /// A broadcast to Postfix's smtp-sink, against single mails
+    BroadcastDelivery,
+    /// The slowest single mail during a broadcast, against a second
+    BroadcastBeside,
 }
 
 /// One side of a comparison in one run.
@@ -189,6 +196,9 @@ impl Row {
             Row::Tarpit => delivery::tarpit(plan, report),
             Row::SegmentChanges => segments::changes(plan, report),
             Row::SegmentCount => segments::count(plan, report),
+            Row::BroadcastQueued => broadcast::queued(plan, report),
+            Row::BroadcastDelivery => broadcast::delivered(plan, report),
+            Row::BroadcastBeside => broadcast::beside(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

@@ -35,6 +35,7 @@ pub mod segments;
 pub mod serve;
 pub mod smtp;
 pub mod submission;
+pub mod templates;
 #[cfg(test)]
 mod testing;
 pub mod text;

@@ -153,15 +153,15 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     let imports = each();
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
-    let runs = (each(), app.domains().clone());
+    let runs = (each(), app.domains().clone(), app.templates().clone());
     let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
     let mail = keep_running("mail", move || {
         let ((occurrences, stopping), domains) = &mail;
         delivery::run(occurrences.clone(), domains.clone(), stopping.clone())
     });
     let runs = keep_running("runs", move || {
-        let ((occurrences, stopping), domains) = &runs;
-        automations::run_engine(occurrences.clone(), domains.clone(), stopping.clone())
+        let ((occurrences, stopping), domains, templates) = &runs;
+        automations::run_engine(occurrences.clone(), domains.clone(), templates.clone(), stopping.clone())
     });
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());

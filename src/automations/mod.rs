@@ -30,8 +30,16 @@ pub use store::{otherwise_sealed, reseal};
 pub use triggers::Triggers;
 pub use values::Budget;
 
-pub const STATEMENTS: &[&[Sql]] =
-    &[app_grants::ALL, engine::PAUSES, engine::RUNS, runs::ALL, store::ALL, triggers::ALL, triggers::ENTRIES];
+pub const STATEMENTS: &[&[Sql]] = &[
+    app_grants::ALL,
+    engine::KEPT,
+    engine::PAUSES,
+    engine::RUNS,
+    runs::ALL,
+    store::ALL,
+    triggers::ALL,
+    triggers::ENTRIES,
+];
 
 pub fn routes() -> OpenApiRouter<App> {
     routes::router().merge(runs::router())

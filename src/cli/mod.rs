@@ -7,6 +7,7 @@ mod hold;
 mod keys;
 mod oauth;
 mod send;
+mod templates;
 mod users;
 
 use std::fmt::Display;
@@ -53,6 +54,9 @@ enum Command {
     Clients(clients::Clients),
     /// Send a mail and watch its way, beside a running server
     Send(send::Send),
+    /// Templates of mail as files
+    #[command(subcommand)]
+    Templates(templates::Templates),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -116,6 +120,7 @@ impl Cli {
             Command::Keys(command) => command.run(&context).await,
             Command::Clients(command) => command.run(&context).await,
             Command::Send(command) => command.run(context, self.config).await,
+            Command::Templates(command) => command.run(context, self.config).await,
             Command::Hold(command) => command.run(&context).await,
             Command::Resume(command) => command.run(&context).await,
             Command::Migrate => {

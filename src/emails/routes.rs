@@ -12,7 +12,7 @@ use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Stored, Summary};
-use super::{Emails, State as EmailState, decisions_routes, schedule, send};
+use super::{Emails, State as EmailState, decisions_routes, schedule, send, templated};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
@@ -30,6 +30,7 @@ pub fn router() -> OpenApiRouter<Emails> {
     let router = OpenApiRouter::new()
         .routes(routes!(send::send, list))
         .routes(routes!(send::send_many))
+        .routes(routes!(templated::send_test))
         .routes(routes!(read, reschedule))
         .routes(routes!(cancel))
         .routes(routes!(decisions_routes::retry))

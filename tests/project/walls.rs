@@ -30,6 +30,7 @@ const FLOORS: &[&[&str]] = &[
         "occurrences",
         "segments",
         "submission",
+        "templates",
         "topics",
     ],
     &["product"],

@@ -275,13 +275,8 @@ fn fill(
             Effect::AddToSegment { segment_id } => {
                 rest.push(contacts::add_to_segment(workspace_id, claimed.contact_id, segment_id, view.now));
             }
-            Effect::KeepMessage { id, step, message } => {
-                let recipient = message["to"].as_str().unwrap_or_default();
-                let message = store::Message { id, step: &step, recipient, message: &message };
-                rest.push(store::keep_message(claimed, &message, view.now));
-            }
             // Queued behind all this: who may send it is asked of the store.
-            Effect::SendEmail { .. } => {}
+            Effect::SendEmail { .. } | Effect::SendTemplate { .. } => {}
         }
     }
     let is_changed = contact != view.sight.contact;
@@ -303,7 +298,13 @@ fn fill(
 /// Whether others are told of what a run does to its contact.
 fn tells(plan: &Plan, effects: &[Effect]) -> bool {
     let is_news = |effect: &Effect| {
-        matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
+        matches!(
+            effect,
+            Effect::UpdateContact { .. }
+                | Effect::DeleteContact
+                | Effect::SendEmail { .. }
+                | Effect::SendTemplate { .. }
+        )
     };
     !plan.is_reaction() && effects.iter().any(is_news)
 }

@@ -1,12 +1,11 @@
-//! How a run sends: a mail that a step carries, or a message that waits for its template.
+//! How a run sends: a mail that a step carries, or one that is made of a template.
 
 use serde_json::{Value, json};
 
 use super::Run;
 use super::advance::{Effect, World, shortened};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
 use crate::automations::values::{Values, excerpt, resolve};
-use crate::id::MessageId;
 
 impl Run {
     pub(super) fn send(&mut self, graph: &Graph, step: &Step, world: &World<'_>, effects: &mut Vec<Effect>) -> bool {
@@ -22,7 +21,7 @@ impl Run {
         let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
         let to = contact.get("email").and_then(Value::as_str).unwrap_or_default();
         let made = resolve(&step.config, &values).and_then(|config| match step.action {
-            Action::SendTemplate => Ok(self.keep_message(key, config, to)),
+            Action::SendTemplate => Ok(send_template(key, config, (contact, world.event))),
             _ => send_email(key, &config, to),
         });
         match made {
@@ -33,13 +32,13 @@ impl Run {
             Err(reason) => self.fail(key, now, &reason),
         }
     }
+}
 
-    fn keep_message(&self, key: &str, mut message: Value, to: &str) -> (Value, Effect) {
-        let id = MessageId::from(self.effect_id(key));
-        message["to"] = to.into();
-        let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
-        (output, Effect::KeepMessage { id, step: key.to_owned(), message })
-    }
+/// As [`send_email`], of a mail that the template makes: the store has it, so whether it can be made is asked there.
+fn send_template(key: &str, config: Value, (contact, event): (&Value, &Value)) -> (Value, Effect) {
+    let output = json!({"to": contact["email"], "template": shortened(&config["template"])});
+    let wish = Box::new(TemplateWish::new(config, contact, Some(event)));
+    (output, Effect::SendTemplate { step: key.to_owned(), wish })
 }
 
 /// What came of the step, and the mail that is to be queued for it. Which one that is, the mail knows.

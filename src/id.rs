@@ -92,6 +92,8 @@ ids! {
     EmailEventId of "email_event";
     DomainId of "domain";
     SuppressionId of "suppression";
+    TemplateId of "template";
+    TemplateVersionId of "template_version";
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

@@ -38,6 +38,7 @@ pub mod serve;
 pub mod smtp;
 pub mod submission;
 pub mod subscriptions;
+pub mod templates;
 #[cfg(test)]
 mod testing;
 pub mod text;

@@ -153,7 +153,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     let (imports, judging) = (each(), each());
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
-    let runs = (each(), app.domains().clone());
+    let runs = (each(), app.domains().clone(), app.templates().clone());
     let audiences = (app.broadcasts().clone(), stopping.clone());
     let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
     let mail = keep_running("mail", move || {
@@ -161,8 +161,8 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         delivery::run(occurrences.clone(), domains.clone(), stopping.clone())
     });
     let runs = keep_running("runs", move || {
-        let ((occurrences, stopping), domains) = &runs;
-        automations::run_engine(occurrences.clone(), domains.clone(), stopping.clone())
+        let ((occurrences, stopping), domains, templates) = &runs;
+        automations::run_engine(occurrences.clone(), domains.clone(), templates.clone(), stopping.clone())
     });
     let audiences =
         keep_running("broadcasts", move || broadcasts::run_audiences(audiences.0.clone(), audiences.1.clone()));

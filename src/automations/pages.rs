@@ -245,6 +245,11 @@ async fn turn(
     done: &str,
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
+    if status == Status::Enabled {
+        let stored = find(member, id).await?;
+        let graph = Graph::stored(&stored.steps, &stored.connections);
+        automation::must_be_sendable(&member.app.db, member.workspace_id(), graph.as_ref()).await?;
+    }
     let change = store::set_status(member.workspace_id(), id, status, member.app.clock.now());
     commit(member, &purpose(act, id), form, change).await?;
     Ok(member.see_other(&format!("/automations/{id}?{done}")))

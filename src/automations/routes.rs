@@ -52,6 +52,9 @@ async fn create(
     let request = key.request(&caller, &app, &body);
     let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
     let graph = automation::graph(&steps, &connections)?;
+    if status == Some(Status::Enabled) {
+        automation::must_be_sendable(&app.db, caller.workspace_id(), Some(&graph)).await?;
+    }
     let new = NewAutomation {
         workspace_id: caller.workspace_id(),
         id: app.clock.ordered_id(),
@@ -136,6 +139,9 @@ async fn update(
     let grant_id = caller.grant_id();
     let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
+    if change.status == Some(Status::Enabled) || (change.graph.is_some() && change.status.is_none()) {
+        must_be_sendable(&caller, &app, id, &change).await?;
+    }
     for _ in 0..ATTEMPTS {
         let rows = caller.read(|| store::version_number(caller.workspace_id(), id)).await?;
         let seen = rows.first().ok_or_else(not_found)?.int(0)?;
@@ -147,6 +153,25 @@ async fn update(
         return Ok(Json(Reference::to(id)));
     }
     Err(Error::Unavailable)
+}
+
+/// Refuses a change after which an automation listens that names templates which cannot be sent.
+async fn must_be_sendable(
+    caller: &Caller<FullAccess>,
+    app: &App,
+    id: AutomationId,
+    change: &store::Change,
+) -> Result<(), Error> {
+    let stored = find(caller, id).await?;
+    if change.status.is_none() && stored.listed.status != Status::Enabled.as_str() {
+        return Ok(());
+    }
+    let (steps, connections) = match &change.graph {
+        Some(graph) => (&graph.steps, &graph.connections),
+        None => (&stored.steps, &stored.connections),
+    };
+    let graph = Graph::stored(steps, connections);
+    automation::must_be_sendable(&app.db, caller.workspace_id(), graph.as_ref()).await
 }
 
 /// What a body wants changed: at least one thing.

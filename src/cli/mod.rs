@@ -8,6 +8,7 @@ mod hold;
 mod keys;
 mod oauth;
 mod send;
+mod templates;
 mod users;
 
 use std::fmt::Display;
@@ -57,6 +58,9 @@ enum Command {
     /// Mail to everybody in a segment
     #[command(subcommand)]
     Broadcasts(broadcasts::Broadcasts),
+    /// Templates of mail as files
+    #[command(subcommand)]
+    Templates(templates::Templates),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -121,6 +125,7 @@ impl Cli {
             Command::Clients(command) => command.run(&context).await,
             Command::Send(command) => command.run(context, self.config).await,
             Command::Broadcasts(command) => command.run(context, self.config).await,
+            Command::Templates(command) => command.run(context, self.config).await,
             Command::Hold(command) => command.run(&context).await,
             Command::Resume(command) => command.run(&context).await,
             Command::Migrate => {

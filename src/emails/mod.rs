@@ -28,6 +28,7 @@ mod sender;
 mod shapes;
 mod state;
 mod store;
+mod templated;
 mod waiting;
 
 pub use body::{AddressList, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
@@ -58,23 +59,26 @@ use crate::db::Sql;
 use crate::domains::Domains;
 use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
+use crate::templates::Templates;
 use fetch::Fetcher;
 
 pub const STATEMENTS: &[&[Sql]] =
     &[decisions::ALL, filter::ALL, progress::ALL, recipients::ALL, retention::ALL, store::ALL, waiting::ALL];
 
-/// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
+/// What emails need: who is told of them, who may send, what they are made of, and what fetches attachments. Clones
+/// share it.
 #[derive(Clone)]
 pub struct Emails {
     occurrences: Occurrences,
     domains: Domains,
+    templates: Templates,
     fetcher: Fetcher,
 }
 
 impl Emails {
-    pub fn new(occurrences: Occurrences, domains: Domains) -> Emails {
+    pub fn new(occurrences: Occurrences, domains: Domains, templates: Templates) -> Emails {
         let reach = if occurrences.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Emails { fetcher: Fetcher::new(reach), occurrences, domains }
+        Emails { fetcher: Fetcher::new(reach), occurrences, domains, templates }
     }
 }
 

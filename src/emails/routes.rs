@@ -14,7 +14,7 @@ use super::own_id::parts_of;
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
 use super::waiting::Lines;
-use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send};
+use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send, templated};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
@@ -32,6 +32,7 @@ pub fn router() -> OpenApiRouter<Emails> {
     let router = OpenApiRouter::new()
         .routes(routes!(send::send, list))
         .routes(routes!(send::send_many))
+        .routes(routes!(templated::send_test))
         .routes(routes!(read, reschedule))
         .routes(routes!(cancel))
         .routes(routes!(decisions_routes::retry))

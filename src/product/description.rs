@@ -28,6 +28,8 @@ use crate::web;
     tags(
         (name = "Emails", description = "Mail to send, and what became of it."),
         (name = "Broadcasts", description = "Mail to everybody in a segment."),
+        (name = "Templates", description = "Mail with variables, written once and sent often. A template is named by its \
+            id or its alias; only what was published is sent."),
         (name = "Domains", description = "Domains that mail is sent from: the records to set, and what DNS says of them."),
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),

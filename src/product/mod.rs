@@ -17,6 +17,7 @@ use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
+use crate::templates::{self, Templates};
 use crate::web::{self, Gate, System};
 use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics, workspaces};
 
@@ -30,6 +31,7 @@ pub struct Product {
     domains: Domains,
     emails: Emails,
     broadcasts: Broadcasts,
+    templates: Templates,
     /// Shows mail as it travels.
     writer: delivery::Writer,
     system: System,
@@ -42,14 +44,16 @@ impl Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
         let occurrences = Occurrences::new(app.clone(), triggers);
         let domains = Domains::new(app.clone());
+        let templates = Templates::new(app.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            emails: Emails::new(occurrences.clone(), domains.clone()),
+            emails: Emails::new(occurrences.clone(), domains.clone(), templates.clone()),
             broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
             events: Events::new(occurrences),
             writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
+            templates,
             system: System::new(app.clone()),
             app,
         }
@@ -69,6 +73,10 @@ impl Product {
 
     pub fn domains(&self) -> &Domains {
         &self.domains
+    }
+
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -124,6 +132,7 @@ impl Product {
         OpenApiRouter::with_openapi(description::frame())
             .merge(emails::routes().with_state(self.emails.clone()))
             .merge(broadcasts::routes().with_state(self.broadcasts.clone()))
+            .merge(templates::routes().with_state(self.templates.clone()))
             .merge(api_keys::routes().with_state(app()))
             .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
@@ -178,6 +187,7 @@ pub fn openapi(base: &str) -> OpenApi {
     let described = [
         emails::routes().into_openapi(),
         broadcasts::routes().into_openapi(),
+        templates::routes().into_openapi(),
         api_keys::routes().into_openapi(),
         domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
@@ -220,6 +230,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,
+        templates::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,
         workspaces::STATEMENTS,

@@ -32,6 +32,7 @@ const FLOORS: &[&[&str]] = &[
         "segments",
         "submission",
         "subscriptions",
+        "templates",
         "topics",
         "workspaces",
     ],

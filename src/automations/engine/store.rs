@@ -8,7 +8,7 @@ use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
 use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
 
@@ -72,10 +72,6 @@ statements! {
     PUT_OFF = Sql::both(
         "UPDATE runs SET due_at = $4, settled = attempt
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-    /// The same message from the same step of the same run is one message.
-    KEEP_MESSAGE = Sql::both(
-        "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
     DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
     DELETE_RUNS = Sql::both(
         "DELETE FROM runs WHERE automation_id = $1 AND id IN
@@ -241,27 +237,6 @@ pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: 
 pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
     let params = [claimed.automation_id.into(), claimed.id.into(), claimed.attempt.into(), due_at.into()];
     PUT_OFF.with(params).expect(1)
-}
-
-/// A message that waits in the outbox for its template.
-pub struct Message<'a> {
-    pub id: MessageId,
-    pub step: &'a str,
-    pub recipient: &'a str,
-    pub message: &'a Value,
-}
-
-pub fn keep_message(claimed: &Claimed, message: &Message<'_>, now: i64) -> Stmt {
-    KEEP_MESSAGE.with([
-        message.id.into(),
-        claimed.workspace_id.into(),
-        claimed.id.into(),
-        message.step.into(),
-        claimed.contact_id.into(),
-        message.recipient.into(),
-        message.message.to_string().into(),
-        now.into(),
-    ])
 }
 
 /// Automations that were deleted before `until` and are not gone yet: workspace

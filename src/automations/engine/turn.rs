@@ -278,13 +278,8 @@ fn fill(
             Effect::AddToSegment { segment_id } => {
                 rest.push(contacts::add_to_segment(workspace_id, claimed.contact_id, segment_id, view.now));
             }
-            Effect::KeepMessage { id, step, message } => {
-                let recipient = message["to"].as_str().unwrap_or_default();
-                let message = store::Message { id, step: &step, recipient, message: &message };
-                rest.push(store::keep_message(claimed, &message, view.now));
-            }
             // Queued behind all this: who may send it is asked of the store.
-            Effect::SendEmail { .. } => {}
+            Effect::SendEmail { .. } | Effect::SendTemplate { .. } => {}
         }
     }
     let is_changed = contact != view.sight.contact;
@@ -309,7 +304,13 @@ fn fill(
 
 /// Whether others may be told of what a run does to its contact.
 fn is_news(effect: &Effect) -> bool {
-    matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
+    matches!(
+        effect,
+        Effect::UpdateContact { .. }
+            | Effect::DeleteContact
+            | Effect::SendEmail { .. }
+            | Effect::SendTemplate { .. }
+    )
 }
 
 pub(in crate::automations) fn changed(

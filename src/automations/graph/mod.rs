@@ -3,6 +3,7 @@
 
 mod mail;
 mod step;
+mod template_wish;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::text::{kind, shown};
 
 pub use mail::Mail;
 pub use step::{Action, Exit, Step};
+pub use template_wish::TemplateWish;
 
 pub(super) const MOST_STEPS: usize = 150;
 pub(super) const LONGEST_KEY: usize = 100;
@@ -100,6 +102,12 @@ impl Graph {
         let told =
             |findings: &Vec<Finding>| tracing::error!(?findings, "a graph that was accepted once is not any more");
         Graph::parse(&steps, &connections).inspect_err(told).ok()
+    }
+
+    /// The templates that its steps name: the key of the step, and the id or the alias.
+    pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
+        let named = self.steps.iter().filter(|step| matches!(step.action, Action::SendTemplate));
+        named.map(|step| (step.key.as_str(), template_wish::named(&step.config)))
     }
 
     /// Whether one of its steps calls the outside.

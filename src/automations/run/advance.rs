@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
 use crate::clock::{MINUTE, SECOND};
-use crate::id::{MessageId, OccurrenceId, SegmentId};
+use crate::id::{OccurrenceId, SegmentId};
 use crate::rules::{Budget, Values, excerpt, resolve};
 use crate::windows::{Window, Zone};
 
@@ -94,11 +94,10 @@ pub enum Effect {
         step: String,
         mail: Box<Mail>,
     },
-    /// Keep a message under this id that waits for its template.
-    KeepMessage {
-        id: MessageId,
+    /// Queue a mail that is made of a template.
+    SendTemplate {
         step: String,
-        message: Value,
+        wish: Box<TemplateWish>,
     },
     UpdateContact {
         changes: Value,
@@ -349,7 +348,7 @@ impl Run {
     }
 
     /// The id of what a step makes: the same however often it is made.
-    pub(super) fn effect_id(&self, step: &str) -> Uuid {
+    fn effect_id(&self, step: &str) -> Uuid {
         let hash = crate::secret::hash(&format!("{} {step}", self.id));
         let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
         uuid::Builder::from_custom_bytes(bytes).into_uuid()

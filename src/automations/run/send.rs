@@ -1,12 +1,11 @@
-//! How a run sends: a mail that a step carries, or a message that waits for its template.
+//! How a run sends: a mail that a step carries, or one that is made of a template.
 
 use serde_json::{Value, json};
 
 use super::advance::{Effect, World, shortened};
 use super::{Run, Status};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
 use crate::clock::rfc3339;
-use crate::id::MessageId;
 use crate::rules::{Values, excerpt, resolve};
 use crate::windows::Zone;
 
@@ -27,7 +26,7 @@ impl Run {
         let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
         let to = contact.get("email").and_then(Value::as_str).unwrap_or_default();
         let made = resolve(&step.config, &values).and_then(|config| match step.action {
-            Action::SendTemplate => Ok(self.keep_message(key, config, to)),
+            Action::SendTemplate => Ok(send_template(key, config, (contact, world.event))),
             _ => send_email(key, &config, to),
         });
         match made {
@@ -48,13 +47,13 @@ impl Run {
         self.not_before = Some(world.steady + (until - world.now));
         false
     }
+}
 
-    fn keep_message(&self, key: &str, mut message: Value, to: &str) -> (Value, Effect) {
-        let id = MessageId::from(self.effect_id(key));
-        message["to"] = to.into();
-        let output = json!({"to": to, "email_id": id, "template": shortened(&message["template"])});
-        (output, Effect::KeepMessage { id, step: key.to_owned(), message })
-    }
+/// As [`send_email`], of a mail that the template makes: the store has it, so whether it can be made is asked there.
+fn send_template(key: &str, config: Value, (contact, event): (&Value, &Value)) -> (Value, Effect) {
+    let output = json!({"to": contact["email"], "template": shortened(&config["template"])});
+    let wish = Box::new(TemplateWish::new(config, contact, Some(event)));
+    (output, Effect::SendTemplate { step: key.to_owned(), wish })
 }
 
 /// Until when the mail of a step may not be sent to the contact, and why.

@@ -125,9 +125,7 @@ fn a_run_sleeps_through_a_delay_and_never_wakes_early() {
     assert_eq!(scene.status("d"), Some(Status::Waiting));
     scene.now = HOUR;
     let effects = scene.advance();
-    assert!(
-        matches!(&effects[..], [Effect::KeepMessage { message, .. }] if message["template"]["variables"]["P"] == "pro")
-    );
+    assert!(matches!(&effects[..], [Effect::SendTemplate { wish, .. }] if wish.values["P"] == "pro"));
     assert_eq!(scene.run.ending(), Some(Ending::Completed));
 }
 

@@ -39,7 +39,9 @@ statements! {
         "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL, destination = NULL,
                 attempt = attempt + 1, settled = attempt + 1
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
-    KEPT = Sql::both("SELECT step, id, created_at, dropped_at FROM outbox WHERE run_id = $1");
+    KEPT = Sql::both("SELECT step, id, created_at, dropped_at, reason, wanted_at FROM outbox WHERE run_id = $1");
+    WANT_MESSAGE = Sql::both(
+        "UPDATE outbox SET wanted_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
     DROP_MESSAGE = Sql::both(
         "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
 }
@@ -150,6 +152,9 @@ pub struct KeptMessage {
     pub id: MessageId,
     pub created_at: i64,
     pub is_dropped: bool,
+    /// Why, where no person decided it.
+    pub reason: Option<String>,
+    pub is_wanted: bool,
 }
 
 impl KeptMessage {
@@ -159,6 +164,8 @@ impl KeptMessage {
             id: row.id(1)?,
             created_at: row.int(2)?,
             is_dropped: row.maybe(3, Row::int)?.is_some(),
+            reason: row.maybe(4, Row::text)?,
+            is_wanted: row.maybe(5, Row::int)?.is_some(),
         })
     }
 }
@@ -166,6 +173,11 @@ impl KeptMessage {
 /// The messages of a run that wait for their templates.
 pub fn kept(run_id: RunId) -> Stmt {
     KEPT.with([run_id.into()])
+}
+
+/// A person decides that a message is sent, however long it has waited.
+pub fn want_message(run_id: RunId, id: MessageId, now: i64) -> Stmt {
+    WANT_MESSAGE.with([run_id.into(), id.into(), now.into()]).expect(1)
 }
 
 /// A person decides that a message is not sent.

@@ -292,7 +292,7 @@ impl Store {
                     *stored = changed(stored, changes.clone(), &[])?;
                 }
                 Effect::DeleteContact => self.remove_contact(id, turn.now),
-                Effect::AddToSegment { .. } | Effect::SendEmail { .. } | Effect::KeepMessage { .. } => {}
+                Effect::AddToSegment { .. } | Effect::SendEmail { .. } | Effect::SendTemplate { .. } => {}
             }
         }
         let is_changed = turn.effects.iter().any(|effect| matches!(effect, Effect::UpdateContact { .. }));

@@ -53,6 +53,8 @@ pub struct Touched {
     pub is_new: bool,
     /// Whether the rows say anything that was not known.
     pub is_changed: bool,
+    /// Whether it is there and got mail before.
+    pub was_subscribed: bool,
 }
 
 /// What came of some rows.
@@ -114,12 +116,13 @@ impl Outcome {
         let touched = match known.get(&key) {
             Some(before) => {
                 let contact = person.changes.apply(before, declared)?;
-                Touched { is_new: false, is_changed: contact != *before, contact }
+                let (is_changed, was_subscribed) = (contact != *before, !before.unsubscribed);
+                Touched { is_new: false, is_changed, was_subscribed, contact }
             }
             None => {
                 let new = Contact::new(clock.ordered_id(), &person.email, clock.now());
                 let contact = person.changes.apply(&new, declared)?;
-                Touched { is_new: true, is_changed: true, contact }
+                Touched { is_new: true, is_changed: true, was_subscribed: false, contact }
             }
         };
         if touched.is_new {

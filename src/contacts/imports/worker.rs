@@ -11,7 +11,9 @@ use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
-use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
+use crate::contacts::{
+    contact::Contact, contact::email_key, properties::Declared, properties_store, write, write::UnsubscribedBy,
+};
 use crate::db::DbError;
 use crate::id::WorkspaceId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};
@@ -221,14 +223,15 @@ async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<H
 /// meanwhile is left out.
 fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outcome) {
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
-    for Touched { contact, is_new, is_changed } in &outcome.touched {
+    for Touched { contact, is_new, is_changed, was_subscribed } in &outcome.touched {
         let ties = write::ties(workspace_id, contact, (&import.plan.segment_ids, &import.plan.choices), now);
         if *is_new {
             write::create(occurrences, contact, ties);
             continue;
         }
         if *is_changed {
-            write::update(occurrences, contact);
+            let unsubscribed = (contact.unsubscribed && *was_subscribed).then_some(UnsubscribedBy::Import);
+            write::update(occurrences, contact, unsubscribed);
         }
         ties.for_each(|tie| occurrences.batch.push(tie));
     }

@@ -46,6 +46,7 @@ fn good(path: &str) -> Value {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
             "re_entry": "always", "exit_on": "gone"})
         }
+        "workspace" => json!({"name": "Brand", "color": "#1b2440"}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code"], "response_types": ["code"], "scope": "emails:send",
             "token_endpoint_auth_method": "none", "client_uri": "https://app.example", "logo_uri": "https://app.example/l"}),

@@ -6,7 +6,8 @@ use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
 use super::properties::Declared;
 use super::shapes::Reference;
-use super::{properties_store, store, write};
+use super::write::{self, UnsubscribedBy};
+use super::{properties_store, store};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
@@ -17,7 +18,7 @@ use crate::topics::{self, Choice};
 use crate::web::{Answer, IdempotentRequest};
 
 /// How often a change is tried again that another one came before.
-const ATTEMPTS: usize = 20;
+pub(super) const ATTEMPTS: usize = 20;
 
 /// What a new contact is tied to from the start.
 #[derive(Default)]
@@ -95,7 +96,10 @@ pub async fn update(
         if after == before {
             return Ok(before);
         }
-        match app.commit(caller, |occurrences| write::update(occurrences, &before, &after)).await? {
+        let fill = |occurrences: &mut OccurrenceBatch<'_>| {
+            write::update(occurrences, &before, &after, UnsubscribedBy::Api);
+        };
+        match app.commit(caller, fill).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),

@@ -15,6 +15,7 @@ mod properties_store;
 mod routes;
 mod shapes;
 mod store;
+mod subscription;
 mod topic_routes;
 mod write;
 
@@ -32,9 +33,10 @@ pub use judging::{claim_segment, fill_step, round as judging_round, run as run_j
 pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
+pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions};
 pub use write::{
-    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, tell_waiting_by_email,
-    update as update_contact, upsert_by_email,
+    UnsubscribedBy, add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email,
+    tell_waiting_by_email, update as update_contact, upsert_by_email,
 };
 
 pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, judging::ALL, properties_store::ALL, store::ALL];

@@ -8,16 +8,37 @@ use serde_json::Value;
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
-use crate::id::{ContactId, SegmentId, WorkspaceId};
+use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{Moment, OccurrenceBatch, SystemEvent, Whom};
 use crate::segments::Facts;
-use crate::topics::Choice;
+use crate::text::words;
+use crate::topics::{Choice, Subscription};
 use crate::{segments, topics};
 
 pub use super::store::hold_version;
 
 /// The making of a contact; nothing for one that was there before.
 const CREATION: Moment = Moment::first(FIRST_VERSION);
+
+/// How somebody came to be unsubscribed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnsubscribedBy {
+    /// A mail program, which was told to.
+    OneClick,
+    /// The person, on the page that a mail's link leads to.
+    Page,
+    Api,
+    Import,
+    Automation,
+}
+
+words!(UnsubscribedBy {
+    OneClick = "one_click",
+    Page = "page",
+    Api = "api",
+    Import = "import",
+    Automation = "automation",
+});
 
 /// Adds a contact, and what it is tied to from the start: see [`ties`].
 pub fn create(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: impl Iterator<Item = Stmt>) {
@@ -66,15 +87,37 @@ fn bump_version_by_email(occurrences: &mut OccurrenceBatch<'_>, email_key: &str)
     occurrences.batch.push(store::bump_version_by_email(occurrences.workspace_id(), email_key));
 }
 
-/// Writes a contact over `before`, as which it was read, unless that has changed since.
-pub fn update(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: &Contact) {
+/// Writes a contact over `before`, as which it was read, unless that has changed since; `by` is who
+/// unsubscribed it, if it comes to that.
+pub fn update(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: &Contact, by: UnsubscribedBy) {
     let now = occurrences.now();
     occurrences.batch.push(store::replace(occurrences.workspace_id(), contact, now));
     move_between_segments(occurrences, before, contact);
     if occurrences.is_told() {
         let contact = Contact { updated_at: Some(now), ..contact.clone() };
         tell(occurrences, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
+        if contact.unsubscribed && !before.unsubscribed {
+            tell_unsubscribed(occurrences, &contact, None, by);
+        }
     }
+}
+
+/// A contact wants no more mail, or none about a topic. It is a happening of its own, behind the
+/// change that brought it about.
+fn tell_unsubscribed(
+    occurrences: &mut OccurrenceBatch<'_>,
+    contact: &Contact,
+    topic_id: Option<TopicId>,
+    by: UnsubscribedBy,
+) {
+    occurrences.batch.lock(contact.id);
+    occurrences.batch.push(store::bump_version(occurrences.workspace_id(), contact.id));
+    let mut payload = contact.json();
+    payload["by"] = by.as_str().into();
+    if let Some(topic_id) = topic_id {
+        payload["topic_id"] = topic_id.to_string().into();
+    }
+    occurrences.tell(SystemEvent::CONTACT_UNSUBSCRIBED, Whom::Id(contact.id), &payload, Moment::NOW);
 }
 
 /// Deletes a contact. What is told of it is told first: nothing can happen to whom
@@ -211,14 +254,28 @@ pub fn leave_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: S
     segments::remove(workspace_id, segment_id, contact.id).into()
 }
 
-/// Notes what a contact chose. The first statement fails where the contact is gone,
-/// another where a topic is.
-pub fn choose_topics(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, choices: &[Choice]) {
+/// Notes what a contact chose, and tells of what it wants no more; `is_news` says of which choices
+/// another held before. Whoever calls this has seen to it that the contact is as it was read: the
+/// statements that fail are those of topics that are gone.
+pub fn choose_topics(
+    occurrences: &mut OccurrenceBatch<'_>,
+    contact: &Contact,
+    choices: &[Choice],
+    is_news: impl Fn(&Choice) -> bool,
+    by: UnsubscribedBy,
+) {
     let workspace_id = occurrences.workspace_id();
-    occurrences.batch.lock(contact.id);
-    occurrences.batch.push(store::bump_version(workspace_id, contact.id));
-    for choice in choices {
+    choices.iter().for_each(|choice| {
         occurrences.batch.push(topics::choose(workspace_id, contact.id, choice).expect(1));
+    });
+    let news: Vec<&Choice> = choices.iter().filter(|choice| is_news(choice)).collect();
+    if news.is_empty() {
+        return;
     }
+    // Who has read what held before must not commit on it.
+    occurrences.batch.push(store::bump_version(workspace_id, contact.id));
     judge_choices(occurrences, contact.id, choices);
+    for choice in news.iter().filter(|choice| choice.subscription == Subscription::OptOut) {
+        tell_unsubscribed(occurrences, contact, Some(choice.topic_id), by);
+    }
 }

@@ -38,6 +38,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
     ("0026_templates", include_str!("../../migrations/0026_templates.sql")),
     ("0027_broadcasts", include_str!("../../migrations/0027_broadcasts.sql")),
+    ("0028_subscriptions", include_str!("../../migrations/0028_subscriptions.sql")),
     ("0029_segments", include_str!("../../migrations/0029_segments.sql")),
     ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
 ];

@@ -286,22 +286,62 @@ impl Occurrences {
         fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
-            let listeners = self.listeners_for(caller.workspace_id(), attempt).await?;
-            let mut occurrences =
-                OccurrenceBatch::new(caller.workspace_id(), &listeners, &self.clock, self.clock.now());
-            fill(&mut occurrences);
-            let (batch, follow_up) = occurrences.follow_up();
-            match caller.commit_once(batch).await? {
-                Ok(effects) => {
-                    self.wake_workers_if(follow_up.is_urgent(&effects));
-                    self.wake_judges_if(follow_up.judges());
-                    return Ok(Ok(effects));
-                }
-                Err(DbError::Stale) => self.forget_listeners(caller.workspace_id()),
-                Err(error) => return Ok(Err(error)),
+            let (batch, follow_up) = self.prepare(caller.workspace_id(), attempt, &fill).await?;
+            let settled = caller.commit_once(batch).await?;
+            if let Some(settled) = self.settle(caller.workspace_id(), &follow_up, settled) {
+                return Ok(settled);
             }
         }
         Err(Error::Unavailable)
+    }
+
+    /// The same, for somebody who needs no credential.
+    pub async fn commit_uncalled(
+        &self,
+        workspace_id: WorkspaceId,
+        fill: impl Fn(&mut OccurrenceBatch<'_>),
+    ) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        for attempt in 0..ATTEMPTS {
+            let (batch, follow_up) = self.prepare(workspace_id, attempt, &fill).await?;
+            let settled = self.db.commit(batch).await;
+            if let Some(settled) = self.settle(workspace_id, &follow_up, settled) {
+                return Ok(settled);
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    async fn prepare(
+        &self,
+        workspace_id: WorkspaceId,
+        attempt: usize,
+        fill: impl Fn(&mut OccurrenceBatch<'_>),
+    ) -> Result<(Batch, FollowUp), DbError> {
+        let listeners = self.listeners_for(workspace_id, attempt).await?;
+        let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &self.clock, self.clock.now());
+        fill(&mut occurrences);
+        Ok(occurrences.follow_up())
+    }
+
+    /// What came of a commit; `None` where it has to be prepared anew.
+    fn settle(
+        &self,
+        workspace_id: WorkspaceId,
+        follow_up: &FollowUp,
+        settled: Result<Vec<Effect>, DbError>,
+    ) -> Option<Result<Vec<Effect>, DbError>> {
+        match &settled {
+            Ok(effects) => {
+                self.wake_workers_if(follow_up.is_urgent(effects));
+                self.wake_judges_if(follow_up.judges());
+            }
+            Err(DbError::Stale) => {
+                self.forget_listeners(workspace_id);
+                return None;
+            }
+            Err(_) => {}
+        }
+        Some(settled)
     }
 }
 
@@ -360,6 +400,7 @@ impl SystemEvent {
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
     pub const CONTACT_DELETED: &str = "svc:contact.deleted";
+    pub const CONTACT_UNSUBSCRIBED: &str = "svc:contact.unsubscribed";
     pub const EMAIL_QUEUED: &str = "svc:email.queued";
     pub const EMAIL_SENT: &str = "svc:email.sent";
     pub const EMAIL_DELIVERED: &str = "svc:email.delivered";
@@ -368,10 +409,11 @@ impl SystemEvent {
     pub const EMAIL_FAILED: &str = "svc:email.failed";
     pub const EMAIL_SUPPRESSED: &str = "svc:email.suppressed";
 
-    pub const ALL: [&str; 10] = [
+    pub const ALL: [&str; 11] = [
         SystemEvent::CONTACT_CREATED,
         SystemEvent::CONTACT_UPDATED,
         SystemEvent::CONTACT_DELETED,
+        SystemEvent::CONTACT_UNSUBSCRIBED,
         SystemEvent::EMAIL_QUEUED,
         SystemEvent::EMAIL_SENT,
         SystemEvent::EMAIL_DELIVERED,

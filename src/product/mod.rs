@@ -17,6 +17,7 @@ use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
+use crate::subscriptions::{self, Preferences};
 use crate::templates::{self, Templates};
 use crate::web::{self, Gate, System};
 use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics, workspaces};
@@ -34,6 +35,7 @@ pub struct Product {
     templates: Templates,
     /// Shows mail as it travels.
     writer: delivery::Writer,
+    preferences: Preferences,
     system: System,
 }
 
@@ -50,6 +52,7 @@ impl Product {
             oauth: OAuth::new(app.clone()),
             emails: Emails::new(occurrences.clone(), domains.clone(), templates.clone()),
             broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
+            preferences: Preferences::new(occurrences.clone()),
             events: Events::new(occurrences),
             writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
@@ -94,6 +97,7 @@ impl Product {
     pub fn sweep_limits(&self) {
         self.accounts.sweep_limits();
         self.oauth.sweep_limits();
+        self.preferences.sweep_limits();
     }
 
     /// The gate, with everything behind it.
@@ -110,7 +114,8 @@ impl Product {
         let callers = refusing(self.for_callers().into()).route_layer(web::NameRoute::for_callers(self.app.clone()));
         let described =
             web::description_routes(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
-        let doors = refusing(Router::from(self.doors()).merge(described));
+        let public = subscriptions::pages().with_state(self.preferences.clone());
+        let doors = refusing(Router::from(self.doors()).merge(described).merge(public));
         let api = callers.merge(named(doors)).fallback(web::not_found);
         let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
         let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
@@ -138,6 +143,7 @@ impl Product {
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
+            .merge(subscriptions::routes().with_state(app()))
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
@@ -193,6 +199,7 @@ pub fn openapi(base: &str) -> OpenApi {
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
+        subscriptions::routes().into_openapi(),
         events::routes().into_openapi(),
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
@@ -230,6 +237,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,
+        subscriptions::STATEMENTS,
         templates::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,

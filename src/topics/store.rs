@@ -46,6 +46,13 @@ statements! {
              WHERE t.workspace_id = $1 AND c.id = $2 AND t.id = $3
              FOR KEY SHARE OF t, c
              ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
+        /// Every topic with what holds for a contact, and whether that was chosen.
+        pub fn all_of_contact(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
+            "SELECT t.id, t.name, t.description, t.visibility, COALESCE(s.subscription, t.default_subscription),
+                 CASE WHEN s.subscription IS NULL THEN FALSE ELSE TRUE END
+             FROM topics t LEFT JOIN topic_subscriptions s
+                 ON s.workspace_id = t.workspace_id AND s.contact_id = $2 AND s.topic_id = t.id
+             WHERE t.workspace_id = $1 ORDER BY t.id");
         /// Forgets all that a contact chose.
         pub fn forget(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
             "DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");

@@ -54,6 +54,7 @@ fn good(path: &str) -> Value {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
             "re_entry": "always", "exit_on": "gone", "send_window": {"from": "09:00", "until": "17:00"}})
         }
+        "workspace" if path.ends_with("/branding") => json!({"name": "Brand", "color": "#1b2440"}),
         "workspace" => json!({"timezone": "Europe/Berlin", "bulk_cap": {"mails": 3, "hours": 24}}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code"], "response_types": ["code"], "scope": "emails:send",

@@ -77,6 +77,7 @@ mod store_faults;
 mod storms;
 mod submission;
 mod submission_hostile;
+mod subscriptions;
 mod templates;
 mod tokens;
 mod topics;

@@ -11,7 +11,9 @@ use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
-use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
+use crate::contacts::{
+    contact::Contact, contact::email_key, properties::Declared, properties_store, write, write::UnsubscribedBy,
+};
 use crate::db::DbError;
 use crate::id::WorkspaceId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};
@@ -229,7 +231,7 @@ fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outco
             continue;
         };
         if contact != before {
-            write::update(occurrences, before, contact);
+            write::update(occurrences, before, contact, UnsubscribedBy::Import);
         }
         write::tie(occurrences, contact, tied);
     }

@@ -28,12 +28,14 @@ pub mod mime;
 pub mod oauth;
 pub mod occurrences;
 pub mod product;
+pub mod rules;
 pub mod seal;
 pub mod secret;
 pub mod segments;
 pub mod serve;
 pub mod smtp;
 pub mod submission;
+pub mod subscriptions;
 #[cfg(test)]
 mod testing;
 pub mod text;

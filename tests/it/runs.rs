@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use posthorn::automations::{Budget, ContactRules, Graph, HistoryPart, Run, World};
+use posthorn::automations::{ContactRules, Graph, HistoryPart, Run, World};
+use posthorn::rules::Budget;
 use posthorn::windows::Zone;
 use serde_json::{Value, json};
 use uuid::Uuid;

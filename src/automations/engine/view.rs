@@ -8,10 +8,10 @@ use super::store::{self, Claimed, Sight};
 use super::turn::read_changes;
 use super::{Engine, Plan};
 use crate::automations::run::{ContactRules, Heard, HistoryPart, Run, World};
-use crate::automations::values::Budget;
 use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
 use crate::id::SegmentId;
+use crate::rules::Budget;
 use crate::segments;
 
 /// Up to how many occurrences one turn hears, and about how many bytes of them. What

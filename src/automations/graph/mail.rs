@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::automations::values;
 use crate::emails;
 use crate::mime::Mailbox;
+use crate::rules;
 use crate::text::kind;
 
 /// What such a step may say of its mail. Each is text, or a variable that leads to some.
@@ -34,7 +34,7 @@ pub fn config<'a>(given: impl Fn(&str) -> Option<&'a Value>) -> Result<Value, St
     for (name, value) in FIELDS.into_iter().filter_map(|name| Some((name, given(name)?))) {
         match value {
             Value::String(text) => check(name, text)?,
-            Value::Object(fields) if fields.len() == 1 && fields.contains_key("var") => values::check(value)?,
+            Value::Object(fields) if fields.len() == 1 && fields.contains_key("var") => rules::check(value)?,
             other => return Err(format!("`{name}` must be text or a variable, but is {}", kind(other))),
         }
         kept[name] = value.clone();

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 
 use super::duration::Duration;
 use super::mail;
-use crate::automations::values::{self, Rule};
 use crate::id::SegmentId;
+use crate::rules::{self, Rule};
 use crate::text::{kind, shown, words};
 use crate::windows::Window;
 
@@ -250,7 +250,7 @@ impl<'a> Config<'a> {
             if !variables.is_object() {
                 return Err(format!("`template.variables` must be an object, but is {}", kind(variables)));
             }
-            values::check(variables)?;
+            rules::check(variables)?;
             kept["template"]["variables"] = variables.clone();
         }
         for name in ["from", "subject", "reply_to"] {
@@ -258,7 +258,7 @@ impl<'a> Config<'a> {
                 if !value.is_string() && !value.is_object() {
                     return Err(format!("`{name}` must be text or a variable, but is {}", kind(value)));
                 }
-                values::check(value)?;
+                rules::check(value)?;
                 kept[name] = value.clone();
             }
         }
@@ -273,7 +273,7 @@ impl<'a> Config<'a> {
             if name == "properties" && !value.is_object() && !value.is_null() {
                 return Err(format!("`properties` must be an object, but is {}", kind(value)));
             }
-            values::check(value)?;
+            rules::check(value)?;
             kept.insert(name.clone(), value.clone());
         }
         if kept.is_empty() {
@@ -294,7 +294,7 @@ impl<'a> Config<'a> {
         }
         let mut config = json!({ "url": url });
         if let Some(body) = self.get("body") {
-            values::check(body)?;
+            rules::check(body)?;
             config["body"] = body.clone();
         }
         Ok((Action::Webhook { url }, config))

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
-use crate::automations::values::{Budget, Values, excerpt, resolve};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{MessageId, OccurrenceId, SegmentId};
+use crate::rules::{Budget, Values, excerpt, resolve};
 use crate::windows::{Window, Zone};
 
 /// How often a call to the outside is tried.

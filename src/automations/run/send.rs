@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::advance::{Effect, World, shortened};
 use super::{Run, Status};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
-use crate::automations::values::{Values, excerpt, resolve};
 use crate::clock::rfc3339;
 use crate::id::MessageId;
+use crate::rules::{Values, excerpt, resolve};
 use crate::windows::Zone;
 
 impl Run {

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::advance::MOST_CALLS;
 use super::*;
-use crate::automations::values::Budget;
 use crate::clock::{Clock, HOUR};
+use crate::rules::Budget;
 use crate::windows::{Window, Zone};
 
 fn graph(steps: Value, connections: Value) -> Graph {

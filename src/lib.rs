@@ -28,6 +28,7 @@ pub mod mime;
 pub mod oauth;
 pub mod occurrences;
 pub mod product;
+pub mod render;
 pub mod rules;
 pub mod seal;
 pub mod secret;

@@ -150,7 +150,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let imports = each();
+    let (imports, judging) = (each(), each());
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
     let runs = (each(), app.domains().clone());
@@ -166,12 +166,13 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
     let imports = keep_running("imports", move || limits::aside("imports", importing()));
+    let judging = keep_running("segments", move || contacts::run_judging(judging.0.clone(), judging.1.clone()));
     let patience = async {
         stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, imports, checks) } => {}
+        _ = async { tokio::join!(mail, runs, imports, judging, checks) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }

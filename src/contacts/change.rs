@@ -29,8 +29,11 @@ pub struct Ties {
 
 impl Ties {
     /// What was missing where a statement of [`write::create`] found nothing.
-    fn missing(&self, statement: usize) -> Error {
-        if statement <= self.segment_ids.len() { segments::not_found() } else { topics::not_found() }
+    async fn missing(&self, caller: &Caller<FullAccess>, statement: usize) -> Result<Error, Error> {
+        match statement.checked_sub(1).and_then(|at| self.segment_ids.get(at)) {
+            Some(segment_id) => segments::why_not_taken(caller, *segment_id).await,
+            None => Ok(topics::not_found()),
+        }
     }
 }
 
@@ -72,7 +75,7 @@ pub async fn create(
     match request.settle(settled, answer).await? {
         Ok(answer) => Ok(Creation::Made(answer)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
-        Err(DbError::Unexpected { statement }) => Err(ties.missing(statement)),
+        Err(DbError::Unexpected { statement }) => Err(ties.missing(caller, statement).await?),
         Err(error) => Err(error.into()),
     }
 }
@@ -92,7 +95,7 @@ pub async fn update(
         if after == before {
             return Ok(before);
         }
-        match app.commit(caller, |occurrences| write::update(occurrences, &after)).await? {
+        match app.commit(caller, |occurrences| write::update(occurrences, &before, &after)).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),

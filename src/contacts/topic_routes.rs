@@ -1,7 +1,7 @@
 //! What contacts want to hear of.
 
 use axum::Json;
-use axum::extract::{FromRef, FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request, State};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -44,11 +44,15 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
     params(Named), request_body = TopicChoices,
     responses((status = 200, description = "The choices are set.", body = Reference)),
 )]
-async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
+async fn choose(
+    caller: Caller<FullAccess>,
+    State(app): State<Occurrences>,
+    named: Named,
+    Choices(given): Choices,
+) -> Result<Json<Reference>, Error> {
     let contact = named.find(&caller).await?;
     let ChoiceList(choices) = given?.read()?.topics;
-    let choose = || write::choose_topics(caller.workspace_id(), &contact, &choices);
-    match caller.try_commit(choose).await? {
+    match app.commit(&caller, |occurrences| write::choose_topics(occurrences, &contact, &choices)).await? {
         Ok(_) => Ok(Json(Reference::to(contact.id))),
         Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
         Err(DbError::Unexpected { .. }) => Err(topics::not_found()),

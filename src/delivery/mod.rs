@@ -5,6 +5,7 @@
 //! final dot* (committed before the dot leaves), *reply*. A row that is claimed with a dot of which
 //! no reply was written down is uncertain, and is sent again or held as its mail says.
 
+mod certificates;
 mod claim;
 mod line;
 mod message;
@@ -134,21 +135,21 @@ impl Engine {
         let settings = Settings {
             helo: helo.clone(),
             timeouts: Timeouts::default().scaled(mail.smtp_timeout_factor),
-            roots,
+            roots: roots.clone(),
             private_addresses: mail.private_mx,
             mx_port: mail.mx_port,
         };
-        let resolver = Resolver::new(&mail.dns_server);
+        let resolver = Resolver::of_mail(&mail.dns_server, &mail.dane)?;
         let reach = if mail.private_mx { Reach::Anywhere } else { Reach::Public };
         let relays: &[Relay] = app.config.smtp_url.as_slice();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Engine {
             sites: Sites::default(),
-            routes: Routes::default(),
+            routes: Routes::new(mail.mx_port),
             relays: Arc::new(Route::relays(relays)),
             client: Client::new(settings, resolver.clone()),
+            http: HttpClient::asking(resolver.clone(), roots, reach),
             resolver,
-            http: HttpClient::new(reach),
             pool: Pool::default(),
             messages: Messages::default(),
             writer: Writer::new(App::clone(&app), domains.clone(), cores),

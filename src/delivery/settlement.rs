@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::retry;
 use super::store::Claimed;
 use crate::emails::State;
+use crate::smtp::Security;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +15,7 @@ pub enum Outcome {
     /// Nothing leaves here; who wrote it can read it.
     Captured,
     /// A server has taken it: the recipient's own, or one that passes it on.
-    Taken { via: Via, host: String, reply: String },
+    Taken { via: Via, host: String, reply: String, security: Security },
     /// A server said no, for good.
     Refused { refusal: Refusal, host: String },
     /// It may go better later.
@@ -87,8 +88,9 @@ impl Settlement {
             Outcome::Taken { via: Via::Test, .. } => {
                 Settlement::end(vec![(State::Delivered, json!({"to": to, "via": "test"}))])
             }
-            Outcome::Taken { via, host, reply } => {
-                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply}));
+            Outcome::Taken { via, host, reply, security } => {
+                let tls = security.as_str();
+                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply, "tls": tls}));
                 let delivered = match via {
                     // What it does next is not told to us.
                     Via::Relay => json!({"to": to, "via": "relay"}),

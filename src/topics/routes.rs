@@ -99,8 +99,13 @@ async fn update(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
     params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+async fn delete(
+    caller: Caller<FullAccess>,
+    State(app): State<App>,
+    PathId(id): PathId<TopicId>,
+) -> Result<Json<Deleted>, Error> {
+    let delete = || store::delete(caller.workspace_id(), id, app.clock.steady());
+    caller.try_commit(delete).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 

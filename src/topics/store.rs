@@ -3,6 +3,7 @@
 use super::topic::{Choice, NewTopic, TopicChange, Visibility};
 use crate::db::{Batch, Sql, Stmt, statements};
 use crate::id::{ContactId, TopicId, WorkspaceId};
+use crate::segments::{self, Filling};
 use crate::web::Page;
 
 statements! {
@@ -62,10 +63,14 @@ pub fn by_id(workspace_id: WorkspaceId, id: TopicId) -> Stmt {
 }
 
 /// Deletes a topic and what contacts chose of it. The topic goes first: whoever
-/// is choosing has either finished by then, or finds it gone.
-pub fn delete(workspace_id: WorkspaceId, id: TopicId) -> Batch {
+/// is choosing has either finished by then, or finds it gone. Segments whose filters ask for it are filled anew.
+pub fn delete(workspace_id: WorkspaceId, id: TopicId, steady: i64) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of()))
+    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of())).and(segments::refill_naming(
+        workspace_id,
+        &id.to_string(),
+        &Filling::begin(steady),
+    ))
 }
 
 /// Every topic, with what holds for a contact.

@@ -28,6 +28,7 @@ mod credentials;
 mod db;
 mod decisions;
 mod delivery;
+mod delivery_dane;
 mod delivery_direct;
 mod delivery_faults;
 mod delivery_pace;

@@ -234,7 +234,7 @@ on_both! {
         let id = scene.run(json!({})).await;
         let failed = scene.read(&id).await;
         assert_eq!((&failed["status"], statuses(&failed)), (&json!("failed"), vec![("start", "completed"), ("s", "failed")]));
-        assert_eq!(failed["steps"][1]["error"], json!({"message": "the segment does not exist"}));
+        assert_eq!(failed["steps"][1]["error"], json!({"message": "the segment does not exist, or fills itself"}));
         scene.app.post(format!("{}/cancel", scene.path(&id))).key(&scene.key).send().await.refused(409, "validation_error");
         scene.app.clock.advance(1_000_000);
         let path = format!("{}/retry", scene.path(&id));

@@ -10,7 +10,7 @@ use crate::imports::{Reading, Reference, module_of, rust_files};
 
 /// From the ground up. An arrow points down or stays on its floor.
 const FLOORS: &[&[&str]] = &[
-    &["clock", "id", "mime", "rules", "secret", "text", "tls", "windows"],
+    &["clock", "id", "mime", "render", "rules", "secret", "text", "tls", "windows"],
     &["db"],
     &["config", "dns", "error", "hold", "http_client", "log", "seal", "smtp", "work"],
     &["credentials", "grants", "limits"],

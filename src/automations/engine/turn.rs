@@ -121,13 +121,15 @@ impl Engine {
             Ok(mails) => mails,
             Err(refused) => return Ok(Outcome::Refused(refused)),
         };
-        let listeners = match tells(plan, &effects) {
+        let listeners = match effects.iter().any(is_news) {
             true => Some(self.app.listeners(claimed.workspace_id).await?),
             false => None,
         };
-        let mut occurrences = match &listeners {
-            Some(listeners) => OccurrenceBatch::new(claimed.workspace_id, listeners, &self.app.clock, view.now),
-            None => OccurrenceBatch::untold(claimed.workspace_id, &self.app.clock, view.now),
+        let (workspace_id, clock) = (claimed.workspace_id, &self.app.clock);
+        // What automations do in answer to what is told is told to nobody.
+        let mut occurrences = match listeners.as_deref() {
+            Some(listeners) if !plan.is_reaction() => OccurrenceBatch::new(workspace_id, listeners, clock, view.now),
+            listeners => OccurrenceBatch::untold(workspace_id, listeners, clock, view.now),
         };
         let own = match fill(&mut occurrences, claimed, view, effects, is_held) {
             Ok(own) => own,
@@ -148,6 +150,7 @@ impl Engine {
             Ok(effects) => {
                 let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
                 self.app.wake_workers_if(follow_up.is_urgent(&effects) || (is_due && !is_to_call));
+                self.app.wake_judges_if(follow_up.judges());
                 self.follow(run, is_due && is_to_call, !mails.is_empty());
                 Ok(Outcome::Done)
             }
@@ -286,9 +289,13 @@ fn fill(
     }
     let is_changed = contact != view.sight.contact;
     occurrences.batch.lock(claimed.contact_id);
-    match &contact {
-        Some(contact) if is_changed && !is_deleted => contacts::update_contact(occurrences, contact),
-        Some(contact) if is_held || is_deleted => occurrences.batch.push(contacts::hold_version(workspace_id, contact)),
+    match (&contact, &view.sight.contact) {
+        (Some(contact), Some(before)) if is_changed && !is_deleted => {
+            contacts::update_contact(occurrences, before, contact);
+        }
+        (Some(contact), _) if is_held || is_deleted => {
+            occurrences.batch.push(contacts::hold_version(workspace_id, contact));
+        }
         _ => {}
     }
     occurrences.batch.append(rest);
@@ -300,12 +307,9 @@ fn fill(
     Ok(None)
 }
 
-/// Whether others are told of what a run does to its contact.
-fn tells(plan: &Plan, effects: &[Effect]) -> bool {
-    let is_news = |effect: &Effect| {
-        matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
-    };
-    !plan.is_reaction() && effects.iter().any(is_news)
+/// Whether others may be told of what a run does to its contact.
+fn is_news(effect: &Effect) -> bool {
+    matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
 }
 
 pub(in crate::automations) fn changed(

@@ -90,7 +90,7 @@ impl Engine {
         let history = HistoryPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::exists(claimed.workspace_id, id)).await?.is_empty() {
+            if !self.app.db.read(segments::takes_members(claimed.workspace_id, id)).await?.is_empty() {
                 segments.insert(id);
             }
         }

@@ -1,7 +1,6 @@
 //! The graph of an automation: steps and how they lead to one another. What is
 //! wrong with one is said in words that need no manual, all at once.
 
-mod duration;
 mod mail;
 mod step;
 #[cfg(test)]

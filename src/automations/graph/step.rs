@@ -4,10 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::duration::Duration;
 use super::mail;
 use crate::id::SegmentId;
-use crate::rules::{self, Rule};
+use crate::rules::{self, Duration, Rule};
 use crate::text::{kind, shown, words};
 use crate::windows::Window;
 

@@ -293,7 +293,7 @@ impl Run {
             return self.lose_contact(key, world.now);
         }
         if !world.segments.contains(&segment_id) {
-            return self.fail(key, world.now, "the segment does not exist");
+            return self.fail(key, world.now, "the segment does not exist, or fills itself");
         }
         effects.push(Effect::AddToSegment { segment_id });
         self.pass(graph, key, world.now, Some(json!({"segment_id": segment_id})))

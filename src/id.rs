@@ -77,6 +77,8 @@ ids! {
     ImportId of "contact_import";
     SegmentId of "segment";
     TopicId of "topic";
+    /// The id of its mail, too: [`EmailId`].
+    BroadcastId of "broadcast";
     /// Of an event's definition.
     EventId of "event";
     /// Of one time that an event happened.

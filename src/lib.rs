@@ -5,6 +5,7 @@ pub mod api_keys;
 pub mod app;
 pub mod auth;
 pub mod automations;
+pub mod broadcasts;
 pub mod cli;
 pub mod clock;
 pub mod config;

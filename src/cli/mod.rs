@@ -1,6 +1,7 @@
 //! The command line: the server, and commands that work beside it.
 
 mod backup;
+mod broadcasts;
 mod clients;
 mod doctor;
 mod hold;
@@ -53,6 +54,9 @@ enum Command {
     Clients(clients::Clients),
     /// Send a mail and watch its way, beside a running server
     Send(send::Send),
+    /// Mail to everybody in a segment
+    #[command(subcommand)]
+    Broadcasts(broadcasts::Broadcasts),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -116,6 +120,7 @@ impl Cli {
             Command::Keys(command) => command.run(&context).await,
             Command::Clients(command) => command.run(&context).await,
             Command::Send(command) => command.run(context, self.config).await,
+            Command::Broadcasts(command) => command.run(context, self.config).await,
             Command::Hold(command) => command.run(&context).await,
             Command::Resume(command) => command.run(&context).await,
             Command::Migrate => {

@@ -36,6 +36,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
     ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
     ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
+    ("0027_broadcasts", include_str!("../../migrations/0027_broadcasts.sql")),
     ("0029_segments", include_str!("../../migrations/0029_segments.sql")),
     ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
 ];

@@ -11,6 +11,7 @@ mod line;
 mod message;
 mod own_mail;
 mod pass;
+mod people;
 mod policies;
 mod pool;
 mod refusal;
@@ -33,13 +34,14 @@ use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::broadcasts::{Mailing, Standings};
 use crate::clock::HOUR;
 use crate::config::{Relay, TransportKind};
 use crate::db::{DbError, Sql};
 use crate::dns::Resolver;
 use crate::domains::Domains;
 use crate::http_client::{HttpClient, Reach};
-use crate::id::DomainId;
+use crate::id::{DomainId, EmailId};
 use crate::occurrences::Occurrences;
 use crate::smtp::{Client, Settings, Timeouts};
 use crate::tls;
@@ -64,6 +66,9 @@ const IN_CLEAR_FOR: i64 = HOUR;
 /// How many such servers are remembered.
 const MOST_IN_CLEAR: usize = 1_000;
 
+/// How many broadcasts are kept in memory.
+const MOST_MAILINGS: usize = 16;
+
 /// What delivery works with.
 pub struct Engine {
     app: Occurrences,
@@ -76,6 +81,9 @@ pub struct Engine {
     client: Client,
     pool: Pool,
     messages: Messages,
+    /// Mails of broadcasts that are on their way.
+    mailings: Cache<EmailId, Arc<Mailing>>,
+    standings: Standings,
     domains: Domains,
     writer: Writer,
     /// Servers that offer encryption and fail at it, and until when that is believed.
@@ -152,6 +160,8 @@ impl Engine {
             resolver,
             pool: Pool::default(),
             messages: Messages::default(),
+            mailings: Cache::new(MOST_MAILINGS),
+            standings: Standings::default(),
             writer: Writer::new(App::clone(&app), domains.clone(), cores),
             domains,
             without_tls: Cache::new(MOST_IN_CLEAR),

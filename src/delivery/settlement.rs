@@ -31,6 +31,12 @@ pub enum Outcome {
     Unknown { reason: String, is_found: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
+    /// The recipient of a broadcast does not want it any more, or is none any more.
+    Unwanted(&'static str),
+    /// It was taken back.
+    Canceled,
+    /// Its broadcast rests, and nobody was asked.
+    Paused,
     /// A test recipient that complains of what it got.
     Complained,
 }
@@ -106,6 +112,12 @@ impl Settlement {
                 Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason.clone())
             }
             Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
+            Outcome::Unwanted(reason) => Settlement {
+                reason: Some((*reason).to_owned()),
+                ..Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": reason}))])
+            },
+            Outcome::Paused => Settlement { due_at: Some(now), ..Settlement::end(Vec::new()) },
+            Outcome::Canceled => Settlement::end(vec![(State::Canceled, json!({"to": to}))]),
             Outcome::Complained => Settlement::end(vec![
                 (State::Delivered, json!({"to": to, "via": "test"})),
                 (State::Complained, json!({"to": to, "via": "test"})),

@@ -114,6 +114,14 @@ impl Engine {
             Ok(turn) => turn,
             Err(pause) => return Some(paused(route, pause)),
         };
+        match self.stopped(claimed).await {
+            Ok(None) => {}
+            Ok(outcome) => return outcome,
+            Err(error) => {
+                unread(error);
+                return None;
+            }
+        }
         let terms = match self.terms(claimed, &message).await {
             Ok(terms) => terms,
             Err(Refused::Outcome(outcome)) => return Some(outcome),

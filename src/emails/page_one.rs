@@ -9,16 +9,20 @@ use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
 use super::pages::{Badge, titled};
+use super::recipients::uncertain_recipients;
 use super::store::{self, Recipient, Stored};
 use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::db::{DbError, Row};
+use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
 use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.
 const MOST_EVENTS: i64 = 500;
+
+/// How many recipients of a broadcast are shown.
+const MOST_UNCERTAIN: i64 = 100;
 
 #[derive(Template)]
 #[template(path = "emails/one.html")]
@@ -91,7 +95,7 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     let email = find(&member, id.map(|PathId(id)| id)).await?;
     let (app, id) = (&member.app, email.summary.id);
     let recipients: Result<Vec<Recipient>, DbError> =
-        member.read(store::recipients(id)).await?.iter().map(Recipient::read).collect();
+        member.read(shown_recipients(&email)).await?.iter().map(Recipient::read).collect();
     let recipients = recipients?;
     let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
     let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
@@ -131,6 +135,14 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
         back: member.address("/emails"),
     };
     Ok(web::page_framing(StatusCode::OK, &content))
+}
+
+/// All of them; of a broadcast's many those of whom somebody has to decide.
+fn shown_recipients(email: &Stored) -> Stmt {
+    match email.is_shared() {
+        true => uncertain_recipients(email.summary.id, MOST_UNCERTAIN),
+        false => store::recipients(email.summary.id),
+    }
 }
 
 fn facts(email: &Stored) -> Vec<(&'static str, String)> {
@@ -196,10 +208,12 @@ pub async fn decide(
     let gone = || Error::not_found("There is no such recipient here.");
     let number: i64 = number.parse().map_err(|_| gone())?;
     let decision = Decision::parse(&decision).ok_or_else(gone)?;
-    let id = find(&member, id.parse().map_err(|_| gone())).await?.summary.id;
+    let email = find(&member, id.parse().map_err(|_| gone())).await?;
+    let id = email.summary.id;
     let accepted = member.accept(&purpose(decision, id, number), &form)?;
     let whose = (member.workspace_id(), id);
-    decisions::decide(&emails, whose, decision, &Whom::Number(number), |batch| accepted.commit(batch)).await?;
+    let whom = if email.is_shared() { Whom::Own(number) } else { Whom::Number(number) };
+    decisions::decide(&emails, whose, decision, &whom, |batch| accepted.commit(batch)).await?;
     Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
 }
 

@@ -27,6 +27,7 @@ use crate::web;
     ),
     tags(
         (name = "Emails", description = "Mail to send, and what became of it."),
+        (name = "Broadcasts", description = "Mail to everybody in a segment."),
         (name = "Domains", description = "Domains that mail is sent from: the records to set, and what DNS says of them."),
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),

@@ -10,6 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::accounts::{self, Accounts};
 use crate::app::{App, holds_app};
 use crate::automations::{self, Triggers};
+use crate::broadcasts::{self, Broadcasts};
 use crate::db::{self, Sql};
 use crate::domains::{self, Domains};
 use crate::emails::{self, Emails};
@@ -28,6 +29,7 @@ pub struct Product {
     events: Events,
     domains: Domains,
     emails: Emails,
+    broadcasts: Broadcasts,
     /// Shows mail as it travels.
     writer: delivery::Writer,
     system: System,
@@ -44,6 +46,7 @@ impl Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
             emails: Emails::new(occurrences.clone(), domains.clone()),
+            broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
             events: Events::new(occurrences),
             writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
@@ -58,6 +61,10 @@ impl Product {
 
     pub fn emails(&self) -> &Emails {
         &self.emails
+    }
+
+    pub fn broadcasts(&self) -> &Broadcasts {
+        &self.broadcasts
     }
 
     pub fn domains(&self) -> &Domains {
@@ -116,6 +123,7 @@ impl Product {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
             .merge(emails::routes().with_state(self.emails.clone()))
+            .merge(broadcasts::routes().with_state(self.broadcasts.clone()))
             .merge(api_keys::routes().with_state(app()))
             .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
@@ -147,6 +155,7 @@ impl Product {
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))
+            .merge(broadcasts::pages().with_state(self.broadcasts.clone()))
             .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(workspaces::pages().with_state(app()))
@@ -168,6 +177,7 @@ pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
         emails::routes().into_openapi(),
+        broadcasts::routes().into_openapi(),
         api_keys::routes().into_openapi(),
         domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
@@ -197,6 +207,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         api_keys::STATEMENTS,
         auth::STATEMENTS,
         automations::STATEMENTS,
+        broadcasts::STATEMENTS,
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,

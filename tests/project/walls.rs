@@ -20,6 +20,7 @@ const FLOORS: &[&[&str]] = &[
         "accounts",
         "api_keys",
         "automations",
+        "broadcasts",
         "contacts",
         "delivery",
         "domains",

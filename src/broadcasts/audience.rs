@@ -153,12 +153,7 @@ impl Broadcasts {
     }
 
     /// Queues the rest of the segment.
-    async fn take_audience(
-        &self,
-        mut claimed: Claimed,
-        broadcast: &Broadcast,
-        sender: &Sender,
-    ) -> Result<(), DbError> {
+    async fn take_audience(&self, mut claimed: Claimed, broadcast: &Broadcast, sender: &Sender) -> Result<(), DbError> {
         let Broadcast { workspace_id, content, .. } = broadcast;
         let mut audience = self.known(broadcast).await?;
         loop {
@@ -193,11 +188,8 @@ impl Broadcasts {
 
     /// Who is queued already.
     async fn known(&self, broadcast: &Broadcast) -> Result<Audience, DbError> {
-        let mut audience = Audience {
-            seen: HashSet::new(),
-            recipients: broadcast.recipients,
-            left_out: broadcast.left_out.clone(),
-        };
+        let mut audience =
+            Audience { seen: HashSet::new(), recipients: broadcast.recipients, left_out: broadcast.left_out.clone() };
         let mut behind = 0;
         while behind < broadcast.recipients {
             let rows = self.db.read(emails::addresses(broadcast.email_id(), behind, ADDRESSES)).await?;

@@ -101,6 +101,13 @@ impl Engine {
                 store::settle(claimed, &Settled { state, due_at, is_failure, tells_delay, reason })
             }
         });
+        if let Some(queued_at) = settlement.queued_at {
+            batch.push(store::queue_again(claimed.email_id, claimed.number, queued_at));
+        }
+        // One that left took it before its dot; for one that is only captured nobody has.
+        if let Some(place) = claimed.place.filter(|_| state == State::Delivered) {
+            batch.push(place.take(claimed, self.app.clock.steady()));
+        }
         keep_values(batch, claimed, settlement);
         self.tell(batch, claimed, &settlement.news, now);
         if let Some(reason) = &settlement.suppresses {
@@ -109,13 +116,7 @@ impl Engine {
     }
 
     /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
-    fn tell(
-        &self,
-        batch: &mut Batch,
-        claimed: &Claimed,
-        news: &[(State, Value)],
-        now: i64,
-    ) {
+    fn tell(&self, batch: &mut Batch, claimed: &Claimed, news: &[(State, Value)], now: i64) {
         let Claimed { workspace_id, number, .. } = *claimed;
         let email_id = claimed.own_id();
         for (state, detail) in news {
@@ -200,7 +201,7 @@ fn count(claimed: &Claimed, outcome: &Outcome) {
         }
         Outcome::Suppressed | Outcome::Unwanted(_) => "suppressed",
         Outcome::Canceled => "canceled",
-        Outcome::Waits { .. } | Outcome::OverLimit { .. } | Outcome::Paused => "waits",
+        Outcome::Waits { .. } | Outcome::OverLimit { .. } | Outcome::PutOff { .. } | Outcome::Paused => "waits",
         Outcome::Later(reason) => {
             tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");
             "later"

@@ -332,6 +332,8 @@ async fn do_chores(app: Product) {
         let uploads = contacts::sweep_imports(app.occurrences()).await;
         note("what is left of broken uploads could not be deleted", uploads);
         note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        let counted = app.db.commit(delivery::sweep(steady)).await;
+        note("bulk mails that count for nobody any more could not be forgotten", counted);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

@@ -6,11 +6,13 @@ use utoipa::ToSchema;
 
 use super::broadcast::{Content, UsedTemplate};
 use super::content::LONGEST_BODY;
+use super::timing::{Hours, Priority, Timing};
 use crate::emails::{AddressList, Mailboxes, OneMailbox, Subject};
 use crate::error::Error;
 use crate::id::{SegmentId, TopicId};
 use crate::text::{checked_text, is_longer, is_one_line};
 use crate::web::Change;
+use crate::windows::Window;
 
 const LONGEST_PREVIEW: usize = 500;
 
@@ -98,6 +100,14 @@ pub struct NewBroadcast {
     /// What it is about: contacts that want no mail about this topic are left out.
     #[schema(value_type = Option<Uuid>)]
     pub topic_id: Option<TopicId>,
+    /// When it may be sent, in the zone of each contact (its property `timezone`), or else of the workspace. Who is
+    /// outside of it gets the mail when it opens.
+    pub send_window: Option<Window>,
+    /// Which of several broadcasts goes first.
+    pub priority: Option<Priority>,
+    /// Who may not get it within so many hours of its beginning, because of its window or the workspace's cap, gets
+    /// none. Without it, they are waited for.
+    pub send_within_hours: Option<Hours>,
     /// Send it, instead of keeping it as a draft.
     pub send: Option<bool>,
     /// With `send`: when, up to 30 days ahead. A time in ISO 8601 with its zone, or words such as `in 1 hour`.
@@ -119,6 +129,11 @@ impl NewBroadcast {
             html: self.html.map(|body| body.as_str().to_owned()),
             text: self.text.map(|body| body.as_str().to_owned()),
             template: self.template.map(Into::into),
+            timing: Timing {
+                send_window: self.send_window,
+                priority: self.priority.unwrap_or_default(),
+                send_within_hours: self.send_within_hours,
+            },
         };
         check_bodies(&content)?;
         Ok(content)
@@ -171,6 +186,13 @@ pub struct BroadcastChange {
     /// Null takes it away.
     #[schema(value_type = Option<Uuid>)]
     topic_id: Change<TopicId>,
+    /// Null: at any time.
+    #[schema(value_type = Option<Window>)]
+    send_window: Change<Window>,
+    priority: Option<Priority>,
+    /// Null takes it away.
+    #[schema(value_type = Option<Hours>)]
+    send_within_hours: Change<Hours>,
 }
 
 impl BroadcastChange {
@@ -197,6 +219,11 @@ impl BroadcastChange {
             html: changed(self.html, &to.html, |body| body.as_str().to_owned()),
             text: changed(self.text, &to.text, |body| body.as_str().to_owned()),
             template: changed(self.template, &to.template, Into::into),
+            timing: Timing {
+                send_window: changed(self.send_window, &to.timing.send_window, |window| window),
+                priority: self.priority.unwrap_or(to.timing.priority),
+                send_within_hours: changed(self.send_within_hours, &to.timing.send_within_hours, |hours| hours),
+            },
         };
         if gives_bodies && !gives_template {
             content.template = None;

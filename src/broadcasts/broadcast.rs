@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::timing::Timing;
 use crate::db::{DbError, Row};
 use crate::emails::own_id;
 use crate::error::Error;
@@ -67,6 +68,7 @@ pub struct Content {
     pub html: Option<String>,
     pub text: Option<String>,
     pub template: Option<UsedTemplate>,
+    pub timing: Timing,
 }
 
 /// Why contacts of a segment are left out of its audience, and how many.
@@ -115,6 +117,7 @@ impl Broadcast {
                 html: row.maybe(9, Row::text)?,
                 text: row.maybe(10, Row::text)?,
                 template: template.map_err(|_| broken("template"))?,
+                timing: Timing::read(row, 22)?,
             },
             state: State::parse(&row.text(12)?).ok_or_else(|| broken("state"))?,
             reason: row.maybe(13, Row::text)?,

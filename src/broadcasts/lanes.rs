@@ -5,6 +5,7 @@ use quick_cache::sync::Cache;
 
 use super::broadcast::State;
 use super::store;
+use super::timing::Priority;
 use crate::clock::{Clock, SECOND};
 use crate::db::{Db, DbError, Row};
 
@@ -35,10 +36,23 @@ impl Standing {
     }
 }
 
+/// A lane in which recipients of a broadcast wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Lane {
+    pub number: i64,
+    pub standing: Standing,
+    /// The higher goes first.
+    pub priority: Priority,
+}
+
 /// The lanes behind one in which recipients of broadcasts wait, but for those that are paused.
-pub async fn waiting(db: &Db, behind: i64) -> Result<Vec<(i64, Standing)>, DbError> {
+pub async fn waiting(db: &Db, behind: i64) -> Result<Vec<Lane>, DbError> {
     let rows = db.read(store::lanes(behind, MOST_LANES)).await?;
-    rows.iter().map(|row| Ok((row.int(0)?, Standing::read(row, 1)?))).collect()
+    let lane = |row: &Row| {
+        let priority = row.maybe(2, Row::int)?.map_or_else(Priority::default, Priority);
+        Ok(Lane { number: row.int(0)?, standing: Standing::read(row, 1)?, priority })
+    };
+    rows.iter().map(lane).collect()
 }
 
 /// How broadcasts stand, as it was a moment ago.

@@ -6,12 +6,13 @@ use super::broadcast::Broadcast;
 use super::content::parse;
 use super::people::Setting;
 use super::store;
+use super::timing::Timing;
 use crate::app::App;
 use crate::contacts::{self, Declared};
 use crate::db::DbError;
 use crate::emails::{self, Stored, own_id};
 use crate::error::Error;
-use crate::id::{BroadcastId, EmailId, Id};
+use crate::id::{BroadcastId, EmailId, Id, WorkspaceId};
 use crate::render::{self, Kind, Template};
 use crate::subscriptions::{Links, URL_KEYS};
 
@@ -104,6 +105,19 @@ impl Mailing {
             broadcast,
             email,
         }))
+    }
+
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.broadcast.workspace_id
+    }
+
+    pub fn timing(&self) -> &Timing {
+        &self.broadcast.content.timing
+    }
+
+    /// Until when those are waited for who may not get it yet, in wall time.
+    pub fn ends_at(&self) -> Option<i64> {
+        self.timing().ends_at(self.broadcast.started_at?)
     }
 
     /// What it is written with, beside what is known of its recipients.

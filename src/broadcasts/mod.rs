@@ -16,6 +16,7 @@ mod recipients;
 mod routes;
 mod shapes;
 mod store;
+mod timing;
 
 use std::sync::Arc;
 
@@ -29,11 +30,12 @@ use crate::occurrences::Occurrences;
 
 pub use actions::send_as_operator;
 pub use audience::{round as audience_round, run as run_audiences};
-pub use lanes::{Standing, Standings, waiting as waiting_lanes};
+pub use lanes::{Lane, Standing, Standings, waiting as waiting_lanes};
 pub use mailing::Mailing;
 pub use pages::router as pages;
 pub use people::Person;
 pub use progress::{Progress, Watched, watch};
+pub use timing::{Priority, Timing};
 
 pub const STATEMENTS: &[&[Sql]] = &[people::ALL, store::ALL];
 

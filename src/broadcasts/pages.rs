@@ -169,6 +169,10 @@ impl From<Progress> for ProgressShown {
         if let Some(seconds) = progress.seconds_left {
             sentence += &format!(" About {seconds} seconds are left.");
         }
+        if let Some(at) = progress.next_at {
+            let until = Stamp::exact(at.0).text;
+            sentence += &format!(" {} are put off, the first of them until {until} UTC.", progress.put_off);
+        }
         if let Some(why) = &progress.waits_for {
             sentence += &format!(" Some wait: {why}.");
         }

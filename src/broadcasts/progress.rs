@@ -9,8 +9,8 @@ use super::broadcast::{Broadcast, LeftOut, State};
 use super::routes::not_found;
 use super::shapes::state_word;
 use super::store;
-use crate::clock::{MINUTE, SECOND};
-use crate::db::DbError;
+use crate::clock::{MINUTE, SECOND, Time};
+use crate::db::{DbError, Row};
 use crate::emails::{self, State as MailState};
 use crate::error::Error;
 use crate::id::BroadcastId;
@@ -83,9 +83,14 @@ pub struct Progress {
     pub left_out: LeftOut,
     /// How many mails a second end at this moment.
     pub rate: f64,
-    /// At this rate.
+    /// At this rate, but for those who are put off.
     #[schema(required = true)]
     pub seconds_left: Option<i64>,
+    /// How many may not get it yet.
+    pub put_off: i64,
+    /// When the first of them may.
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub next_at: Option<Time>,
     /// Why somebody waits, where somebody does.
     #[schema(required = true)]
     pub waits_for: Option<String>,
@@ -95,6 +100,8 @@ pub struct Progress {
 struct Sample {
     at: i64,
     counts: Counts,
+    /// How many may not get it yet, and when the first of them may, in steady time.
+    put_off: (i64, Option<i64>),
     /// What was counted before that.
     before: Option<(i64, i64)>,
 }
@@ -135,13 +142,17 @@ impl Broadcasts {
             State::Sending => self.db.read(emails::why_lane_waits(broadcast.lane)).await?,
             _ => Vec::new(),
         };
+        let (put_off, next_at) = sample.put_off;
         Ok(Some(Progress {
             recipients: broadcast.recipients,
             is_audience_complete: broadcast.is_audience_whole,
             counts,
             left_out: broadcast.left_out.clone(),
             rate,
-            seconds_left: is_going.then(|| (waiting as f64 / rate).ceil() as i64),
+            // Those who are put off take as long as they have to.
+            seconds_left: is_going.then(|| ((waiting - put_off).max(0) as f64 / rate).ceil() as i64),
+            put_off,
+            next_at: next_at.map(|due| Time(self.clock.shown_at(due))),
             waits_for: waits.first().map(|row| row.text(1)).transpose()?,
         }))
     }
@@ -154,7 +165,11 @@ impl Broadcasts {
         }
         let ended = |sample: &Sample| broadcast.recipients - sample.counts.waiting();
         let before = self.progress.0.get(&broadcast.id).map(|known| (known.at, ended(&known)));
-        let sample = Sample { at: now, counts, before };
+        let put_off = match self.db.read(emails::count_put_off(broadcast.email_id(), now)).await?.first() {
+            Some(row) => (row.int(0)?, row.maybe(1, Row::int)?),
+            None => (0, None),
+        };
+        let sample = Sample { at: now, counts, put_off, before };
         self.progress.0.insert(broadcast.id, sample.clone());
         Ok(sample)
     }

@@ -8,6 +8,7 @@ use super::broadcast::{Broadcast, State};
 use super::progress::Progress;
 use crate::clock::rfc3339;
 use crate::id::{BroadcastId, SegmentId, TopicId};
+use crate::windows::Window;
 
 /// A broadcast as lists show it.
 #[derive(Serialize, ToSchema)]
@@ -93,6 +94,14 @@ pub struct Detail {
     template: Option<TemplateShown>,
     #[schema(value_type = Option<Uuid>, required = true)]
     topic_id: Option<TopicId>,
+    /// Null: it is sent at any time.
+    #[schema(required = true)]
+    send_window: Option<Window>,
+    /// Which of several broadcasts goes first: one of 9 before one of 1.
+    #[schema(minimum = 1, maximum = 9)]
+    priority: i64,
+    #[schema(required = true)]
+    send_within_hours: Option<i64>,
     #[schema(format = DateTime, required = true)]
     started_at: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -120,6 +129,9 @@ impl Detail {
             text: content.text,
             template: content.template.map(|used| TemplateShown { id: used.id, variables: used.variables }),
             topic_id: content.topic_id,
+            send_window: content.timing.send_window,
+            priority: content.timing.priority.0,
+            send_within_hours: content.timing.send_within_hours.map(|hours| hours.0),
             started_at: broadcast.started_at.map(rfc3339),
             ended_at: broadcast.ended_at.map(rfc3339),
             reason: broadcast.reason,

@@ -7,12 +7,14 @@ use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::id::{BroadcastId, ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::web::Page;
+use crate::windows::Window;
 use crate::work::{Claimable, InOrder, claim_rows};
 
 macro_rules! columns {
     () => {
         "id, workspace_id, name, segment_id, topic_id, sender, subject, reply_to, preview_text, html, text, template,
-         state, reason, created_at, scheduled_at, started_at, ended_at, lane, is_audience_whole, recipients, left_out"
+         state, reason, created_at, scheduled_at, started_at, ended_at, lane, is_audience_whole, recipients, left_out,
+         send_window, priority, send_within_hours"
     };
 }
 
@@ -22,7 +24,7 @@ statements! {
         OLDER, NEWER =
             "SELECT id, workspace_id, name, segment_id, topic_id, sender, subject, reply_to, preview_text, NULL, NULL,
                  NULL, state, reason, created_at, scheduled_at, started_at, ended_at, lane, is_audience_whole,
-                 recipients, left_out
+                 recipients, left_out, send_window, priority, send_within_hours
              FROM broadcasts WHERE workspace_id = $1" by "id";
     }
     functions {
@@ -86,11 +88,13 @@ statements! {
     INSERT = Sql::both(
         "INSERT INTO broadcasts (id, workspace_id, name, segment_id, topic_id, sender, subject, reply_to, preview_text,
              html, text, template, state, created_at, scheduled_at, started_at, lane, is_audience_whole, recipients,
-             left_out, due_at, attempt)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, FALSE, 0, '{}', $18, 0)");
+             left_out, due_at, attempt, send_window, priority, send_within_hours)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, FALSE, 0, '{}', $18, 0,
+             $19, $20, $21)");
     REPLACE = Sql::both(
         "UPDATE broadcasts SET name = $3, segment_id = $4, topic_id = $5, sender = $6, subject = $7, reply_to = $8,
-             preview_text = $9, html = $10, text = $11, template = $12, attempt = attempt + 1
+             preview_text = $9, html = $10, text = $11, template = $12, send_window = $14, priority = $15,
+             send_within_hours = $16, attempt = attempt + 1
          WHERE workspace_id = $1 AND id = $2 AND state = 'draft' AND attempt = $13");
     VERSION = Sql::both("SELECT attempt FROM broadcasts WHERE workspace_id = $1 AND id = $2");
     /// The next of a segment, whether they are contacts still, and whether they want mail like this.
@@ -113,7 +117,7 @@ statements! {
              SELECT (SELECT r.lane FROM email_recipients r WHERE r.lane > l.lane AND r.due_at IS NOT NULL
                      ORDER BY r.lane LIMIT 1)
              FROM lanes l WHERE l.lane IS NOT NULL)
-         SELECT l.lane, b.state FROM lanes l LEFT JOIN broadcasts b ON b.lane = l.lane
+         SELECT l.lane, b.state, b.priority FROM lanes l LEFT JOIN broadcasts b ON b.lane = l.lane
          WHERE l.lane IS NOT NULL AND (b.state IS NULL OR b.state <> 'paused') LIMIT $2");
     NEXT = Sql::both("SELECT due_at FROM broadcasts WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!(
@@ -204,6 +208,9 @@ pub fn insert(
         launch.started_at.into(),
         lane.into(),
         launch.due_at.into(),
+        content.timing.send_window.as_ref().map(Window::to_json).into(),
+        content.timing.priority.0.into(),
+        content.timing.send_within_hours.map(|hours| hours.0).into(),
     ])
 }
 
@@ -229,6 +236,9 @@ pub fn replace(workspace_id: WorkspaceId, id: BroadcastId, content: &Content, ve
             content.text.as_ref().into(),
             template(content).into(),
             version.into(),
+            content.timing.send_window.as_ref().map(Window::to_json).into(),
+            content.timing.priority.0.into(),
+            content.timing.send_within_hours.map(|hours| hours.0).into(),
         ])
         .expect(1)
 }

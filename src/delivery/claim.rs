@@ -1,5 +1,6 @@
 //! Which recipients are claimed, and what is to be done with them.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::settlement::Outcome;
 use super::sites::{Pause, Sites, Slot};
 use super::store::{self, Claimed, Waiting};
 use super::test_recipients;
-use crate::broadcasts::{self, Standing};
+use crate::broadcasts::{self, Lane, Priority, Standing};
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
 use crate::db::{Batch, DbError};
@@ -92,10 +93,10 @@ impl Engine {
     pub(super) async fn look(self: &Arc<Engine>) -> Result<Look, DbError> {
         let now = self.app.clock.steady();
         let (mut orders, mut next_due) = (Vec::new(), None);
-        for (lane, standing) in self.lanes().await? {
-            for Waiting { line, due_at } in self.lines(lane).await? {
+        for lane in self.lanes().await? {
+            for Waiting { line, due_at } in self.lines(lane.number).await? {
                 if due_at <= now {
-                    orders.extend(self.order((lane, standing), line, now).await?);
+                    orders.extend(self.order((lane.number, lane.standing), line, now).await?);
                 } else {
                     next_due = Some(next_due.map_or(due_at, |next: i64| next.min(due_at)));
                 }
@@ -109,7 +110,7 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
-        let unwanted = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
+        let not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
@@ -117,7 +118,7 @@ impl Engine {
             let count = rows.len();
             let (at_once, rest): (Vec<_>, Vec<_>) = rows
                 .into_iter()
-                .map(|row| (known(&row, &suppressed, &unwanted), row))
+                .map(|row| (known(&row, &suppressed, &not_sent), row))
                 .partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
@@ -142,13 +143,16 @@ impl Engine {
 
     /// The lanes that are to be looked at: those that are always there, and those of broadcasts that go on or were
     /// canceled.
-    async fn lanes(&self) -> Result<Vec<(i64, Standing)>, DbError> {
-        let mut lanes = LANES.map(|lane| (lane, Standing::GoesOn)).to_vec();
+    async fn lanes(&self) -> Result<Vec<Lane>, DbError> {
+        let mut lanes =
+            LANES.map(|number| Lane { number, standing: Standing::GoesOn, priority: Priority::default() }).to_vec();
         lanes.extend(broadcasts::waiting_lanes(&self.app.db, BULK).await?);
         let mut pass = self.pass();
-        pass.begin_look(&lanes.iter().map(|(lane, _)| *lane).collect::<Vec<_>>());
+        pass.begin_look(&lanes.iter().map(|lane| lane.number).collect::<Vec<_>>());
         let of_broadcasts = &mut lanes[LANES.len()..];
         of_broadcasts.rotate_left(pass.turn(of_broadcasts.len()));
+        // Those of one priority take turns.
+        of_broadcasts.sort_by_key(|lane| Reverse(lane.priority));
         Ok(lanes)
     }
 
@@ -273,7 +277,7 @@ pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
 fn known(
     row: &Claimed,
     suppressed: &HashSet<(WorkspaceId, String)>,
-    unwanted: &HashMap<EmailId, &'static str>,
+    not_sent: &HashMap<EmailId, Outcome>,
 ) -> Option<Outcome> {
     if row.dot_attempt != 0 {
         let reason = "a process ended between the end of the message and the server's reply".into();
@@ -283,5 +287,5 @@ fn known(
     if is_suppressed {
         return Some(Outcome::Suppressed);
     }
-    unwanted.get(&row.own_id()).map(|reason| Outcome::Unwanted(reason))
+    not_sent.get(&row.own_id()).cloned()
 }

@@ -26,6 +26,7 @@ mod sites;
 mod source;
 mod store;
 mod test_recipients;
+mod times;
 mod transmit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +58,9 @@ pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
 pub use source::router as pages;
+pub use times::sweep;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, times::ALL];
 
 /// For how long a server is spoken to in clear that failed at encryption.
 const IN_CLEAR_FOR: i64 = HOUR;

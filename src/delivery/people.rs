@@ -8,6 +8,7 @@ use super::Engine;
 use super::message::{Message, NoMessage};
 use super::settlement::Outcome;
 use super::store::{Claimed, Values};
+use super::times::Times;
 use crate::app::App;
 use crate::broadcasts::{Mailing, Person, Standing};
 use crate::db::DbError;
@@ -17,19 +18,19 @@ use crate::id::{ContactId, EmailId};
 const NO_CONTENT: &str = "its contents are not kept any more";
 
 impl Engine {
-    /// Gives the recipients of broadcasts what their mails are made of, and tells who does not want one any more, by
-    /// the id of the mail. Those of one broadcast are looked up together.
+    /// Gives the recipients of broadcasts what their mails are made of, and tells what becomes of those who do not want
+    /// one any more or may not get it yet, by the id of the mail. Those of one broadcast are looked up together.
     pub(super) async fn look_up_people(
         &self,
         claimed: Vec<&mut Claimed>,
-    ) -> Result<HashMap<EmailId, &'static str>, DbError> {
+    ) -> Result<HashMap<EmailId, Outcome>, DbError> {
         let mut by_broadcast: HashMap<EmailId, Vec<(ContactId, &mut Claimed)>> = HashMap::new();
         for row in claimed {
             if let Some(contact_id) = row.contact_id {
                 by_broadcast.entry(row.email_id).or_default().push((contact_id, row));
             }
         }
-        let mut unwanted = HashMap::new();
+        let mut not_sent = HashMap::new();
         for (email_id, rows) in by_broadcast {
             let mailing = match self.mailing(email_id).await {
                 Ok(Some(mailing)) => mailing,
@@ -39,14 +40,22 @@ impl Engine {
             };
             let ids: Vec<ContactId> = rows.iter().map(|(id, _)| *id).collect();
             let mut people = mailing.setting().look_up(&self.app.db, &ids).await?;
+            let times = Times::find(&self.app, &mailing, &ids).await?;
             let mut kept = self.kept_values(email_id, &rows).await?;
             for (contact_id, row) in rows {
                 match people.remove(&contact_id) {
                     Some(Person::Gone(reason)) => {
                         row.values = kept.remove(&row.number).map(Arc::new);
-                        unwanted.insert(row.own_id(), reason);
+                        not_sent.insert(row.own_id(), Outcome::Unwanted(reason.into()));
                     }
                     Some(Person::Here(values)) => {
+                        match times.of((email_id, contact_id), &values) {
+                            Ok(place) => row.place = place,
+                            Err(outcome) => {
+                                not_sent.insert(row.own_id(), outcome);
+                                continue;
+                            }
+                        }
                         let fresh = Values { values, are_kept: false };
                         row.values = Some(Arc::new(kept.remove(&row.number).unwrap_or(fresh)));
                     }
@@ -54,7 +63,7 @@ impl Engine {
                 }
             }
         }
-        Ok(unwanted)
+        Ok(not_sent)
     }
 
     /// What mails were made of that were tried before.

@@ -101,6 +101,13 @@ impl Engine {
                 store::settle(claimed, &Settled { state, due_at, is_failure, tells_delay, reason })
             }
         });
+        if let Some(queued_at) = settlement.queued_at {
+            batch.push(store::queue_again(claimed.email_id, claimed.number, queued_at));
+        }
+        // One that left took it before its dot; for one that is only captured nobody has.
+        if let Some(place) = claimed.place.filter(|_| state == State::Delivered) {
+            batch.push(place.take(claimed, self.app.clock.steady()));
+        }
         keep_values(batch, claimed, settlement);
         self.tell(batch, claimed, &settlement.news, now);
         if let Some(reason) = &settlement.suppresses {
@@ -194,7 +201,7 @@ fn count(claimed: &Claimed, outcome: &Outcome) {
         }
         Outcome::Suppressed | Outcome::Unwanted(_) => "suppressed",
         Outcome::Canceled => "canceled",
-        Outcome::Waits { .. } | Outcome::OverLimit { .. } | Outcome::Paused => "waits",
+        Outcome::Waits { .. } | Outcome::OverLimit { .. } | Outcome::PutOff { .. } | Outcome::Paused => "waits",
         Outcome::Later(reason) => {
             tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");
             "later"

@@ -1,6 +1,8 @@
 //! What an attempt leads to: how far its recipient is now, what is told of it, and when it is
 //! tried again.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
@@ -32,7 +34,9 @@ pub enum Outcome {
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
     /// The recipient of a broadcast does not want it any more, or is none any more.
-    Unwanted(&'static str),
+    Unwanted(Cow<'static, str>),
+    /// It may not be sent before this moment, as whoever sends it wants it.
+    PutOff { until: i64, reason: String },
     /// It was taken back.
     Canceled,
     /// Its broadcast rests, and nobody was asked.
@@ -59,6 +63,8 @@ pub struct Settlement {
     pub reason: Option<String>,
     /// It waits for a person.
     pub is_held: bool,
+    /// From when on it counts how long it has been waiting, where that is not since it was queued.
+    pub queued_at: Option<i64>,
     /// Why nobody writes to this recipient any more.
     pub suppresses: Option<String>,
 }
@@ -77,6 +83,7 @@ impl Settlement {
             tells_delay: false,
             reason: None,
             is_held: false,
+            queued_at: None,
             suppresses: None,
         }
     }
@@ -113,8 +120,14 @@ impl Settlement {
             }
             Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
             Outcome::Unwanted(reason) => Settlement {
-                reason: Some((*reason).to_owned()),
+                reason: Some(reason.to_string()),
                 ..Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": reason}))])
+            },
+            Outcome::PutOff { until, reason } => Settlement {
+                due_at: Some(*until),
+                queued_at: Some(*until),
+                reason: Some(reason.clone()),
+                ..Settlement::end(Vec::new())
             },
             Outcome::Paused => Settlement { due_at: Some(now), ..Settlement::end(Vec::new()) },
             Outcome::Canceled => Settlement::end(vec![(State::Canceled, json!({"to": to}))]),

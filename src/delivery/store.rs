@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::emails::{Origin, State, own_id};
@@ -40,6 +41,11 @@ macro_rules! found {
 }
 
 statements! {
+    functions {
+        /// It was put off by whoever sends it: how long it has been waiting counts from then on.
+        pub fn queue_again(email_id: EmailId, number: i64, queued_at: i64) = Sql::both(
+            "UPDATE email_recipients SET queued_at = $3 WHERE email_id = $1 AND number = $2");
+    }
     /// Every line of a lane behind `$2` with the time at which its first recipient is due,
     /// found in steps from one to the next: a line may be long.
     WAITING = Sql::both(
@@ -144,6 +150,8 @@ pub struct Claimed {
     pub contact_id: Option<ContactId>,
     /// What its mail is made of, where that is known.
     pub values: Option<Arc<Values>>,
+    /// Its place among the bulk mails that the contact may get.
+    pub place: Option<Place>,
 }
 
 /// What the mail of a recipient of a broadcast is made of.
@@ -178,6 +186,7 @@ impl Claimable for Claimed {
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
             contact_id: row.maybe(14, Row::id)?,
             values: None,
+            place: None,
         })
     }
 }

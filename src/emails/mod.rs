@@ -41,8 +41,8 @@ pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
 pub use queue::{Ready, add, hand_in, queued_payload, tell_queued};
 pub use recipients::{
-    Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, forget_values, keep_values, kept_values,
-    lane_waits, page_of_recipients, why_lane_waits,
+    Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
+    kept_values, lane_waits, page_of_recipients, why_lane_waits,
 };
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};

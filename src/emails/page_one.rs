@@ -103,7 +103,7 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let lines = Lines::find(&app.db, id).await?;
+    let lines = Lines::find(&app.db, &email).await?;
     let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one, &lines)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),

@@ -44,6 +44,10 @@ statements! {
         pub fn why_lane_waits(lane: i64) = Sql::both(
             "SELECT due_at, reason FROM email_recipients WHERE lane = $1 AND due_at IS NOT NULL AND reason IS NOT NULL
              LIMIT 1");
+        /// How many were put off before their first attempt, and when the first of them is due.
+        pub fn count_put_off(id: EmailId, now: i64) = Sql::both(
+            "SELECT COUNT(*), MIN(due_at) FROM email_recipients
+             WHERE email_id = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
         /// Keeps what the mail of a recipient was made of.
         pub fn keep_values(id: EmailId, number: i64, kept: &str) = Sql::both(
             "INSERT INTO email_values (email_id, number, kept) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");

@@ -139,12 +139,11 @@ async fn read(
         Found::Whole(email) | Found::Own { email, .. } => email,
     };
     let (html, text) = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
-    // A broadcast tells of its recipients itself.
-    let waiting = match email.is_shared() {
-        true => Vec::new(),
-        false => Lines::find(&emails.db, email.summary.id).await?.waiting(&emails.clock),
+    let lines = match &found {
+        Found::Own { email, recipient } => Lines::of_one(&emails.db, email.summary.id, recipient.number).await?,
+        Found::Whole(email) => Lines::find(&emails.db, email).await?,
     };
-    Ok(Json(Detail::new(found.shown(), (html, text), waiting)))
+    Ok(Json(Detail::new(found.shown(), (html, text), lines.waiting(&emails.clock))))
 }
 
 /// When to send.

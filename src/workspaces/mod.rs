@@ -10,6 +10,6 @@ use crate::db::Sql;
 
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use settings::BulkCap;
+pub use settings::{BulkCap, Workspace};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -1,10 +1,12 @@
 //! The settings of a workspace. Valid by construction.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::store;
 use crate::clock::HOUR;
-use crate::db::{DbError, Row};
+use crate::db::{Db, DbError, Row};
 use crate::id::WorkspaceId;
 use crate::web::Change;
 use crate::windows::Zone;
@@ -28,28 +30,27 @@ pub struct BulkCap {
 /// As it is sent.
 #[derive(Deserialize)]
 struct Given {
-    mails: i64,
-    hours: i64,
+    mails: Value,
+    hours: Value,
 }
 
 impl TryFrom<Given> for BulkCap {
     type Error = String;
 
     fn try_from(Given { mails, hours }: Given) -> Result<BulkCap, String> {
-        if !(1..=MOST_MAILS).contains(&mails) {
-            return Err(format!("must allow 1 to {MOST_MAILS} `mails`, or be null for any number"));
-        }
-        if !(1..=MOST_HOURS).contains(&hours) {
-            return Err(format!("must count within 1 to {MOST_HOURS} `hours`"));
-        }
-        Ok(BulkCap { mails, hours })
+        BulkCap::new(mails.as_i64().unwrap_or_default(), hours.as_i64().unwrap_or_default())
     }
 }
 
 impl BulkCap {
-    /// Of a form, or of the store.
     pub fn new(mails: i64, hours: i64) -> Result<BulkCap, String> {
-        BulkCap::try_from(Given { mails, hours })
+        if !(1..=MOST_MAILS).contains(&mails) {
+            return Err(format!("must allow 1 to {MOST_MAILS} `mails`, a whole number, or be null for any number"));
+        }
+        if !(1..=MOST_HOURS).contains(&hours) {
+            return Err(format!("must count within 1 to {MOST_HOURS} `hours`, a whole number"));
+        }
+        Ok(BulkCap { mails, hours })
     }
 
     /// For how long a mail counts, in microseconds.
@@ -83,6 +84,10 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    pub async fn find(db: &Db, id: WorkspaceId) -> Result<Option<Workspace>, DbError> {
+        db.read(store::by_id(id)).await?.first().map(Workspace::read).transpose()
+    }
+
     pub fn read(row: &Row) -> Result<Workspace, DbError> {
         let cap = row.maybe(3, Row::int)?.zip(row.maybe(4, Row::int)?);
         Ok(Workspace {

@@ -19,6 +19,7 @@ mod automation_pages;
 mod automations;
 mod backup;
 mod bodies;
+mod broadcast_times;
 mod broadcasts;
 mod cli;
 mod clocks;

@@ -328,6 +328,7 @@ async fn do_chores(app: Product) {
         let uploads = contacts::sweep_imports(app.occurrences()).await;
         note("what is left of broken uploads could not be deleted", uploads);
         note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        note("what domains sent on earlier days could not be forgotten", delivery::sweep(&app).await);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

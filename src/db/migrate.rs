@@ -36,6 +36,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
     ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
     ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
+    ("0031_lost_messages", include_str!("../../migrations/0031_lost_messages.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -54,6 +54,7 @@ use sites::Sites;
 pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
+pub use sender::sweep;
 pub use source::router as pages;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
-use super::shapes::{Detail, File, Item, Shared};
-use super::store::{self, Attachment, Stored, Summary};
+use super::shapes::{Detail, File, Item, RecipientState, Shared};
+use super::store::{self, Attachment, Recipient, Stored, Summary};
 use super::{Emails, State as EmailState, decisions_routes, schedule, send};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
@@ -24,6 +24,9 @@ pub type Reference = web::Reference<EmailId>;
 
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
+
+/// How many recipients of a mail are shown with it.
+const MOST_SHOWN: i64 = 200;
 
 pub fn router() -> OpenApiRouter<Emails> {
     let aliases = ["/email", "/emails/sending", "/email/sending"];
@@ -86,8 +89,11 @@ async fn read(
     PathId(id): PathId<EmailId>,
 ) -> Result<Json<Detail>, Error> {
     let email = find(&caller, id).await?;
-    let (html, text) = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
-    Ok(Json(Detail::new(email, html, text)))
+    let contents = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
+    let rows = emails.db.read(store::first_recipients(id, MOST_SHOWN)).await?;
+    let state = |row| Recipient::read(row).map(|recipient| RecipientState::new(recipient, &emails.clock));
+    let recipients: Result<Vec<RecipientState>, DbError> = rows.iter().map(state).collect();
+    Ok(Json(Detail::new(email, contents, recipients?)))
 }
 
 /// When to send.

@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::links::{Link, Signer};
-use super::store::{Attachment, Stored, Summary};
-use crate::clock::rfc3339;
+use super::store::{Attachment, Recipient, Stored, Summary};
+use crate::clock::{Clock, rfc3339};
 use crate::id::{AttachmentId, EmailId, TopicId};
 
 /// A mail that is queued.
@@ -111,11 +111,46 @@ pub struct Detail {
     tags: Vec<Tag>,
     #[schema(value_type = Option<Uuid>, required = true)]
     topic_id: Option<TopicId>,
+    /// Each with what became of the mail's way to it; of very many, the first.
+    recipients: Vec<RecipientState>,
+}
+
+/// A recipient, and how far the mail is on its way to it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmailRecipient)]
+pub struct RecipientState {
+    /// Its address alone.
+    #[schema(example = "ada@example.com")]
+    to: String,
+    /// As that of the mail.
+    #[schema(example = "delivered")]
+    last_event: &'static str,
+    /// Why it waits, or what the last server said.
+    #[schema(required = true)]
+    reason: Option<String>,
+    /// When it is looked at again; null where nothing is to be done, or somebody has to decide.
+    #[schema(format = DateTime, required = true)]
+    waits_until: Option<String>,
+}
+
+impl RecipientState {
+    pub fn new(recipient: Recipient, clock: &Clock) -> RecipientState {
+        RecipientState {
+            to: recipient.address,
+            last_event: recipient.state.as_str(),
+            reason: recipient.reason,
+            waits_until: recipient.due_at.map(|due| rfc3339(clock.shown_at(due))),
+        }
+    }
 }
 
 impl Detail {
     /// `html` and `text` are the contents, wherever they stand.
-    pub fn new(mut email: Stored, html: Option<String>, text: Option<String>) -> Detail {
+    pub fn new(
+        mut email: Stored,
+        (html, text): (Option<String>, Option<String>),
+        recipients: Vec<RecipientState>,
+    ) -> Detail {
         let tags = std::mem::take(&mut email.summary.envelope.tags);
         Detail {
             object: "email",
@@ -123,6 +158,7 @@ impl Detail {
             text,
             tags: tags.into_iter().map(|(name, value)| Tag { name, value }).collect(),
             topic_id: email.summary.envelope.topic_id,
+            recipients,
             item: email.summary.into(),
         }
     }

@@ -49,6 +49,9 @@ statements! {
     RECIPIENTS = Sql::both(
         "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
          WHERE email_id = $1 ORDER BY number");
+    FIRST_RECIPIENTS = Sql::both(
+        "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+         WHERE email_id = $1 ORDER BY number LIMIT $2");
     RAISE = Sql::both(
         "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
     EVENTS = Sql::both(
@@ -370,6 +373,10 @@ impl Recipient {
 
 pub fn recipients(id: EmailId) -> Stmt {
     RECIPIENTS.with([id.into()])
+}
+
+pub fn first_recipients(id: EmailId, most: i64) -> Stmt {
+    FIRST_RECIPIENTS.with([id.into(), most.into()])
 }
 
 /// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time.

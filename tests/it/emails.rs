@@ -64,6 +64,9 @@ on_both! {
             "created_at": "2026-01-02T03:04:05.678901Z", "subject": "Hello", "bcc": ["c@example.com"],
             "cc": ["ADA@example.com"], "reply_to": ["r@acme.example"], "last_event": "queued", "scheduled_at": null,
             "html": "<p>Hi</p>", "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "topic_id": null,
+            "recipients": ["ada@example.com", "bob@example.com", "c@example.com"].map(|to| json!({
+                "to": to, "last_event": "queued", "reason": null, "waits_until": "2026-01-02T03:04:05.678901Z",
+            })),
         }));
     }
 

@@ -7,7 +7,7 @@ use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::work::{Claimable, InOrder, claim_rows};
 
@@ -75,6 +75,8 @@ statements! {
         "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
     DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
+    DELETE_MESSAGES = Sql::both(
+        "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
     DELETE_RUNS = Sql::both(
         "DELETE FROM runs WHERE automation_id = $1 AND id IN
              (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
@@ -256,8 +258,10 @@ pub fn deleted(until: i64) -> Stmt {
     DELETED.with([until.into()])
 }
 
-pub fn delete_runs(automation_id: AutomationId) -> Stmt {
-    DELETE_RUNS.with([automation_id.into(), SWEEP.into()])
+/// Some runs of an automation, and the messages that wait of them.
+pub fn delete_runs(automation_id: AutomationId) -> Batch {
+    let messages = DELETE_MESSAGES.with([automation_id.into(), SWEEP.into()]);
+    Batch::new().and(messages).and(DELETE_RUNS.with([automation_id.into(), SWEEP.into()]))
 }
 
 /// The last of an automation whose runs are gone.

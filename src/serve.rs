@@ -334,6 +334,7 @@ async fn do_chores(app: Product) {
         note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
         let counted = app.db.commit(delivery::sweep(steady)).await;
         note("bulk mails that count for nobody any more could not be forgotten", counted);
+        note("what domains sent on earlier days could not be forgotten", delivery::sweep_days(&app).await);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

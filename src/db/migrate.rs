@@ -41,6 +41,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0028_subscriptions", include_str!("../../migrations/0028_subscriptions.sql")),
     ("0029_segments", include_str!("../../migrations/0029_segments.sql")),
     ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
+    ("0031_lost_messages", include_str!("../../migrations/0031_lost_messages.sql")),
     ("0032_bulk", include_str!("../../migrations/0032_bulk.sql")),
 ];
 

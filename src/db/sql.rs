@@ -36,9 +36,9 @@ impl Text {
         Text { many: Some(postgres), ..self }
     }
 
-    /// How SQLite does the same for four batches that hold nothing else: with the
-    /// parameters of one behind those of the other. It must change a row for each,
-    /// return none, and be told not to undo itself (`INSERT OR FAIL`), for which
+    /// How SQLite does the same for four that follow each other in a batch, or for
+    /// four batches that hold nothing else: with the parameters of one behind those
+    /// of the other. It must change a row for each, return none, and be told not to undo itself (`INSERT OR FAIL`), for which
     /// SQLite would keep copies of pages.
     pub(crate) const fn for_rows(self, sqlite: &'static str) -> Text {
         Text { rows: Some(sqlite), ..self }
@@ -275,6 +275,20 @@ impl Batch {
         self.stmts.extend(other.stmts);
         self.guards.extend(other.guards);
         self.locks = self.locks.take().or(other.locks);
+    }
+
+    /// The same statements with different parameters behind each other, in the order
+    /// in which each of them came first: SQLite runs those as one where it can.
+    #[must_use]
+    pub fn alike_together(mut self) -> Batch {
+        let mut texts: SmallVec<[Sql; 4]> = SmallVec::new();
+        for stmt in &self.stmts {
+            if !texts.contains(&stmt.sql) {
+                texts.push(stmt.sql);
+            }
+        }
+        self.stmts.sort_by_key(|stmt| texts.iter().position(|text| *text == stmt.sql));
+        self
     }
 
     /// The batch is refused as stale where the guard does not hold.

@@ -57,6 +57,7 @@ use sites::Sites;
 pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
+pub use sender::sweep_days;
 pub use source::router as pages;
 pub use times::sweep;
 

@@ -96,6 +96,7 @@ statements! {
         // As text first: a parameter of the type JSON is none that values can be bound to.
         "SELECT email_key FROM suppressions
          WHERE workspace_id = $1 AND email_key IN (SELECT json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)))");
+    FORGET_DAYS = Sql::both("DELETE FROM domain_days WHERE day < $1");
     /// How many mails a domain has sent on a day.
     SENT_ON_DAY = Sql::both("SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
     /// One more, as long as the limit of the day is not reached.
@@ -232,6 +233,11 @@ pub fn dot(claimed: &Claimed) -> Stmt {
 }
 
 /// Finds how many mails a domain has sent on a day.
+/// Forgets what was sent before a day.
+pub fn forget_days(day: i64) -> Stmt {
+    FORGET_DAYS.with([day.into()])
+}
+
 pub fn sent_on_day(domain_id: DomainId, day: i64) -> Stmt {
     SENT_ON_DAY.with([domain_id.into(), day.into()])
 }

@@ -25,9 +25,9 @@ const DROPPED: &str = "a person decided not to send it";
 const ARRIVED: &str = "a person knows that it arrived";
 
 statements! {
-    /// Holds unless somebody has claimed the recipient meanwhile.
+    /// Holds unless somebody has claimed the recipient meanwhile. From now on it has as long as any other.
     RETRY = Sql::both(
-        "UPDATE email_recipients SET due_at = $4, reason = $5
+        "UPDATE email_recipients SET due_at = $4, queued_at = $4, reason = $5
          WHERE email_id = $1 AND number = $2 AND attempt = $3 AND dot_attempt = 0");
     /// The same; and whoever has claimed it, and does not know yet that it has ended, loses it.
     END = Sql::both(

@@ -117,14 +117,16 @@ pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<Str
 /// Adds mails to a commit, which is refused as stale where they may not be sent any more.
 pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
     let mut before: Option<&Arc<Sender>> = None;
+    let mut inserts = Batch::new();
     for mail in mails {
         // What is asked of one domain is asked once.
         if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
             batch.guard(mail.sender.guard());
             before = Some(&mail.sender);
         }
-        batch.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
+        inserts.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
     }
+    batch.append(inserts.alike_together());
 }
 
 /// Tells contacts that mail for them is queued, where somebody listens. What is scheduled is queued

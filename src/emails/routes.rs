@@ -27,6 +27,9 @@ pub type Reference = web::Reference<EmailId>;
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
 
+/// How many recipients of a mail are shown with it.
+const MOST_SHOWN: i64 = 200;
+
 pub fn router() -> OpenApiRouter<Emails> {
     let aliases = ["/email", "/emails/sending", "/email/sending"];
     let router = OpenApiRouter::new()
@@ -138,12 +141,19 @@ async fn read(
     let email = match &found {
         Found::Whole(email) | Found::Own { email, .. } => email,
     };
-    let (html, text) = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
-    let lines = match &found {
-        Found::Own { email, recipient } => Lines::of_one(&emails.db, email.summary.id, recipient.number).await?,
-        Found::Whole(email) => Lines::find(&emails.db, email).await?,
+    let contents = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
+    let (lines, recipients) = match &found {
+        Found::Own { email, recipient } => {
+            (Lines::of_one(&emails.db, email.summary.id, recipient.number).await?, vec![recipient.clone()])
+        }
+        Found::Whole(email) => {
+            let rows = emails.db.read(store::first_recipients(email.summary.id, MOST_SHOWN)).await?;
+            let recipients = rows.iter().map(Recipient::read).collect::<Result<_, _>>()?;
+            (Lines::find(&emails.db, email).await?, recipients)
+        }
     };
-    Ok(Json(Detail::new(found.shown(), (html, text), lines.waiting(&emails.clock))))
+    let recipients = recipients.into_iter().map(|recipient| lines.told(recipient, &emails.clock)).collect();
+    Ok(Json(Detail::new(found.shown(), contents, recipients)))
 }
 
 /// When to send.

@@ -18,7 +18,7 @@ use super::templated::{filled, names_template};
 use super::{Emails, contents};
 use crate::auth::{Caller, Need, SendMany, SendOnly};
 use crate::domains::Sender;
-use crate::error::Error;
+use crate::error::{Envelope, Error};
 use crate::id::WorkspaceId;
 use crate::occurrences::ATTEMPTS;
 use crate::topics;
@@ -39,6 +39,8 @@ const MOST: usize = 100;
         (status = 200, description = "It is queued.", body = Sent, links(
             ("read" = (operation_id = "read_email", parameters(("id" = "$response.body#/id")))),
         )),
+        (status = 429, description = "Many attachments of the workspace are being fetched from their `path` already. \
+            Try again after `Retry-After` seconds.", body = Envelope),
     ),
     params(Idempotency),
     security(("api_key" = []), ("oauth" = ["emails:send"])),

@@ -33,17 +33,23 @@ statements! {
     }
 }
 
-/// What a recipient of a mail waits for.
+/// A recipient, and how far the mail is on its way to it.
 #[derive(Serialize, ToSchema)]
-#[schema(as = EmailWaiting)]
-pub struct Waiting {
+#[schema(as = EmailRecipient)]
+pub struct RecipientState {
+    /// Its address alone.
     #[schema(example = "ada@example.com")]
     to: String,
-    /// Why it is not sent yet, in words.
-    reason: String,
-    /// When it is looked at again; null where that is as soon as can be.
+    /// As that of the mail.
+    #[schema(example = "delivered")]
+    last_event: &'static str,
+    /// Why it waits, or what the last server said.
+    #[schema(required = true)]
+    reason: Option<String>,
+    /// When it is looked at again; null where that is as soon as can be, where nothing is to be done, or where
+    /// somebody has to decide.
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
-    until: Option<Time>,
+    waits_until: Option<Time>,
 }
 
 /// What is known of the lines that the recipients of a mail wait in.
@@ -75,16 +81,14 @@ impl Lines {
     }
 
     /// For answers.
-    pub fn waiting(&self, clock: &Clock) -> Vec<Waiting> {
-        let told = |(recipient, _): &(Recipient, i64)| {
-            let until = recipient.due_at.filter(|due| *due > clock.steady());
-            Some(Waiting {
-                to: recipient.address.clone(),
-                reason: self.why(recipient, clock)?,
-                until: until.map(|due| Time(clock.shown_at(due))),
-            })
-        };
-        self.open.iter().filter_map(told).collect()
+    pub fn told(&self, recipient: Recipient, clock: &Clock) -> RecipientState {
+        let until = recipient.due_at.filter(|due| *due > clock.steady());
+        RecipientState {
+            reason: self.why(&recipient, clock),
+            to: recipient.address,
+            last_event: recipient.state.as_str(),
+            waits_until: until.map(|due| Time(clock.shown_at(due))),
+        }
     }
 
     /// Why a recipient waits, and until when; or what the last server said.

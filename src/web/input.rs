@@ -64,7 +64,7 @@ where
         if matches!(body, Spool::File(_)) {
             app.admission.admit().await?;
         }
-        app.admission.build(move || Many::split(body, true)).await?
+        app.admission.build(move || Many::split(body.at_hand(LIGHT)?, true)).await?
     }
 }
 

@@ -186,6 +186,9 @@ on_both! {
             "bcc": ["hidden@example.com"], "cc": ["c@example.com"], "reply_to": ["r@acme.example"],
             "last_event": "queued", "scheduled_at": null, "html": "<p>Hi</p>", "text": "Grüße", "tags": [],
             "topic_id": null,
+            "recipients": ["ada@example.com", "hidden@example.com"].map(|to| json!({
+                "to": to, "last_event": "queued", "reason": null, "waits_until": "2026-01-02T03:04:05.678901Z",
+            })),
         }));
         let rows = door.app.store.rows("SELECT address, line FROM email_recipients ORDER BY number").await;
         let addresses: Vec<_> = rows.iter().map(|row| row[0].as_deref().expect("an address")).collect();

@@ -171,21 +171,22 @@ on_both! {
         let key = app.full_key().await;
         let cookie = owner(&app).await;
         let later = sent(&app, &key, mail_with(json!({"scheduled_at": "in 2 hours"}))).await;
-        let waiting = shown(&app, &key, &later).await["waiting"][0].clone();
-        assert_eq!(waiting["until"], "2026-01-02T05:04:05.678901Z");
+        let waiting = shown(&app, &key, &later).await["recipients"][0].clone();
+        assert_eq!(waiting["waits_until"], "2026-01-02T05:04:05.678901Z");
         assert_eq!(waiting["reason"], "It is scheduled for 2 Jan 2026, 05:04:05 UTC.");
         for expected in ["It is next in its line. ", "It is due; one other in its line", "It is due; 2 others in its line"] {
             let id = sent(&app, &key, mail_with(json!({"to": "first@example.com"}))).await;
             app.clock.advance(1);
-            let told = shown(&app, &key, &id).await["waiting"].clone();
+            let told = shown(&app, &key, &id).await["recipients"].clone();
             let reason = told[0]["reason"].as_str().expect("a reason");
             assert!(reason.starts_with(expected), "{expected}: {told}");
-            assert_eq!((&told[0]["to"], &told[0]["until"]), (&json!("first@example.com"), &Value::Null));
+            assert_eq!((&told[0]["to"], &told[0]["waits_until"]), (&json!("first@example.com"), &Value::Null));
         }
         app.app.db.commit(hold::set(&app.clock, "a test")).await.expect("a hold");
         let id = sent(&app, &key, mail_with(json!({}))).await;
         assert!(page(&app, &cookie, &format!("/emails/{id}")).await.contains("(a test): nothing is sent"), "what it waits for");
         app.store.run("UPDATE email_recipients SET state = 40, due_at = NULL").await;
-        assert_eq!(shown(&app, &key, &id).await.get("waiting"), None, "nothing is waited for");
+        let ended = shown(&app, &key, &id).await["recipients"][0].clone();
+        assert_eq!((&ended["reason"], &ended["waits_until"]), (&Value::Null, &Value::Null), "nothing is waited for");
     }
 }

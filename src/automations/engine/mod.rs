@@ -185,7 +185,7 @@ pub async fn sweep(app: &App) -> Result<(), DbError> {
         let (workspace_id, id) = (row.id(0)?, row.id(1)?);
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(id)).await?;
-            if effects.first().is_none_or(|effect| effect.changed == 0) {
+            if effects.last().is_none_or(|effect| effect.changed == 0) {
                 app.db.commit(store::purge(workspace_id, id).into_iter().collect::<Batch>()).await?;
                 break;
             }

@@ -7,7 +7,7 @@ use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
 use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
@@ -73,6 +73,8 @@ statements! {
         "UPDATE runs SET due_at = $4, settled = attempt
          WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
     DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
+    DELETE_MESSAGES = Sql::both(
+        "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
     DELETE_RUNS = Sql::both(
         "DELETE FROM runs WHERE automation_id = $1 AND id IN
              (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
@@ -245,8 +247,10 @@ pub fn deleted(until: i64) -> Stmt {
     DELETED.with([until.into()])
 }
 
-pub fn delete_runs(automation_id: AutomationId) -> Stmt {
-    DELETE_RUNS.with([automation_id.into(), SWEEP.into()])
+/// Some runs of an automation, and the messages that wait of them.
+pub fn delete_runs(automation_id: AutomationId) -> Batch {
+    let messages = DELETE_MESSAGES.with([automation_id.into(), SWEEP.into()]);
+    Batch::new().and(messages).and(DELETE_RUNS.with([automation_id.into(), SWEEP.into()]))
 }
 
 /// The last of an automation whose runs are gone.

@@ -94,10 +94,6 @@ pub enum Role {
 words!(Role: ALL, parse { Member = "member", Admin = "admin", Owner = "owner" });
 
 impl Role {
-    fn from_store(text: &str) -> Result<Role, DbError> {
-        Role::parse(text).ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
-    }
-
     /// Who may let an app into the workspace.
     pub fn may_grant(self) -> bool {
         self >= Role::Admin

@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 
 use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
-use crate::db::DbError;
 use crate::id::{ApiKeyId, DomainId, GrantId, WorkspaceId};
 use crate::secret;
 use crate::text::words;
@@ -27,10 +26,6 @@ pub enum Permission {
 words!(Permission: ALL, parse { FullAccess = "full_access", SendingAccess = "sending_access" });
 
 impl Permission {
-    pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
-        Permission::parse(text).ok_or_else(|| DbError::Broken(format!("unknown permission {text}")))
-    }
-
     /// What a key may do, in the words of scopes.
     pub(super) fn scopes(self) -> ScopeSet {
         match self {

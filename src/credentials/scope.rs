@@ -1,5 +1,6 @@
 //! What a token may do: two scopes, and sets of them.
 
+use crate::db::{Columns, DbError, FromRow};
 use crate::text::{word_set, words};
 
 /// A scope of spec section 5.
@@ -51,6 +52,12 @@ impl ScopeSet {
 
     pub fn intersection(self, other: ScopeSet) -> ScopeSet {
         ScopeSet(self.0 & other.0)
+    }
+}
+
+impl FromRow for ScopeSet {
+    fn take(columns: &mut Columns<'_>) -> Result<ScopeSet, DbError> {
+        columns.parsed("scopes", |text| ScopeSet::parse(text).ok())
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Client {
     pub logo_uri: Option<String>,
     /// The host that an operator vouched for: the client is who it says it is when it sends people there.
     pub verified_host: Option<String>,
-    pub disabled: bool,
+    /// Since when an operator shuts it out.
+    pub disabled_at: Option<i64>,
     /// Microseconds since the epoch.
     pub created_at: i64,
 }

@@ -83,15 +83,15 @@ pub struct User {
     pub created_at: i64,
 }
 
-/// What a member may do in a workspace.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    Member,
-    Admin,
-    Owner,
+words! {
+    /// What a member may do in a workspace.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role: ALL, parse {
+        Member = "member",
+        Admin = "admin",
+        Owner = "owner",
+    }
 }
-
-words!(Role: ALL, parse { Member = "member", Admin = "admin", Owner = "owner" });
 
 impl Role {
     /// Who may let an app into the workspace.

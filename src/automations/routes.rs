@@ -123,8 +123,8 @@ async fn update(
     let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
     for _ in 0..ATTEMPTS {
-        let rows = caller.read(|| store::version_number(caller.workspace_id(), id)).await?;
-        let seen = rows.first().ok_or_else(not_found)?.int(0)?;
+        let seen: Option<i64> = caller.query(|| store::version_number(caller.workspace_id(), id)).await?;
+        let seen = seen.ok_or_else(not_found)?;
         match caller.try_commit(|| store::change(caller.workspace_id(), id, seen, &change, now)).await? {
             // Somebody published, or deleted it, in between: look again.
             Err(DbError::Unexpected { .. }) => continue,
@@ -219,6 +219,5 @@ pub(super) fn not_found() -> Error {
 }
 
 async fn find(caller: &Caller, id: AutomationId) -> Result<Stored, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+    caller.query::<Option<Stored>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }

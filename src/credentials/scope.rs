@@ -3,15 +3,14 @@
 use crate::db::{Columns, DbError, FromRow};
 use crate::text::{word_set, words};
 
-/// A scope of spec section 5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    FullAccess,
-    EmailsSend,
+words! {
+    /// A scope of spec section 5. Widest first: in this order scopes are listed and printed everywhere.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Scope: ALL, parse {
+        FullAccess = "full_access",
+        EmailsSend = "emails:send",
+    }
 }
-
-// Widest first: in this order scopes are listed and printed everywhere.
-words!(Scope: ALL, parse { FullAccess = "full_access", EmailsSend = "emails:send" });
 
 word_set!(
     /// A set of scopes, possibly empty. It prints as the `scope` text of RFC 6749.

@@ -45,13 +45,13 @@ impl Client {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Grant {
-    AuthorizationCode,
-    RefreshToken,
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Grant: ALL, parse {
+        AuthorizationCode = "authorization_code",
+        RefreshToken = "refresh_token",
+    }
 }
-
-words!(Grant: ALL, parse { AuthorizationCode = "authorization_code", RefreshToken = "refresh_token" });
 
 word_set!(
     /// The grants a client is registered for, possibly none.
@@ -65,21 +65,17 @@ impl GrantSet {
     }
 }
 
-/// How a client proves itself at the token endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AuthMethod {
-    /// A public client: it has no secret and proves itself by PKCE alone.
-    #[default]
-    None,
-    ClientSecretBasic,
-    ClientSecretPost,
+words! {
+    /// How a client proves itself at the token endpoint.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum AuthMethod: ALL, parse {
+        /// A public client: it has no secret and proves itself by PKCE alone.
+        #[default]
+        None = "none",
+        ClientSecretBasic = "client_secret_basic",
+        ClientSecretPost = "client_secret_post",
+    }
 }
-
-words!(AuthMethod: ALL, parse {
-    None = "none",
-    ClientSecretBasic = "client_secret_basic",
-    ClientSecretPost = "client_secret_post",
-});
 
 impl AuthMethod {
     pub fn has_secret(self) -> bool {

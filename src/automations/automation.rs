@@ -8,9 +8,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::graph::{Finding, Graph};
+use crate::db::Db;
 use crate::error::Error;
+use crate::id::WorkspaceId;
 use crate::seal::Seal;
-use crate::text::{checked_text, is_longer, one_line, words};
+use crate::templates;
+use crate::text::{checked_text, is_longer, one_line, shown, words};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
@@ -81,6 +84,20 @@ fn signing_secret() -> String {
 /// A graph from a request, or the refusal that names what is wrong with it.
 pub fn graph(steps: &Value, connections: &Value) -> Result<Graph, Error> {
     Graph::parse(steps, connections).map_err(|findings| Error::invalid(refusal(&findings)))
+}
+
+/// Refuses to let an automation listen whose steps name templates that cannot be sent.
+pub async fn must_be_sendable(db: &Db, workspace_id: WorkspaceId, graph: Option<&Graph>) -> Result<(), Error> {
+    for (step, named) in graph.into_iter().flat_map(Graph::templates) {
+        if let Err(unsendable) = templates::check_published(db, workspace_id, named).await? {
+            return Err(Error::invalid(format!(
+                "The step `{}` cannot send: {}. Publish the template before the automation is enabled.",
+                shown(step),
+                unsendable.about(named),
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The first finding in full, and where to read the others.

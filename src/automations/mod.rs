@@ -14,7 +14,6 @@ mod shapes;
 mod simulation;
 mod store;
 mod triggers;
-mod values;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,10 +27,17 @@ pub use run::{ContactRules, HistoryPart, Run, World};
 pub use runs::{Fence, cancel as cancel_run};
 pub use store::{otherwise_sealed, reseal};
 pub use triggers::Triggers;
-pub use values::Budget;
 
-pub const STATEMENTS: &[&[Sql]] =
-    &[app_grants::ALL, engine::PAUSES, engine::RUNS, runs::ALL, store::ALL, triggers::ALL, triggers::ENTRIES];
+pub const STATEMENTS: &[&[Sql]] = &[
+    app_grants::ALL,
+    engine::KEPT,
+    engine::PAUSES,
+    engine::RUNS,
+    runs::ALL,
+    store::ALL,
+    triggers::ALL,
+    triggers::ENTRIES,
+];
 
 pub fn routes() -> OpenApiRouter<App> {
     routes::router().merge(runs::router())

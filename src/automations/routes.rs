@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::Graph;
+use super::graph::{Finding, Graph};
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
@@ -17,6 +17,7 @@ use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OrNull, Page, PathId, Query};
+use crate::windows::Window;
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -44,8 +45,11 @@ pub fn router() -> OpenApiRouter<App> {
 )]
 async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: Body<Wish>) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
-    let Wish { name, status, re_entry, exit_on, steps, connections } = body.read()?;
+    let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
     let graph = automation::graph(&steps, &connections)?;
+    if status == Some(Status::Enabled) {
+        automation::must_be_sendable(&app.db, caller.workspace_id(), Some(&graph)).await?;
+    }
     let new = NewAutomation {
         workspace_id: caller.workspace_id(),
         id: app.clock.ordered_id(),
@@ -53,6 +57,7 @@ async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: 
         status: status.unwrap_or(Status::Disabled),
         re_entry: re_entry.unwrap_or(ReEntry::Always).as_str().to_owned(),
         exit_on: exit_on.map(|event| event.as_str().to_owned()),
+        send_window: send_window.as_ref().map(Window::to_json),
         signing_secret: automation::new_signing_secret(&app.seal),
         graph: GraphText::from(&graph),
         grant_id: caller.grant_id(),
@@ -71,8 +76,11 @@ async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: 
 )]
 async fn validate(caller: Caller, body: Body<Draft>) -> JsonResult<Check> {
     caller.confirm().await?;
-    let Draft { steps: OrNull(steps), connections: OrNull(connections) } = body.read()?;
-    let findings = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default()).err().unwrap_or_default();
+    let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
+    let graph = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default());
+    let window = send_window.and_then(|given| Window::parse(&given).err());
+    let window = window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}")));
+    let findings: Vec<Finding> = graph.err().into_iter().flatten().chain(window).collect();
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 
@@ -122,6 +130,9 @@ async fn update(
     let grant_id = caller.grant_id();
     let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
+    if change.status == Some(Status::Enabled) || (change.graph.is_some() && change.status.is_none()) {
+        must_be_sendable(&caller, &app, id, &change).await?;
+    }
     for _ in 0..ATTEMPTS {
         let seen: Option<i64> = caller.query(|| store::version_number(caller.workspace_id(), id)).await?;
         let seen = seen.ok_or_else(not_found)?;
@@ -135,14 +146,29 @@ async fn update(
     Err(Error::Unavailable)
 }
 
+/// Refuses a change after which an automation listens that names templates which cannot be sent.
+async fn must_be_sendable(caller: &Caller, app: &App, id: AutomationId, change: &store::Change) -> Result<(), Error> {
+    let stored = find(caller, id).await?;
+    if change.status.is_none() && stored.listed.status != Status::Enabled.as_str() {
+        return Ok(());
+    }
+    let (steps, connections) = match &change.graph {
+        Some(graph) => (&graph.steps, &graph.connections),
+        None => (&stored.steps, &stored.connections),
+    };
+    let graph = Graph::stored(steps, connections);
+    automation::must_be_sendable(&app.db, caller.workspace_id(), graph.as_ref()).await
+}
+
 /// What a body wants changed: at least one thing.
 fn wanted(wish: Change) -> Result<store::Change, Error> {
-    let Change { exit_on: web::Change(exit_on), name, status, re_entry, steps, connections } = wish;
+    let Change { exit_on, send_window, name, status, re_entry, steps, connections } = wish;
+    let (web::Change(exit_on), web::Change(send_window)) = (exit_on, send_window);
     let graph = graph_wanted(steps, connections)?;
-    let change = store::Change { name, status, re_entry, exit_on, graph, grant_id: None };
+    let change = store::Change { name, status, re_entry, exit_on, send_window, graph, grant_id: None };
     if change.is_nothing() {
-        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
-                       `steps` together with `connections`.";
+        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, \
+                       `send_window`, or `steps` together with `connections`.";
         return Err(Error::Missing { message: message.into() });
     }
     Ok(change)

@@ -11,6 +11,7 @@ use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
 use crate::id::{AutomationId, GrantId, Id, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
+use crate::windows::Window;
 
 statements! {
     lists {
@@ -40,7 +41,7 @@ statements! {
              VALUES ($1, $2, $3, $4, $5, $6)");
         pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
             "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
-                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
+                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections, a.send_window
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
              WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
         /// The number of the version in force.
@@ -66,10 +67,10 @@ statements! {
              WHERE a.workspace_id = $1 AND a.id = $2");
         fn insert_automation(new: &NewAutomation)
             with [new.workspace_id, new.id, new.name.as_str(), new.status.as_str(), &new.re_entry, new.exit_on.as_ref(),
-                &new.signing_secret, new.now] = Sql::both(
+                &new.signing_secret, new.now, new.send_window.as_ref()] = Sql::both(
             "INSERT INTO automations
-                 (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
-             VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8)");
+                 (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at, send_window)
+             VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)");
         fn reseal_one(workspace_id: WorkspaceId, id: AutomationId, kept: &str, sealed: &str) = Sql::both(
             "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
         fn listen_to(workspace_id: WorkspaceId, name: &str) = Sql::both(
@@ -86,6 +87,9 @@ statements! {
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     SET_EXIT_ON = Sql::both(
         "UPDATE automations SET exit_on = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_SEND_WINDOW = Sql::both(
+        "UPDATE automations SET send_window = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     /// Only whoever has seen the newest version publishes the next.
     SET_VERSION = Sql::both(
@@ -127,9 +131,11 @@ pub struct Stored {
     pub signing_secret: String,
     pub steps: String,
     pub connections: String,
+    /// As JSON.
+    pub send_window: Option<String>,
 }
 
-from_row!(Stored { listed, re_entry, exit_on, signing_secret, steps, connections });
+from_row!(Stored { listed, re_entry, exit_on, signing_secret, steps, connections, send_window });
 
 /// A graph as the store keeps it.
 pub struct GraphText {
@@ -162,6 +168,8 @@ pub struct NewAutomation {
     pub status: Status,
     pub re_entry: String,
     pub exit_on: Option<String>,
+    /// As JSON.
+    pub send_window: Option<String>,
     pub signing_secret: String,
     pub graph: GraphText,
     /// The grant of the app that makes it.
@@ -187,6 +195,7 @@ impl NewAutomation {
             status: Status::Disabled,
             re_entry: original.re_entry,
             exit_on: original.exit_on,
+            send_window: original.send_window,
             signing_secret,
             graph: GraphText {
                 // The original's are listened to already.
@@ -248,6 +257,8 @@ pub struct Change {
     pub re_entry: Option<ReEntry>,
     /// `Some(None)` removes it.
     pub exit_on: Option<Option<ExitEvent>>,
+    /// `Some(None)` removes it.
+    pub send_window: Option<Option<Window>>,
     pub graph: Option<GraphText>,
     /// The grant of the app that changes it.
     pub grant_id: Option<GrantId>,
@@ -259,6 +270,7 @@ impl Change {
             && self.status.is_none()
             && self.re_entry.is_none()
             && self.exit_on.is_none()
+            && self.send_window.is_none()
             && self.graph.is_none()
     }
 }
@@ -293,6 +305,9 @@ pub fn change(workspace_id: WorkspaceId, id: AutomationId, seen: i64, change: &C
         batch.push(set(SET_EXIT_ON, exit_on.as_ref().map(ExitEvent::as_str)));
         let name = exit_on.as_ref().map(|name| name.as_str().to_owned());
         listen(&mut batch, workspace_id, name.iter());
+    }
+    if let Some(window) = &change.send_window {
+        batch.push(set(SET_SEND_WINDOW, window.as_ref().map(Window::to_json).as_deref()));
     }
     batch.and(raise_revision(workspace_id))
 }

@@ -1,12 +1,14 @@
 //! The command line: the server, and commands that work beside it.
 
 mod backup;
+mod broadcasts;
 mod clients;
 mod doctor;
 mod hold;
 mod keys;
 mod oauth;
 mod send;
+mod templates;
 mod users;
 
 use std::fmt::Display;
@@ -53,6 +55,12 @@ enum Command {
     Clients(clients::Clients),
     /// Send a mail and watch its way, beside a running server
     Send(send::Send),
+    /// Mail to everybody in a segment
+    #[command(subcommand)]
+    Broadcasts(broadcasts::Broadcasts),
+    /// Templates of mail as files
+    #[command(subcommand)]
+    Templates(templates::Templates),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -112,6 +120,8 @@ impl Cli {
             Command::Keys(command) => command.run(&context().await?).await,
             Command::Clients(command) => command.run(&context().await?).await,
             Command::Send(command) => command.run(context().await?, config.clone()).await,
+            Command::Broadcasts(command) => command.run(context().await?, config.clone()).await,
+            Command::Templates(command) => command.run(context().await?, config.clone()).await,
             Command::Hold(command) => command.run(&context().await?).await,
             Command::Resume(command) => command.run(&context().await?).await,
             Command::Oauth(oauth::Oauth::RotateKeys(output)) => {

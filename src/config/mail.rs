@@ -44,6 +44,12 @@ pub struct MailSettings {
     #[arg(value_parser = dns_server)]
     pub dns_server: Vec<SocketAddr>,
 
+    /// DNS servers that validate (DNSSEC) and whose word is taken for it, comma-separated: certificates of
+    /// mail servers are then checked by DANE [default: none, and DANE is off]
+    #[arg(long, global = true, env = "POSTHORN_DANE", value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
+    #[arg(value_parser = dns_server)]
+    pub dane: Vec<SocketAddr>,
+
     /// Certificates that mail servers may have beside the public ones, a file in PEM
     #[arg(long, global = true, env = "POSTHORN_SMTP_CA", value_name = "FILE")]
     pub smtp_ca: Option<PathBuf>,

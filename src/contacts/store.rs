@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::contact::{Contact, Email, email_key};
 use crate::db::{Batch, Sql, Stmt, from_row, statements};
 use crate::id::{ContactId, SegmentId, WorkspaceId};
-use crate::topics;
 use crate::web::Page;
+use crate::{segments, topics};
 
 statements! {
     lists {
@@ -99,8 +99,10 @@ pub(super) fn upsert_by_email(
 /// by then, or finds it gone.
 pub(super) fn delete(workspace_id: WorkspaceId, id: ContactId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new()
+    let mut batch = Batch::new()
         .and(DELETE.with(of()).expect(1))
         .and(DELETE_MEMBERSHIPS.with(of()))
-        .and(topics::forget(workspace_id, id))
+        .and(topics::forget(workspace_id, id));
+    batch.append(segments::forget(workspace_id, id));
+    batch
 }

@@ -36,6 +36,11 @@ const STEPS: &[(&str, &str)] = &[
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
     ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
     ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
+    ("0026_templates", include_str!("../../migrations/0026_templates.sql")),
+    ("0027_broadcasts", include_str!("../../migrations/0027_broadcasts.sql")),
+    ("0028_subscriptions", include_str!("../../migrations/0028_subscriptions.sql")),
+    ("0029_segments", include_str!("../../migrations/0029_segments.sql")),
+    ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::line::{Line, Way};
-use super::pass::{BULK, LANES};
+use super::pass::{BULK, LANES, TRANSACTIONAL};
 use super::routes::Route;
 use super::settlement::Outcome;
 use super::sites::{Pause, Sites, Slot};
 use super::store::{self, Claimed, Waiting};
 use super::test_recipients;
+use crate::broadcasts::{self, Standing};
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::WorkspaceId;
+use crate::id::{EmailId, WorkspaceId};
 use crate::work::{self, Next};
 
 /// How many recipients are settled together, where no dialogue is held.
@@ -53,6 +54,8 @@ enum Fate {
     Test,
     /// Mail goes by another way now.
     Move,
+    /// It is not wanted any more.
+    Cancel,
     Outcome(Outcome),
 }
 
@@ -89,10 +92,10 @@ impl Engine {
     pub(super) async fn look(self: &Arc<Engine>) -> Result<Look, DbError> {
         let now = self.app.clock.steady();
         let (mut orders, mut next_due) = (Vec::new(), None);
-        for lane in LANES {
+        for (lane, standing) in self.lanes().await? {
             for Waiting { line, due_at } in self.lines(lane).await? {
                 if due_at <= now {
-                    orders.extend(self.order(lane, line, now).await?);
+                    orders.extend(self.order((lane, standing), line, now).await?);
                 } else {
                     next_due = Some(next_due.map_or(due_at, |next: i64| next.min(due_at)));
                 }
@@ -106,13 +109,16 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
+        let unwanted = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
             let count = rows.len();
-            let (at_once, rest): (Vec<_>, Vec<_>) =
-                rows.into_iter().map(|row| (known(&row, &suppressed), row)).partition(|(known, _)| known.is_some());
+            let (at_once, rest): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .map(|row| (known(&row, &suppressed, &unwanted), row))
+                .partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {
@@ -121,6 +127,7 @@ impl Engine {
                     hands.extend((!recipients.is_empty()).then_some(Hand { route, recipients }));
                 }
                 Plan::Together(Fate::Move) => self.move_on(rest.collect(), now).await?,
+                Plan::Together(Fate::Cancel) => ended.extend(rest.map(|row| (row, Outcome::Canceled))),
                 Plan::Together(Fate::Test) => ended.extend(rest.map(|row| {
                     let outcome = test_recipients::outcome(&row.address);
                     (row, outcome)
@@ -133,6 +140,18 @@ impl Engine {
         Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { next } })
     }
 
+    /// The lanes that are to be looked at: those that are always there, and those of broadcasts that go on or were
+    /// canceled.
+    async fn lanes(&self) -> Result<Vec<(i64, Standing)>, DbError> {
+        let mut lanes = LANES.map(|lane| (lane, Standing::GoesOn)).to_vec();
+        lanes.extend(broadcasts::waiting_lanes(&self.app.db, BULK).await?);
+        let mut pass = self.pass();
+        pass.begin_look(&lanes.iter().map(|(lane, _)| *lane).collect::<Vec<_>>());
+        let of_broadcasts = &mut lanes[LANES.len()..];
+        of_broadcasts.rotate_left(pass.turn(of_broadcasts.len()));
+        Ok(lanes)
+    }
+
     /// The lines of a lane in which somebody waits, a page at a time; after the last it begins anew.
     async fn lines(&self, lane: i64) -> Result<Vec<Waiting>, DbError> {
         let after = self.pass().after(lane);
@@ -143,14 +162,23 @@ impl Engine {
     }
 
     /// What is to be claimed of a line, if anything is.
-    async fn order(self: &Arc<Engine>, lane: i64, line: String, now: i64) -> Result<Option<Order>, DbError> {
+    async fn order(
+        self: &Arc<Engine>,
+        (lane, standing): (i64, Standing),
+        line: String,
+        now: i64,
+    ) -> Result<Option<Order>, DbError> {
+        if standing == Standing::Canceled {
+            return Ok(Some(Order { lane, line, plan: Plan::Together(Fate::Cancel), room: TOGETHER }));
+        }
         let Some(way) = self.plan(&line, now).await? else { return Ok(None) };
+        let is_bulk = lane != TRANSACTIONAL;
         let (plan, room) = match way {
             Err(fate) => (Plan::Together(fate), TOGETHER),
-            Ok(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
+            Ok(route) => match self.sites.reserve(&route.site, route.pace, is_bulk, now) {
                 Ok(count) => {
                     let (sites, site) = (self.sites.clone(), route.site.clone());
-                    let room = Room { sites, site, is_bulk: lane == BULK, count };
+                    let room = Room { sites, site, is_bulk, count };
                     (Plan::Dialogue(route, room), count)
                 }
                 Err(pause) => (Plan::Together(Fate::Outcome(paused(&route, pause))), TOGETHER),
@@ -242,11 +270,18 @@ pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
 }
 
 /// What is known of a recipient before anything is done for it.
-fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>) -> Option<Outcome> {
+fn known(
+    row: &Claimed,
+    suppressed: &HashSet<(WorkspaceId, String)>,
+    unwanted: &HashMap<EmailId, &'static str>,
+) -> Option<Outcome> {
     if row.dot_attempt != 0 {
         let reason = "a process ended between the end of the message and the server's reply".into();
         return Some(Outcome::Unknown { reason, is_found: true });
     }
     let is_suppressed = !row.is_own && suppressed.contains(&(row.workspace_id, row.email_key()));
-    is_suppressed.then_some(Outcome::Suppressed)
+    if is_suppressed {
+        return Some(Outcome::Suppressed);
+    }
+    unwanted.get(&row.own_id()).map(|reason| Outcome::Unwanted(reason))
 }

@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::retry;
 use super::store::Claimed;
 use crate::emails::State;
+use crate::smtp::Security;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +15,7 @@ pub enum Outcome {
     /// Nothing leaves here; who wrote it can read it.
     Captured,
     /// A server has taken it: the recipient's own, or one that passes it on.
-    Taken { via: Via, host: String, reply: String },
+    Taken { via: Via, host: String, reply: String, security: Security },
     /// A server said no, for good.
     Refused { refusal: Refusal, host: String },
     /// It may go better later.
@@ -30,6 +31,12 @@ pub enum Outcome {
     Unknown { reason: String, is_found: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
+    /// The recipient of a broadcast does not want it any more, or is none any more.
+    Unwanted(&'static str),
+    /// It was taken back.
+    Canceled,
+    /// Its broadcast rests, and nobody was asked.
+    Paused,
     /// A test recipient that complains of what it got.
     Complained,
 }
@@ -87,8 +94,9 @@ impl Settlement {
             Outcome::Taken { via: Via::Test, .. } => {
                 Settlement::end(vec![(State::Delivered, json!({"to": to, "via": "test"}))])
             }
-            Outcome::Taken { via, host, reply } => {
-                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply}));
+            Outcome::Taken { via, host, reply, security } => {
+                let tls = security.as_str();
+                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply, "tls": tls}));
                 let delivered = match via {
                     // What it does next is not told to us.
                     Via::Relay => json!({"to": to, "via": "relay"}),
@@ -104,6 +112,12 @@ impl Settlement {
                 Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason.clone())
             }
             Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
+            Outcome::Unwanted(reason) => Settlement {
+                reason: Some((*reason).to_owned()),
+                ..Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": reason}))])
+            },
+            Outcome::Paused => Settlement { due_at: Some(now), ..Settlement::end(Vec::new()) },
+            Outcome::Canceled => Settlement::end(vec![(State::Canceled, json!({"to": to}))]),
             Outcome::Complained => Settlement::end(vec![
                 (State::Delivered, json!({"to": to, "via": "test"})),
                 (State::Complained, json!({"to": to, "via": "test"})),

@@ -1,11 +1,13 @@
 //! Recipients in the store, as far as delivery brings them on.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Origin, State};
-use crate::id::{DomainId, EmailId, SuppressionId, WorkspaceId};
+use crate::emails::{Origin, State, own_id};
+use crate::id::{ContactId, DomainId, EmailId, SuppressionId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -59,7 +61,7 @@ statements! {
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
                    dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
-                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id)");
+                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -138,6 +140,18 @@ pub struct Claimed {
     pub is_own: bool,
     /// Sent by an automation that a system event started: what happens to it starts no runs.
     pub is_reaction: bool,
+    /// Whom it is for, where it is a broadcast's.
+    pub contact_id: Option<ContactId>,
+    /// What its mail is made of, where that is known.
+    pub values: Option<Arc<Values>>,
+}
+
+/// What the mail of a recipient of a broadcast is made of.
+#[derive(Debug)]
+pub struct Values {
+    pub values: Map<String, Value>,
+    /// They are those of an earlier attempt.
+    pub are_kept: bool,
 }
 
 impl Claimable for Claimed {
@@ -162,6 +176,8 @@ impl Claimable for Claimed {
             is_held_when_uncertain: row.maybe(12, Row::text)?.is_some_and(|policy| policy == "hold"),
             is_own: origin.as_deref() == Some(Origin::System.as_str()),
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
+            contact_id: row.maybe(14, Row::id)?,
+            values: None,
         })
     }
 }
@@ -170,6 +186,14 @@ impl Claimed {
     /// What all spellings of the address have in common.
     pub fn email_key(&self) -> String {
         Address::key_of(&self.address)
+    }
+
+    /// The id by which it is told of: of its mail, or of the recipient's own.
+    pub fn own_id(&self) -> EmailId {
+        match self.contact_id {
+            Some(_) => own_id(self.email_id, self.number),
+            None => self.email_id,
+        }
     }
 
     fn key(&self) -> [crate::db::Value; 3] {
@@ -253,7 +277,7 @@ pub fn suppress(claimed: &Claimed, id: SuppressionId, reason: &str, now: i64) ->
         id.into(),
         (&claimed.address).into(),
         reason.into(),
-        claimed.email_id.into(),
+        claimed.own_id().into(),
         now.into(),
     ])
 }

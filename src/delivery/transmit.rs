@@ -114,6 +114,14 @@ impl Engine {
             Ok(turn) => turn,
             Err(pause) => return Some(paused(route, pause)),
         };
+        match self.stopped(claimed).await {
+            Ok(None) => {}
+            Ok(outcome) => return outcome,
+            Err(error) => {
+                unread(error);
+                return None;
+            }
+        }
         let terms = match self.terms(claimed, &message).await {
             Ok(terms) => terms,
             Err(Refused::Outcome(outcome)) => return Some(outcome),
@@ -211,7 +219,7 @@ impl Engine {
     /// for more; that is remembered.
     async fn connect(&self, stop: &Stop) -> Result<Connection, Failure> {
         let in_clear = match stop.hop() {
-            Hop::Mx { host, tls: TlsPolicy::Opportunistic } => Hop::Mx { host, tls: TlsPolicy::None },
+            Hop::Mx { host, tls: TlsPolicy::Opportunistic } => Hop::Mx { host, tls: &TlsPolicy::None },
             hop => return self.client.connect(&hop).await,
         };
         if self.without_tls.get(stop.host()).is_some_and(|until| until > self.app.clock.steady()) {
@@ -254,9 +262,9 @@ impl Engine {
         let host = connection.host().to_owned();
         let now = self.app.clock.steady();
         match outcome {
-            smtp::Outcome::Accepted { reply, .. } => {
+            smtp::Outcome::Accepted { reply, security } => {
                 self.sites.answered(&route.site, now);
-                Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string() })
+                Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string(), security })
             }
             smtp::Outcome::Refused { reply, at } => {
                 self.sites.answered(&route.site, now);

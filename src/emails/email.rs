@@ -19,6 +19,8 @@ pub enum Origin {
     Reaction,
     System,
     Command,
+    /// To everybody in a segment: one mail in the store, and one for each recipient.
+    Broadcast,
 }
 
 words!(Origin {
@@ -28,6 +30,7 @@ words!(Origin {
     Reaction = "reaction",
     System = "system",
     Command = "command",
+    Broadcast = "broadcast",
 });
 
 /// What is transactional goes before what goes to many. The store keeps the number.

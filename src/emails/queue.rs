@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use super::sender::{line, may_send};
+use super::templated::filled;
 use super::{Emails, NewEmail, Origin, insert};
 use crate::auth::{Caller, Need};
 use crate::clock::{Clock, rfc3339};
@@ -17,7 +18,7 @@ use crate::domains::Sender;
 use crate::error::Error;
 use crate::id::{EmailId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
-use crate::web::{self, Answer, IdempotentRequest};
+use crate::web::{Answer, Body, IdempotentRequest};
 
 /// A mail that is ready to be queued.
 pub struct Ready {
@@ -89,7 +90,8 @@ pub async fn commit_once<N: Need>(
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
 pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
-    let Draft { email, .. } = Draft::new(emails, workspace_id, web::read_fields(fields)?)?;
+    let fields = filled(emails, workspace_id, Body::new(fields)).await?;
+    let Draft { email, .. } = Draft::new(emails, workspace_id, fields.read()?)?;
     let email = NewEmail { origin: Origin::Command, ..email };
     let (id, domain) = (emails.clock.ordered_id(), email.from.address.ascii_domain().to_owned());
     let sender = emails.domains.may_send(workspace_id, None, &domain).await?;

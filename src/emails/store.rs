@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::email::{Content, NewEmail, Written};
+use super::email::{Content, NewEmail, Origin, Written};
 use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -298,6 +298,11 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// Whether each of its recipients has a mail of his own: it is a broadcast's.
+    pub fn is_shared(&self) -> bool {
+        self.origin == Origin::Broadcast.as_str()
+    }
+
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         let run_id = row.maybe(17, Row::id)?;
         Ok(Stored {

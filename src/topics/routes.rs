@@ -95,8 +95,9 @@ async fn update(caller: Caller, PathId(id): PathId<TopicId>, body: Body<TopicCha
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
     params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller, PathId(id): PathId<TopicId>) -> JsonResult<Deleted> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<TopicId>) -> JsonResult<Deleted> {
+    let delete = || store::delete(caller.workspace_id(), id, app.clock.steady());
+    caller.try_commit(delete).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 

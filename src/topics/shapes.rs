@@ -60,3 +60,32 @@ pub struct Chosen {
 }
 
 from_row!(Chosen { id, name, description, subscription, created_at });
+
+/// A topic as its contact sees it.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub topic_id: TopicId,
+    pub name: String,
+    pub description: Option<String>,
+    /// Whether everybody may see that there is this topic.
+    pub is_public: bool,
+    pub subscription: Subscription,
+    /// Whether that was chosen, and is not what holds for all who did not choose.
+    pub is_chosen: bool,
+}
+
+impl Standing {
+    pub fn read(row: &Row) -> Result<Standing, DbError> {
+        Ok(Standing {
+            topic_id: row.id(0)?,
+            name: row.text(1)?,
+            description: row.maybe(2, Row::text)?,
+            is_public: row.text(3)? == Visibility::Public.as_str(),
+            subscription: match row.text(4)? == Subscription::OptIn.as_str() {
+                true => Subscription::OptIn,
+                false => Subscription::OptOut,
+            },
+            is_chosen: row.bool(5)?,
+        })
+    }
+}

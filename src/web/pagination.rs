@@ -139,12 +139,17 @@ impl Page {
     pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: impl Id, more: [Value; N]) -> Stmt {
         let (upwards, from, rows) = self.bounds();
         let sql = if upwards { newer } else { older };
-        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()).within(&self.size)
+        self.within(sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()))
+    }
+
+    /// A statement of somebody else's making, which reads no more than a page may hold.
+    pub fn within(&self, stmt: Stmt) -> Stmt {
+        stmt.within(&self.size)
     }
 
     /// Whether to read towards newer items; where from; and how many rows: one
     /// more than asked for, to know whether there are more.
-    fn bounds(&self) -> (bool, Uuid, i64) {
+    pub fn bounds(&self) -> (bool, Uuid, i64) {
         let rows = self.limit as i64 + 1;
         match self.cursor {
             Cursor::Start => (false, END, rows),

@@ -175,7 +175,7 @@ on_both! {
         let run = stage.run(&automation).await;
         assert_eq!((&run["status"], statuses(&run)),
             (&json!("failed"), vec!["completed", "completed", "failed", "skipped"]));
-        assert_eq!(run["steps"][2]["error"]["message"], "the segment does not exist");
+        assert_eq!(run["steps"][2]["error"]["message"], "the segment does not exist, or fills itself");
         let workspace = stage.app.workspace().await;
         let insert = format!("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ({}, {}, 'S', 0)", stage.app.store.id(workspace), stage.app.store.id(SEGMENT));
         stage.app.store.run(&insert).await;

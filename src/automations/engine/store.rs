@@ -7,8 +7,9 @@ use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
-use crate::db::{DbError, FromRow, Row, Sql, Stmt, from_row, statements};
-use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::db::{Columns, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
+use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many occurrences one look into a contact's history returns. Each may be large.
@@ -44,13 +45,14 @@ statements! {
             with [now, lease_until, most, destination] = claim_rows!(
             "runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
         /// The payload that started the run, whether the automation is there, whether its steps may call the outside
-        /// (what an app published may as long as a key of that app would work), and the contact.
+        /// (what an app published may as long as a key of that app would work), when its mail may be sent, and the
+        /// contact.
         pub fn sight(claimed: &Claimed)
             with [claimed.workspace_id, claimed.contact_id, claimed.occurrence_id, claimed.automation_id,
                 claimed.version] = Sql::both(concat!(
             "SELECT o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
                     CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END,
-                    c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                    a.send_window, w.timezone, c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
                     c.updated_at
              FROM workspaces w
              LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
@@ -83,12 +85,6 @@ statements! {
             with [claimed.automation_id, claimed.id, claimed.attempt, due_at] expects 1 = Sql::both(
             "UPDATE runs SET due_at = $4, settled = attempt
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-        /// The same message from the same step of the same run is one message.
-        pub fn keep_message(claimed: &Claimed, message: &Message<'_>, now: i64)
-            with [message.id, claimed.workspace_id, claimed.id, message.step, claimed.contact_id, message.recipient,
-                message.message.to_string(), now] = Sql::both(
-            "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
         pub fn delete_runs(automation_id: AutomationId) with [automation_id, SWEEP] = Sql::both(
             "DELETE FROM runs WHERE automation_id = $1 AND id IN
                  (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
@@ -154,14 +150,37 @@ pub struct Sight {
     pub payload: Value,
     pub automation_stands: bool,
     pub may_call: bool,
+    pub send_window: Option<Window>,
+    /// Of contacts that name no zone.
+    pub zone: Zone,
     pub contact: Option<Contact>,
 }
 
-from_row!(Sight { payload: json, automation_stands, may_call, contact });
+from_row!(Sight { payload: json, automation_stands, may_call, send_window, zone, contact });
+
+impl FromRow for Window {
+    fn take(columns: &mut Columns<'_>) -> Result<Window, DbError> {
+        columns.parsed("a window", Window::stored)
+    }
+}
+
+impl FromRow for Zone {
+    fn take(columns: &mut Columns<'_>) -> Result<Zone, DbError> {
+        // One that this machine does not know is not worth a run.
+        columns.parsed("a time zone", |name| Some(Zone::named(name).unwrap_or(Zone::UTC)))
+    }
+}
 
 impl Sight {
     /// Of a workspace that is gone.
-    pub const NOTHING: Sight = Sight { payload: Value::Null, automation_stands: false, may_call: false, contact: None };
+    pub const NOTHING: Sight = Sight {
+        payload: Value::Null,
+        automation_stands: false,
+        may_call: false,
+        send_window: None,
+        zone: Zone::UTC,
+        contact: None,
+    };
 }
 
 pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
@@ -181,14 +200,6 @@ pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
 pub struct Ahead<'a> {
     pub waiting_for: Option<&'a str>,
     pub destination: Option<String>,
-}
-
-/// A message that waits in the outbox for its template.
-pub struct Message<'a> {
-    pub id: MessageId,
-    pub step: &'a str,
-    pub recipient: &'a str,
-    pub message: &'a Value,
 }
 
 /// The last of an automation whose runs are gone.

@@ -8,10 +8,10 @@ use super::store::{self, Claimed, Sight};
 use super::turn::read_changes;
 use super::{Engine, Plan};
 use crate::automations::run::{ContactRules, Heard, HistoryPart, Run, World};
-use crate::automations::values::Budget;
 use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
 use crate::id::SegmentId;
+use crate::rules::Budget;
 use crate::segments;
 
 /// Up to how many occurrences one turn hears, and about how many bytes of them. What
@@ -54,6 +54,8 @@ impl View {
             segments: &self.segments,
             refused_mail: &self.refused_mail,
             contact_rules: self,
+            send_window: self.sight.send_window.as_ref(),
+            zone: &self.sight.zone,
             budget: &self.budget,
         }
     }
@@ -88,7 +90,7 @@ impl Engine {
         let history = HistoryPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if self.app.db.query(segments::exists(claimed.workspace_id, id)).await? {
+            if self.app.db.query(segments::takes_members(claimed.workspace_id, id)).await? {
                 segments.insert(id);
             }
         }

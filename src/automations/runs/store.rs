@@ -44,8 +44,12 @@ statements! {
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
         /// The messages of a run that wait for their templates.
         pub fn kept(run_id: RunId) = Sql::both(
-            "SELECT step, id, created_at, CASE WHEN dropped_at IS NULL THEN 0 ELSE 1 END
+            "SELECT step, id, created_at, CASE WHEN dropped_at IS NULL THEN 0 ELSE 1 END, reason,
+                    CASE WHEN wanted_at IS NULL THEN 0 ELSE 1 END
              FROM outbox WHERE run_id = $1");
+        /// A person decides that a message is sent, however long it has waited.
+        pub fn want_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
+            "UPDATE outbox SET wanted_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
         /// A person decides that a message is not sent.
         pub fn drop_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
             "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
@@ -122,6 +126,9 @@ pub struct KeptMessage {
     pub id: MessageId,
     pub created_at: i64,
     pub is_dropped: bool,
+    /// Why, where no person decided it.
+    pub reason: Option<String>,
+    pub is_wanted: bool,
 }
 
-from_row!(KeptMessage { step, id, created_at, is_dropped });
+from_row!(KeptMessage { step, id, created_at, is_dropped, reason, is_wanted });

@@ -12,9 +12,9 @@ use crate::automations::automation::ReEntry;
 use crate::automations::engine::{LEASE, changed};
 use crate::automations::graph::{Action, Exit, Graph};
 use crate::automations::run::{Effect, Ending, Position, Run, Status, Trace};
-use crate::automations::values::{Budget, Rule, Values};
 use crate::clock::MINUTE;
 use crate::id::RunId;
+use crate::rules::{Budget, Rule, Values};
 
 /// The longest that a run which has something to do may be left alone: a lease,
 /// or the pause after the fourth failure.

@@ -9,8 +9,8 @@ use super::rows::{Refused, Turn};
 use super::world::World;
 use crate::automations::engine::{Claimed, Plan, Sight, View, advance, call, is_held};
 use crate::automations::run::{HistoryPart, Run};
-use crate::automations::values::Budget;
 use crate::clock::SECOND;
+use crate::rules::Budget;
 
 /// How often a worker looks again, as the real one does.
 const ATTEMPTS: usize = 8;

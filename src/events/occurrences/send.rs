@@ -176,6 +176,7 @@ impl SendRequest<'_> {
                 settled => {
                     if let Ok(effects) = &settled {
                         app.wake_workers_if(follow_up.is_urgent(effects));
+                        app.wake_judges_if(follow_up.judges());
                         if follow_up.defines() {
                             self.forget();
                         }

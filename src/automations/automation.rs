@@ -13,25 +13,14 @@ use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::seal::Seal;
 use crate::templates;
-use crate::text::{checked_text, is_longer, is_one_line, shown, words};
+use crate::text::{checked_text, is_longer, one_line, shown, words};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
 
-/// One line, and not only spaces; kept as it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(try_from = "String")]
-#[schema(
-    min_length = 1,
-    max_length = 200,
-    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
-    example = "Welcome"
-)]
-pub struct AutomationName(String);
-
-checked_text!(
-    AutomationName(name) if is_one_line(name, Self::LONGEST),
-    else format!("must be one line of 1 to {} characters", Self::LONGEST)
+one_line!(
+    /// One line, and not only spaces; kept as it was given.
+    AutomationName of 200, such as "Welcome"
 );
 
 impl AutomationName {
@@ -45,30 +34,30 @@ impl AutomationName {
     }
 }
 
-/// Whether events start runs of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = AutomationStatus)]
-pub enum Status {
-    Enabled,
-    Disabled,
+words! {
+    /// Whether events start runs of it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = AutomationStatus)]
+    pub enum Status: ALL {
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
 }
 
-words!(Status: ALL { Enabled = "enabled", Disabled = "disabled" });
-
-/// What happens when the trigger occurs again for a contact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReEntry {
-    /// Every occurrence starts a run.
-    Always,
-    /// Only a contact that never had a run gets one.
-    OncePerContact,
-    /// Only a contact without a run in flight gets one.
-    OneAtATime,
+words! {
+    /// What happens when the trigger occurs again for a contact.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ReEntry: ALL, parse {
+        /// Every occurrence starts a run.
+        Always = "always",
+        /// Only a contact that never had a run gets one.
+        OncePerContact = "once_per_contact",
+        /// Only a contact without a run in flight gets one.
+        OneAtATime = "one_at_a_time",
+    }
 }
-
-words!(ReEntry: ALL, parse { Always = "always", OncePerContact = "once_per_contact", OneAtATime = "one_at_a_time" });
 
 /// The name of an event that ends runs wherever they are. Unlike a definition,
 /// it may be one of the product's own.

@@ -57,10 +57,8 @@ struct AutomationRow {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
-    let listed: Result<Vec<(Item, i64)>, DbError> =
-        rows.iter().map(|row| Ok((Item::read(row)?, row.int(7)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| one.id);
+    let listed: Vec<(Item, i64)> = member.query(store::page_counted(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/automations"), |(one, _)| one.id);
     let now = member.app.clock.now();
     let row = |(one, runs): (Item, i64)| AutomationRow {
         href: member.address(&format!("/automations/{}", one.id)),
@@ -148,8 +146,7 @@ fn gone() -> Error {
 }
 
 async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, Error> {
-    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
+    member.query::<Option<Stored>>(store::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
 }
 
 async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> PageResult {

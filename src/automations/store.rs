@@ -7,8 +7,8 @@ use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::Item;
 use crate::credentials::grant_stands;
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
-use crate::id::{AutomationId, GrantId, WorkspaceId};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
+use crate::id::{AutomationId, GrantId, Id, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
 use crate::windows::Window;
@@ -65,11 +65,17 @@ statements! {
             "SELECT v.steps, v.connections, a.signing_secret
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
              WHERE a.workspace_id = $1 AND a.id = $2");
+        fn insert_automation(new: &NewAutomation)
+            with [new.workspace_id, new.id, new.name.as_str(), new.status.as_str(), &new.re_entry, new.exit_on.as_ref(),
+                &new.signing_secret, new.now, new.send_window.as_ref()] = Sql::both(
+            "INSERT INTO automations
+                 (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at, send_window)
+             VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)");
+        fn reseal_one(workspace_id: WorkspaceId, id: AutomationId, kept: &str, sealed: &str) = Sql::both(
+            "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
+        fn listen_to(workspace_id: WorkspaceId, name: &str) = Sql::both(
+            "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
     }
-    INSERT = Sql::both(
-        "INSERT INTO automations
-             (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at, send_window)
-         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)");
     SET_NAME = Sql::both(
         "UPDATE automations SET name = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
@@ -92,10 +98,6 @@ statements! {
     DELETE = Sql::both(
         "UPDATE automations SET deleted_at = $3, status = 'disabled', updated_at = $3
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
-    LISTEN = Sql::both(
-        "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
-    RESEAL = Sql::both(
-        "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
 }
 
 /// Sees to it that every signing secret is kept as it would be kept today. Tells
@@ -103,17 +105,14 @@ statements! {
 pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     let (mut unopened, mut after) = (0, Uuid::nil());
     while seal.has_key() {
-        let rows = db.read(otherwise_sealed(after, &seal.text_prefix())).await?;
-        let Some(last) = rows.last() else { break };
-        after = last.id(1)?;
+        let found: Vec<(WorkspaceId, AutomationId, String)> =
+            db.query(otherwise_sealed(after, &seal.text_prefix())).await?;
+        let Some((_, last, _)) = found.last() else { break };
+        after = last.uuid();
         let mut batch = Batch::new();
-        for row in &rows {
-            let (workspace_id, id, kept) = (row.id::<WorkspaceId>(0)?, row.id::<AutomationId>(1)?, row.text(2)?);
+        for (workspace_id, id, kept) in found {
             match seal.open_text(&kept) {
-                Some(secret) => {
-                    let sealed = seal.close_text(&secret);
-                    batch.push(RESEAL.with([workspace_id.into(), id.into(), kept.into(), sealed.into()]));
-                }
+                Some(secret) => batch.push(reseal_one(workspace_id, id, &kept, &seal.close_text(&secret))),
                 None => unopened += 1,
             }
         }
@@ -136,19 +135,7 @@ pub struct Stored {
     pub send_window: Option<String>,
 }
 
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            listed: Item::read(row)?,
-            re_entry: row.text(7)?,
-            exit_on: row.maybe(8, Row::text)?,
-            signing_secret: row.text(9)?,
-            steps: row.text(10)?,
-            connections: row.text(11)?,
-            send_window: row.maybe(12, Row::text)?,
-        })
-    }
-}
+from_row!(Stored { listed, re_entry, exit_on, signing_secret, steps, connections, send_window });
 
 /// A graph as the store keeps it.
 pub struct GraphText {
@@ -230,19 +217,7 @@ impl NewAutomation {
 }
 
 pub fn insert(new: &NewAutomation) -> Batch {
-    let row = INSERT.with([
-        new.workspace_id.into(),
-        new.id.into(),
-        new.name.as_str().into(),
-        new.status.as_str().into(),
-        (&new.re_entry).into(),
-        new.exit_on.as_ref().into(),
-        (&new.signing_secret).into(),
-        new.now.into(),
-        new.send_window.as_ref().into(),
-    ]);
-    let version = insert_version(new.id, 1, &new.graph, new.now);
-    let mut batch = Batch::new().and(row).and(version);
+    let mut batch = Batch::from(insert_automation(new)).and(insert_version(new.id, 1, &new.graph, new.now));
     tie(&mut batch, (new.id, 1), &new.graph, new.grant_id);
     listen(&mut batch, new.workspace_id, new.graph.waits.iter().chain(new.exit_on.as_ref()));
     batch.and(raise_revision(new.workspace_id))
@@ -259,7 +234,7 @@ fn tie(batch: &mut Batch, (id, version): (AutomationId, i64), graph: &GraphText,
 
 /// Notes that runs may be woken by events of these names.
 fn listen<'a>(batch: &mut Batch, workspace_id: WorkspaceId, names: impl Iterator<Item = &'a String>) {
-    names.for_each(|name| batch.push(LISTEN.with([workspace_id.into(), name.into()])));
+    names.for_each(|name| batch.push(listen_to(workspace_id, name)));
 }
 
 /// Those with the status, or all.

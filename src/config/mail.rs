@@ -98,18 +98,18 @@ fn timeout_factor(given: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "allowed is a number between 0.0001 and 100".into())
 }
 
-/// How mail leaves.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransportKind {
-    /// It is kept and can be read here; nothing leaves the machine
-    Capture,
-    /// By the servers that --smtp-url names
-    Relay,
-    /// To the servers of its recipients
-    Direct,
+words! {
+    /// How mail leaves.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TransportKind: ALL, parse {
+        /// It is kept and can be read here; nothing leaves the machine
+        Capture = "capture",
+        /// By the servers that --smtp-url names
+        Relay = "relay",
+        /// To the servers of its recipients
+        Direct = "direct",
+    }
 }
-
-words!(TransportKind: ALL, parse { Capture = "capture", Relay = "relay", Direct = "direct" });
 
 /// Whom mail may come from.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,19 +120,16 @@ pub enum Senders {
     Any,
 }
 
-/// What is done with mail whose last words got no reply.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenUncertain {
-    /// Send it again; it may then arrive twice
-    Retry,
-    /// Let it wait for a person's decision
-    Hold,
+words! {
+    /// What is done with mail whose last words got no reply.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WhenUncertain {
+        /// Send it again; it may then arrive twice
+        Retry = "retry",
+        /// Let it wait for a person's decision
+        Hold = "hold",
+    }
 }
-
-words!(WhenUncertain {
-    Retry = "retry",
-    Hold = "hold",
-});
 
 impl MailSettings {
     /// What is done with mail of which nobody knows whether it arrived: what goes to many had

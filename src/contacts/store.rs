@@ -1,9 +1,9 @@
 //! Contacts in the store.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contact::{Contact, Email, email_key};
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, from_row, statements};
 use crate::id::{ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 use crate::{segments, topics};
@@ -64,25 +64,9 @@ statements! {
     DELETE_MEMBERSHIPS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND contact_id = $2");
 }
 
-impl Contact {
-    pub fn read(row: &Row) -> Result<Contact, DbError> {
-        Ok(Contact {
-            id: row.id(0)?,
-            email: row.text(1)?,
-            first_name: row.maybe(2, Row::text)?,
-            last_name: row.maybe(3, Row::text)?,
-            unsubscribed: row.bool(4)?,
-            properties: properties(&row.text(5)?)?,
-            version: row.int(6)?,
-            created_at: row.int(7)?,
-            updated_at: row.maybe(8, Row::int)?,
-        })
-    }
-}
-
-fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
-    serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
-}
+from_row! { Contact {
+    id, email, first_name, last_name, unsubscribed, properties: json, version, created_at, updated_at
+} }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])

@@ -7,7 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use sha2::{Digest, Sha256};
 use tokio_postgres::error::SqlState;
 
-use super::{Sql, Stmt, statements};
+use super::{Sql, statements};
 
 /// The steps, in order. A published one is never edited.
 const STEPS: &[(&str, &str)] = &[
@@ -65,13 +65,12 @@ const LOCK: &str = "SELECT position FROM posthorn_migrations WHERE position = 0 
 pub(super) const REFUSAL: &str = "a newer Posthorn has migrated the store; this process must not write to it any more";
 
 statements! {
-    /// What a newer version has done to the store. Committers ask for it in every
-    /// transaction.
-    NEWER = Sql::both("SELECT 1 FROM posthorn_migrations WHERE position > $1 LIMIT 1");
-}
-
-pub(super) fn newer() -> Stmt {
-    NEWER.with([(STEPS.len() as i64).into()])
+    functions {
+        /// What a newer version has done to the store. Committers ask for it in every
+        /// transaction.
+        pub(super) fn newer() with [STEPS.len() as i64] = Sql::both(
+            "SELECT 1 FROM posthorn_migrations WHERE position > $1 LIMIT 1");
+    }
 }
 
 /// What is meant for SQLite alone stands between `/*` and `*/`, where PostgreSQL

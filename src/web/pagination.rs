@@ -11,6 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::changed::JsonResult;
 use super::parameter;
 use super::query::{Flaw, Params, Sent};
 use crate::db::{ReadLimit, Row, Sql, Stmt, Value};
@@ -179,7 +180,7 @@ impl Page {
     }
 
     /// As [`Page::list`], as the answer to a request: `read` makes an item of each row.
-    pub fn answer<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<Json<List<T>>, Error> {
+    pub fn answer<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> JsonResult<List<T>> {
         let items: Result<Vec<T>, Error> = rows.iter().map(read).collect();
         Ok(Json(self.list(items?)))
     }

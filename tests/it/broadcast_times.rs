@@ -45,8 +45,8 @@ on_both! {
         assert_eq!((&progress["put_off"], &progress["next_at"]), (&json!(1), &json!("2026-01-02T09:00:00.000000Z")));
         let reason = "it waits until 2026-01-02 09:00 in UTC: the broadcast sends from 09:00 until 17:00";
         assert_eq!(progress["waits_for"], reason);
-        let waiting = own_mail(&stage, &id, "queued").await["waiting"].clone();
-        assert_eq!(waiting[0]["until"], "2026-01-02T09:00:00.000000Z");
+        let waiting = own_mail(&stage, &id, "queued").await["recipients"].clone();
+        assert_eq!(waiting[0]["waits_until"], "2026-01-02T09:00:00.000000Z");
         assert!(waiting[0]["reason"].as_str().expect("a reason").starts_with(reason), "{waiting}");
         stage.post.app.clock.advance(6 * HOUR);
         stage.run().await;

@@ -181,8 +181,7 @@ const PAUSES_KEPT: i64 = 48 * HOUR;
 /// were deleted just now have to wait: a commit under way may still start a run.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
     app.db.commit(pauses::sweep(app.clock.steady() - PAUSES_KEPT)).await?;
-    for row in app.db.read(store::deleted(app.clock.now() - MINUTE)).await? {
-        let (workspace_id, id) = (row.id(0)?, row.id(1)?);
+    for (workspace_id, id) in store::deleted(&app.db, app.clock.now() - MINUTE).await? {
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(id)).await?;
             if effects.last().is_none_or(|effect| effect.changed == 0) {

@@ -43,25 +43,19 @@ pub enum Action {
     Exit,
 }
 
-/// How one step leads to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = AutomationConnectionType)]
-pub enum Exit {
-    Default,
-    ConditionMet,
-    ConditionNotMet,
-    EventReceived,
-    Timeout,
+words! {
+    /// How one step leads to another.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = AutomationConnectionType)]
+    pub enum Exit: ALL, parse {
+        Default = "default",
+        ConditionMet = "condition_met",
+        ConditionNotMet = "condition_not_met",
+        EventReceived = "event_received",
+        Timeout = "timeout",
+    }
 }
-
-words!(Exit: ALL, parse {
-    Default = "default",
-    ConditionMet = "condition_met",
-    ConditionNotMet = "condition_not_met",
-    EventReceived = "event_received",
-    Timeout = "timeout",
-});
 
 impl Action {
     pub fn type_name(&self) -> &'static str {

@@ -64,7 +64,7 @@ pub struct RunRow {
 /// The part of an automation's runs that was asked for.
 pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) -> Result<Leaf<RunRow>, Error> {
     let page = member.page()?;
-    let rows = member.read(store::page(automation_id, &page, &[])).await?;
+    let listed: Vec<Listed> = member.query(store::page(automation_id, &page, &[])).await?;
     let now = member.app.clock.now();
     let row = |run: Listed| RunRow {
         href: member.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
@@ -73,8 +73,8 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) 
         started: Stamp::ago(run.created_at, now),
         ended: run.completed_at.map(|at| Stamp::ago(at, now)),
     };
-    let runs: Result<Vec<RunRow>, Error> = rows.iter().map(|one| Ok(row(Listed::read(one)?))).collect();
-    Ok(page.leaf(runs?, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
+    let runs = listed.into_iter().map(row).collect();
+    Ok(page.leaf(runs, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
 }
 
 #[derive(Template)]

@@ -117,7 +117,8 @@ mod tests {
             prop_assert!(read(color.readable_on(light, BLACK)).contrast(light) >= 4.5);
             prop_assert!(read(color.readable_on(dark, WHITE)).contrast(dark) >= 4.5);
             prop_assert!(color.contrast(WHITE).max(color.contrast(BLACK)) >= 4.5);
-            prop_assert!(stylesheet(&format!("{number:06x}")).is_some());
+            let color = format!("{number:06x}");
+            prop_assert!(stylesheet(&color).is_some());
         }
     }
 }

@@ -8,7 +8,7 @@ use super::links::Subscriber;
 use crate::contacts::{Subscriptions, Wishes};
 use crate::id::TopicId;
 use crate::text::words;
-use crate::topics::{Choice, Standing, Subscription};
+use crate::topics::{Choice, Standing, Subscription, Visibility};
 use crate::web::Params;
 
 /// What a form of the page asks for.
@@ -101,7 +101,7 @@ pub fn unsubscribe(subscriber: &Subscriber, now: &Subscriptions) -> Wishes {
 /// Who sees a topic: everybody a public one, and a private one those who have chosen, or who got
 /// mail about it.
 fn is_visible(topic: &Standing, subscriber: &Subscriber) -> bool {
-    topic.is_public || topic.is_chosen || subscriber.topic_id == Some(topic.topic_id)
+    topic.visibility == Visibility::Public || topic.is_chosen || subscriber.topic_id == Some(topic.topic_id)
 }
 
 #[derive(Template)]
@@ -189,9 +189,9 @@ mod tests {
     use super::*;
     use crate::contacts::{Contact, Email};
 
-    fn topic(number: u128, is_public: bool, is_chosen: bool, subscription: Subscription) -> Standing {
+    fn topic(number: u128, visibility: Visibility, is_chosen: bool, subscription: Subscription) -> Standing {
         let (name, description) = (format!("Topic {number}"), None);
-        Standing { topic_id: Uuid::from_u128(number).into(), name, description, is_public, subscription, is_chosen }
+        Standing { topic_id: Uuid::from_u128(number).into(), name, description, visibility, subscription, is_chosen }
     }
 
     fn now() -> Subscriptions {
@@ -199,7 +199,11 @@ mod tests {
         let (opt_in, opt_out) = (Subscription::OptIn, Subscription::OptOut);
         Subscriptions {
             contact: Contact::new(Uuid::from_u128(9).into(), &email, 0),
-            topics: vec![topic(1, true, false, opt_in), topic(2, false, false, opt_in), topic(3, false, true, opt_out)],
+            topics: vec![
+                topic(1, Visibility::Public, false, opt_in),
+                topic(2, Visibility::Private, false, opt_in),
+                topic(3, Visibility::Private, true, opt_out),
+            ],
         }
     }
 

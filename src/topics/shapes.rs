@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::topic::{Subscription, Visibility};
 use crate::clock::Time;
-use crate::db::from_row;
+use crate::db::{from_row, from_word};
 use crate::id::TopicId;
 
 /// Something that mail can be about.
@@ -68,24 +68,11 @@ pub struct Standing {
     pub name: String,
     pub description: Option<String>,
     /// Whether everybody may see that there is this topic.
-    pub is_public: bool,
+    pub visibility: Visibility,
     pub subscription: Subscription,
     /// Whether that was chosen, and is not what holds for all who did not choose.
     pub is_chosen: bool,
 }
 
-impl Standing {
-    pub fn read(row: &Row) -> Result<Standing, DbError> {
-        Ok(Standing {
-            topic_id: row.id(0)?,
-            name: row.text(1)?,
-            description: row.maybe(2, Row::text)?,
-            is_public: row.text(3)? == Visibility::Public.as_str(),
-            subscription: match row.text(4)? == Subscription::OptIn.as_str() {
-                true => Subscription::OptIn,
-                false => Subscription::OptOut,
-            },
-            is_chosen: row.bool(5)?,
-        })
-    }
-}
+from_word!(Subscription, Visibility);
+from_row!(Standing { topic_id, name, description, visibility, subscription, is_chosen });

@@ -41,7 +41,7 @@ words! {
     /// Whether somebody wants mail about a topic.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
-    pub enum Subscription {
+    pub enum Subscription: ALL, parse {
         OptIn = "opt_in",
         OptOut = "opt_out",
     }
@@ -51,7 +51,7 @@ words! {
     /// Who sees that there is such a topic: everybody, or those who have chosen it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
-    pub enum Visibility {
+    pub enum Visibility: ALL, parse {
         Public = "public",
         Private = "private",
     }

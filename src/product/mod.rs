@@ -155,6 +155,7 @@ impl Product {
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))
+            .merge(templates::pages().with_state(self.templates.clone()))
             .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(web::assets())

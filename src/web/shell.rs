@@ -52,6 +52,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
         place("/emails", "mail", "Emails"),
+        place("/templates", "book", "Templates"),
     ]
 }
 

@@ -161,5 +161,5 @@ pub async fn send_test(
         let draft = Draft::new(&emails, caller.workspace_id(), draft::read(Body::new(fields))?)?;
         accept(&emails, &caller, &request, draft).await
     };
-    request.run(sending).await
+    request.run(Box::pin(sending)).await
 }

@@ -171,6 +171,7 @@ impl Product {
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))
             .merge(broadcasts::pages().with_state(self.broadcasts.clone()))
+            .merge(templates::pages().with_state(self.templates.clone()))
             .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
             .merge(workspaces::pages().with_state(app()))

@@ -50,7 +50,7 @@ fn is_message(message: &str) {
 
 fn is_clean(text: &str, kind: Kind, source: &str) {
     assert!(text.len() <= MOST_OUTPUT && !text.contains('\0'));
-    if kind == Kind::Html && !source.contains("safe") && !source.contains("<") {
+    if kind == Kind::Html && !source.contains("safe") && !source.contains('<') {
         assert!(!text.contains("<fuzz>") && !text.contains('<'), "{text:?}");
     }
     assert!(kind != Kind::Line || !text.contains(char::is_control), "{text:?}");

@@ -234,6 +234,22 @@ fn values_are_bounded_where_they_are_used() {
     assert_eq!(html("b", json!({"a": "x".repeat(300_000)})), "b", "what is not used costs nothing");
 }
 
+/// In the documentation stand a template, its values, and what comes of them, one behind the other.
+#[test]
+fn the_documentation_shows_what_happens() {
+    let text = include_str!("../../docs/templates.md");
+    let parts: Vec<(&str, &str)> =
+        text.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
+    let mut shown = 0;
+    for three in parts.windows(3) {
+        let [("html", source), ("json", values), ("text", expected)] = three else { continue };
+        let values = serde_json::from_str(values).expect(values);
+        assert_eq!(html(source, values), *expected, "{source}");
+        shown += 1;
+    }
+    assert!(shown >= 4, "{shown} examples");
+}
+
 fn piece() -> impl Strategy<Value = String> {
     let pieces = [
         "{{ A }}",

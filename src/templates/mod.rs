@@ -5,6 +5,7 @@
 
 mod diff;
 mod files;
+mod pages;
 mod path;
 mod rendering;
 mod routes;
@@ -20,6 +21,7 @@ use quick_cache::sync::Cache;
 
 pub use diff::line_diff;
 pub use files::{Pushed, TemplateFile};
+pub use pages::router as pages;
 pub use path::Named;
 pub use rendering::{Rendered, Rendering};
 pub use routes::router as routes;

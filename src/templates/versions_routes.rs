@@ -14,7 +14,7 @@ use super::store::{self, Version};
 use super::{Rendered, Rendering, Templates};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
-use crate::id::TemplateVersionId;
+use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{Body, List, Page, Query};
 
 pub fn router() -> OpenApiRouter<Templates> {
@@ -130,7 +130,17 @@ impl Templates {
     ) -> Result<(Rendering, Rendered, Vec<String>), Error> {
         let template = named.find(caller).await?;
         let version = find_version(caller, &template, version_id.unwrap_or(template.current_version_id)).await?;
-        let rendering = self.rendering(template.id, version).await?;
+        self.rendered(template.id, version, given).await
+    }
+
+    /// The same, of a version.
+    pub(super) async fn rendered(
+        &self,
+        id: TemplateId,
+        version: Version,
+        given: Map<String, Value>,
+    ) -> Result<(Rendering, Rendered, Vec<String>), Error> {
+        let rendering = self.rendering(id, version).await?;
         let render = move || rendering.preview(&given).map(|(rendered, missing)| (rendering, rendered, missing));
         self.admission.build(render).await?.map_err(Error::invalid)
     }

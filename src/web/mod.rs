@@ -23,6 +23,7 @@ mod query;
 mod reader;
 mod reference;
 mod refusals;
+mod sandbox;
 mod shape;
 mod shell;
 mod spool;
@@ -57,6 +58,7 @@ pub use refusals::{
     OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState,
     add_refusals, refusal,
 };
+pub use sandbox::{protect, sandboxed};
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};
 pub use spool::{Arriving, Spool};

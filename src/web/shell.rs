@@ -53,6 +53,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/apps", "apps", "Connected apps"),
         place("/emails", "mail", "Emails"),
         place("/broadcasts", "send", "Broadcasts"),
+        place("/templates", "book", "Templates"),
         place("/settings", "clock", "Settings"),
     ]
 }

@@ -77,6 +77,8 @@ ids! {
     ImportId of "contact_import";
     SegmentId of "segment";
     TopicId of "topic";
+    /// Of a form with which strangers subscribe.
+    FormId of "form";
     /// Of an event's definition.
     EventId of "event";
     /// Of one time that an event happened.

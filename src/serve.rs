@@ -26,7 +26,7 @@ use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::submission::{self, Listeners};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, delivery, domains, emails, limits, oauth};
+use crate::{automations, contacts, credentials, delivery, domains, emails, forms, limits, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -328,6 +328,7 @@ async fn do_chores(app: Product) {
         let uploads = contacts::sweep_imports(app.occurrences()).await;
         note("what is left of broken uploads could not be deleted", uploads);
         note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        note("old sign-ups could not be forgotten", forms::sweep(&app).await);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

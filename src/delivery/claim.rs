@@ -13,9 +13,10 @@ use super::store::{self, Claimed, Waiting};
 use super::test_recipients;
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
+use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::WorkspaceId;
+use crate::id::{TopicId, WorkspaceId};
 use crate::work::{self, Next};
 
 /// How many recipients are settled together, where no dialogue is held.
@@ -26,6 +27,12 @@ const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
 
 const IS_CAPTURING: &str =
     "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
+
+const UNSUBSCRIBED: &str = "the recipient is unsubscribed, and the mail is about a topic";
+const OPTED_OUT: &str = "the recipient has not opted in to the topic of the mail, or has opted out of it";
+
+/// Why addresses get no mail of a workspace about a topic.
+type Unwilling = HashMap<(WorkspaceId, TopicId, String), &'static str>;
 
 /// What came of a look at all that waits.
 pub(super) struct Look {
@@ -106,13 +113,16 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
+        let unwilling = self.unwilling(claimed.values().flatten()).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
             let count = rows.len();
-            let (at_once, rest): (Vec<_>, Vec<_>) =
-                rows.into_iter().map(|row| (known(&row, &suppressed), row)).partition(|(known, _)| known.is_some());
+            let (at_once, rest): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .map(|row| (known(&row, &suppressed, &unwilling), row))
+                .partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {
@@ -217,6 +227,24 @@ impl Engine {
         Ok(suppressed)
     }
 
+    /// Who of them wants no mail about the topic of theirs, and why. Most mail is about none.
+    async fn unwilling(&self, claimed: impl Iterator<Item = &Claimed>) -> Result<Unwilling, DbError> {
+        let mut keys: HashMap<(WorkspaceId, TopicId), Vec<String>> = HashMap::new();
+        for row in claimed {
+            if let Some(topic_id) = row.topic_id {
+                keys.entry((row.workspace_id, topic_id)).or_default().push(row.email_key());
+            }
+        }
+        let mut unwilling = Unwilling::new();
+        for ((workspace_id, topic_id), keys) in keys {
+            for row in self.app.db.read(contacts::unwilling(workspace_id, topic_id, &keys)).await? {
+                let reason = if row.bool(1)? { UNSUBSCRIBED } else { OPTED_OUT };
+                unwilling.insert((workspace_id, topic_id, row.text(0)?), reason);
+            }
+        }
+        Ok(unwilling)
+    }
+
     /// Lets recipients wait where mail goes now.
     async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
         let (mut moves, mut lost) = (Batch::new(), Vec::new());
@@ -242,11 +270,15 @@ pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
 }
 
 /// What is known of a recipient before anything is done for it.
-fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>) -> Option<Outcome> {
+fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>, unwilling: &Unwilling) -> Option<Outcome> {
     if row.dot_attempt != 0 {
         let reason = "a process ended between the end of the message and the server's reply".into();
         return Some(Outcome::Unknown { reason, is_found: true });
     }
     let is_suppressed = !row.is_own && suppressed.contains(&(row.workspace_id, row.email_key()));
-    is_suppressed.then_some(Outcome::Suppressed)
+    if is_suppressed {
+        return Some(Outcome::Suppressed);
+    }
+    let reason = row.topic_id.and_then(|topic_id| unwilling.get(&(row.workspace_id, topic_id, row.email_key())));
+    reason.map(|reason| Outcome::Unwanted(reason))
 }

@@ -175,7 +175,7 @@ fn count(claimed: &Claimed, outcome: &Outcome) {
             tracing::debug!(%id, to, attempt, host, "a mail was taken");
             "taken"
         }
-        Outcome::Suppressed => "suppressed",
+        Outcome::Suppressed | Outcome::Unwanted(_) => "suppressed",
         Outcome::Waits { .. } | Outcome::OverLimit { .. } => "waits",
         Outcome::Later(reason) => {
             tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");

@@ -30,6 +30,8 @@ pub enum Outcome {
     Unknown { reason: String, is_found: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
+    /// The recipient does not want it.
+    Unwanted(&'static str),
     /// A test recipient that complains of what it got.
     Complained,
 }
@@ -104,6 +106,10 @@ impl Settlement {
                 Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason.clone())
             }
             Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
+            Outcome::Unwanted(reason) => Settlement {
+                reason: Some((*reason).to_owned()),
+                ..Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": reason}))])
+            },
             Outcome::Complained => Settlement::end(vec![
                 (State::Delivered, json!({"to": to, "via": "test"})),
                 (State::Complained, json!({"to": to, "via": "test"})),

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Origin, State};
-use crate::id::{DomainId, EmailId, SuppressionId, WorkspaceId};
+use crate::emails::{Envelope, Origin, State};
+use crate::id::{DomainId, EmailId, SuppressionId, TopicId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -59,7 +59,9 @@ statements! {
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
                    dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
-                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id)");
+                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id),
+                   (SELECT e.envelope FROM emails e
+                    WHERE e.id = email_recipients.email_id AND e.envelope LIKE '%\"topic_id\":%')");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -138,6 +140,8 @@ pub struct Claimed {
     pub is_own: bool,
     /// Sent by an automation that a system event started: what happens to it starts no runs.
     pub is_reaction: bool,
+    /// What it is about.
+    pub topic_id: Option<TopicId>,
 }
 
 impl Claimable for Claimed {
@@ -162,8 +166,14 @@ impl Claimable for Claimed {
             is_held_when_uncertain: row.maybe(12, Row::text)?.is_some_and(|policy| policy == "hold"),
             is_own: origin.as_deref() == Some(Origin::System.as_str()),
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
+            topic_id: row.maybe(14, Row::text)?.and_then(|envelope| topic_of(&envelope)),
         })
     }
+}
+
+/// The topic of a mail, of which few have one: only of those the envelope is read.
+fn topic_of(envelope: &str) -> Option<TopicId> {
+    serde_json::from_str::<Envelope>(envelope).ok()?.topic_id
 }
 
 impl Claimed {

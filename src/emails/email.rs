@@ -19,6 +19,8 @@ pub enum Origin {
     Reaction,
     System,
     Command,
+    /// A form that asks a stranger whether the address is his.
+    Form,
 }
 
 words!(Origin {
@@ -28,6 +30,7 @@ words!(Origin {
     Reaction = "reaction",
     System = "system",
     Command = "command",
+    Form = "form",
 });
 
 /// What is transactional goes before what goes to many. The store keeps the number.

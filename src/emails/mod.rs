@@ -34,7 +34,7 @@ pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
-pub use queue::{Ready, add, hand_in, queued_payload, tell_queued};
+pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, tell_queued};
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use state::State;

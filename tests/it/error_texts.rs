@@ -46,6 +46,8 @@ fn good(path: &str) -> Value {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
             "re_entry": "always", "exit_on": "gone"})
         }
+        "forms" => json!({"name": "form {n}", "from": "a@b.example", "heading": "H", "text": "T",
+            "redirect_url": "https://a.example", "segment_id": null, "topics": [], "enabled": true}),
         "workspace" => json!({"name": "Brand", "color": "#1b2440"}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code"], "response_types": ["code"], "scope": "emails:send",
@@ -165,6 +167,7 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
+        "forms" => make("/forms", json!({"name": "f", "from": "a@b.example"})).await,
         "emails" => {
             let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",
                 "scheduled_at": "in 1 hour"});

@@ -25,6 +25,7 @@ const FLOORS: &[&[&str]] = &[
         "domains",
         "emails",
         "events",
+        "forms",
         "home",
         "oauth",
         "occurrences",

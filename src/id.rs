@@ -79,6 +79,8 @@ ids! {
     TopicId of "topic";
     /// The id of its mail, too: [`EmailId`].
     BroadcastId of "broadcast";
+    /// Of a form with which strangers subscribe.
+    FormId of "form";
     /// Of an event's definition.
     EventId of "event";
     /// Of one time that an event happened.

@@ -18,6 +18,7 @@ pub mod domains;
 pub mod emails;
 pub mod error;
 pub mod events;
+pub mod forms;
 pub mod grants;
 pub mod hold;
 pub mod home;

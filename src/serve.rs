@@ -26,7 +26,7 @@ use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::submission::{self, Listeners};
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, broadcasts, contacts, credentials, delivery, domains, emails, limits, oauth};
+use crate::{automations, broadcasts, contacts, credentials, delivery, domains, emails, forms, limits, oauth};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -335,6 +335,7 @@ async fn do_chores(app: Product) {
         let counted = app.db.commit(delivery::sweep(steady)).await;
         note("bulk mails that count for nobody any more could not be forgotten", counted);
         note("what domains sent on earlier days could not be forgotten", delivery::sweep_days(&app).await);
+        note("old sign-ups could not be forgotten", forms::sweep(&app).await);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

@@ -33,7 +33,8 @@ pub use judging::{claim_segment, fill_step, round as judging_round, run as run_j
 pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
-pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions};
+pub use store::unwilling;
+pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions, subscribe};
 pub use write::{
     UnsubscribedBy, add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email,
     tell_waiting_by_email, update as update_contact, upsert_by_email,

@@ -1,14 +1,14 @@
 //! What a contact gets, changed by a request or by the contact itself, in one commit.
 
 use super::change::ATTEMPTS;
-use super::contact::Contact;
+use super::contact::{Contact, Email};
 use super::path::Named;
 use super::store;
 use super::write::{self, UnsubscribedBy};
 use crate::auth::{Caller, FullAccess};
-use crate::db::{DbError, Row};
+use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
-use crate::id::{ContactId, TopicId, WorkspaceId};
+use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{OccurrenceBatch, Occurrences};
 use crate::topics::{self, Choice, Standing};
 
@@ -113,6 +113,46 @@ pub async fn change_own(
             Ok(_) => return Ok(Some((before.clone(), before.with(&wishes)))),
             // Something came between: the contact has changed, or a topic is gone.
             Err(DbError::Unexpected { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+/// Somebody has shown that he wants mail: he becomes a contact, or takes part again. `once` must
+/// find what it expects in the same commit; where it does not, nothing is changed, and it is false.
+pub async fn subscribe(
+    app: &Occurrences,
+    workspace_id: WorkspaceId,
+    email: &Email,
+    ties: (&[SegmentId], &[Choice]),
+    once: impl Fn() -> Stmt,
+) -> Result<bool, Error> {
+    for _ in 0..ATTEMPTS {
+        let rows = app.db.read(store::by_email_key(workspace_id, &email.key())).await?;
+        let known = rows.first().map(Contact::read).transpose()?;
+        let new = Contact::new(app.clock.ordered_id(), email, app.clock.now());
+        let fill = |occurrences: &mut OccurrenceBatch<'_>| {
+            occurrences.batch.lock(email.key());
+            occurrences.batch.push(once());
+            let ties = write::ties(workspace_id, known.as_ref().unwrap_or(&new), ties, occurrences.now());
+            match &known {
+                None => return write::create(occurrences, &new, ties),
+                Some(contact) if contact.unsubscribed => {
+                    let subscribed = Contact { unsubscribed: false, ..contact.clone() };
+                    write::update(occurrences, &contact, &subscribed, UnsubscribedBy::Page);
+                }
+                Some(contact) => {
+                    occurrences.batch.push(write::hold_version(workspace_id, contact));
+                    write::bump_version(occurrences, contact.id);
+                }
+            }
+            ties.for_each(|tie| occurrences.batch.push(tie));
+        };
+        match app.commit_uncalled(workspace_id, fill).await? {
+            Ok(_) => return Ok(true),
+            Err(DbError::Unexpected { statement: 0 }) => return Ok(false),
+            Err(DbError::Unexpected { .. } | DbError::Duplicate(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -15,9 +15,10 @@ use super::test_recipients;
 use crate::broadcasts::{self, Lane, Priority, Standing};
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
+use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::{EmailId, WorkspaceId};
+use crate::id::{EmailId, TopicId, WorkspaceId};
 use crate::work::{self, Next};
 
 /// How many recipients are settled together, where no dialogue is held.
@@ -28,6 +29,12 @@ const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
 
 const IS_CAPTURING: &str =
     "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
+
+const UNSUBSCRIBED: &str = "the recipient is unsubscribed, and the mail is about a topic";
+const OPTED_OUT: &str = "the recipient has not opted in to the topic of the mail, or has opted out of it";
+
+/// What becomes of recipients to whom nothing is sent now, by mail and number.
+pub(super) type NotSent = HashMap<(EmailId, i64), Outcome>;
 
 /// What came of a look at all that waits.
 pub(super) struct Look {
@@ -110,7 +117,8 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
-        let not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
+        let mut not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
+        self.look_up_topics(claimed.values().flatten(), &mut not_sent).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
@@ -249,6 +257,31 @@ impl Engine {
         Ok(suppressed)
     }
 
+    /// Adds those who want no mail about the topic of theirs. Most mail is about none; recipients of broadcasts were
+    /// asked already.
+    async fn look_up_topics(
+        &self,
+        claimed: impl Iterator<Item = &Claimed>,
+        not_sent: &mut NotSent,
+    ) -> Result<(), DbError> {
+        let mut by_topic: HashMap<(WorkspaceId, TopicId), Vec<(String, &Claimed)>> = HashMap::new();
+        for row in claimed {
+            if let Some(topic_id) = row.topic_id {
+                by_topic.entry((row.workspace_id, topic_id)).or_default().push((row.email_key(), row));
+            }
+        }
+        for ((workspace_id, topic_id), rows) in by_topic {
+            let keys: Vec<String> = rows.iter().map(|(key, _)| key.clone()).collect();
+            for found in self.app.db.read(contacts::unwilling(workspace_id, topic_id, &keys)).await? {
+                let (email_key, reason) = (found.text(0)?, if found.bool(1)? { UNSUBSCRIBED } else { OPTED_OUT });
+                for (_, row) in rows.iter().filter(|(key, _)| *key == email_key) {
+                    not_sent.insert(row.place_in_mail(), Outcome::Unwanted(reason.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Lets recipients wait where mail goes now.
     async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
         let (mut moves, mut lost) = (Batch::new(), Vec::new());
@@ -274,11 +307,7 @@ pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
 }
 
 /// What is known of a recipient before anything is done for it.
-fn known(
-    row: &Claimed,
-    suppressed: &HashSet<(WorkspaceId, String)>,
-    not_sent: &HashMap<EmailId, Outcome>,
-) -> Option<Outcome> {
+fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>, not_sent: &NotSent) -> Option<Outcome> {
     if row.dot_attempt != 0 {
         let reason = "a process ended between the end of the message and the server's reply".into();
         return Some(Outcome::Unknown { reason, is_found: true });
@@ -287,5 +316,5 @@ fn known(
     if is_suppressed {
         return Some(Outcome::Suppressed);
     }
-    not_sent.get(&row.own_id()).cloned()
+    not_sent.get(&row.place_in_mail()).cloned()
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Engine;
+use super::claim::NotSent;
 use super::message::{Message, NoMessage};
 use super::settlement::Outcome;
 use super::store::{Claimed, Values};
@@ -19,18 +20,15 @@ const NO_CONTENT: &str = "its contents are not kept any more";
 
 impl Engine {
     /// Gives the recipients of broadcasts what their mails are made of, and tells what becomes of those who do not want
-    /// one any more or may not get it yet, by the id of the mail. Those of one broadcast are looked up together.
-    pub(super) async fn look_up_people(
-        &self,
-        claimed: Vec<&mut Claimed>,
-    ) -> Result<HashMap<EmailId, Outcome>, DbError> {
+    /// one any more or may not get it yet. Those of one broadcast are looked up together.
+    pub(super) async fn look_up_people(&self, claimed: Vec<&mut Claimed>) -> Result<NotSent, DbError> {
         let mut by_broadcast: HashMap<EmailId, Vec<(ContactId, &mut Claimed)>> = HashMap::new();
         for row in claimed {
             if let Some(contact_id) = row.contact_id {
                 by_broadcast.entry(row.email_id).or_default().push((contact_id, row));
             }
         }
-        let mut not_sent = HashMap::new();
+        let mut not_sent = NotSent::new();
         for (email_id, rows) in by_broadcast {
             let mailing = match self.mailing(email_id).await {
                 Ok(Some(mailing)) => mailing,
@@ -46,13 +44,13 @@ impl Engine {
                 match people.remove(&contact_id) {
                     Some(Person::Gone(reason)) => {
                         row.values = kept.remove(&row.number).map(Arc::new);
-                        not_sent.insert(row.own_id(), Outcome::Unwanted(reason.into()));
+                        not_sent.insert(row.place_in_mail(), Outcome::Unwanted(reason.into()));
                     }
                     Some(Person::Here(values)) => {
                         match times.of((email_id, contact_id), &values) {
                             Ok(place) => row.place = place,
                             Err(outcome) => {
-                                not_sent.insert(row.own_id(), outcome);
+                                not_sent.insert(row.place_in_mail(), outcome);
                                 continue;
                             }
                         }

@@ -33,7 +33,7 @@ pub enum Outcome {
     Unknown { reason: String, is_found: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
-    /// The recipient of a broadcast does not want it any more, or is none any more.
+    /// The recipient does not want it, or is none any more.
     Unwanted(Cow<'static, str>),
     /// It may not be sent before this moment, as whoever sends it wants it.
     PutOff { until: i64, reason: String },

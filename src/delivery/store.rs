@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Origin, State, own_id};
-use crate::id::{ContactId, DomainId, EmailId, SuppressionId, WorkspaceId};
+use crate::emails::{Envelope, Origin, State, own_id};
+use crate::id::{ContactId, DomainId, EmailId, SuppressionId, TopicId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -67,7 +67,9 @@ statements! {
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
                    dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
-                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id");
+                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id,
+                   (SELECT e.envelope FROM emails e
+                    WHERE e.id = email_recipients.email_id AND contact_id IS NULL AND e.envelope LIKE '%\"topic_id\":%')");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -149,6 +151,8 @@ pub struct Claimed {
     pub is_reaction: bool,
     /// Whom it is for, where it is a broadcast's.
     pub contact_id: Option<ContactId>,
+    /// What it is about, where it is none of a broadcast's.
+    pub topic_id: Option<TopicId>,
     /// What its mail is made of, where that is known.
     pub values: Option<Arc<Values>>,
     /// Its place among the bulk mails that the contact may get.
@@ -186,13 +190,23 @@ impl Claimable for Claimed {
             is_own: origin.as_deref() == Some(Origin::System.as_str()),
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
             contact_id: row.maybe(14, Row::id)?,
+            topic_id: row.maybe(15, Row::text)?.and_then(|envelope| topic_of(&envelope)),
             values: None,
             place: None,
         })
     }
 }
 
+/// The topic of a mail, of which few have one: only of those the envelope is read.
+fn topic_of(envelope: &str) -> Option<TopicId> {
+    serde_json::from_str::<Envelope>(envelope).ok()?.topic_id
+}
+
 impl Claimed {
+    pub fn place_in_mail(&self) -> (EmailId, i64) {
+        (self.email_id, self.number)
+    }
+
     /// What all spellings of the address have in common.
     pub fn email_key(&self) -> String {
         Address::key_of(&self.address)

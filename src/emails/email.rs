@@ -21,6 +21,8 @@ pub enum Origin {
     Command,
     /// To everybody in a segment: one mail in the store, and one for each recipient.
     Broadcast,
+    /// A form that asks a stranger whether the address is his.
+    Form,
 }
 
 words!(Origin {
@@ -31,6 +33,7 @@ words!(Origin {
     System = "system",
     Command = "command",
     Broadcast = "broadcast",
+    Form = "form",
 });
 
 /// What is transactional goes before what goes to many. The store keeps the number.

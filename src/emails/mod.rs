@@ -39,7 +39,7 @@ pub use line::{TEST as TEST_LINE, line};
 pub use own_id::{own_id, shared_id};
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
-pub use queue::{Ready, add, hand_in, queued_payload, tell_queued};
+pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, tell_queued};
 pub use recipients::{
     Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
     kept_values, lane_waits, page_of_recipients, why_lane_waits,

@@ -15,6 +15,7 @@ use crate::db::{self, Sql};
 use crate::domains::{self, Domains};
 use crate::emails::{self, Emails};
 use crate::events::{self, Events};
+use crate::forms::{self, Forms};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::subscriptions::{self, Preferences};
@@ -36,6 +37,7 @@ pub struct Product {
     /// Shows mail as it travels.
     writer: delivery::Writer,
     preferences: Preferences,
+    forms: Forms,
     system: System,
 }
 
@@ -47,10 +49,12 @@ impl Product {
         let occurrences = Occurrences::new(app.clone(), triggers);
         let domains = Domains::new(app.clone());
         let templates = Templates::new(app.clone());
+        let emails = Emails::new(occurrences.clone(), domains.clone(), templates.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            emails: Emails::new(occurrences.clone(), domains.clone(), templates.clone()),
+            forms: Forms::new(emails.clone()),
+            emails,
             broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
             preferences: Preferences::new(occurrences.clone()),
             events: Events::new(occurrences),
@@ -98,6 +102,7 @@ impl Product {
         self.accounts.sweep_limits();
         self.oauth.sweep_limits();
         self.preferences.sweep_limits();
+        self.forms.sweep_limits();
     }
 
     /// The gate, with everything behind it.
@@ -114,7 +119,9 @@ impl Product {
         let callers = refusing(self.for_callers().into()).route_layer(web::NameRoute::for_callers(self.app.clone()));
         let described =
             web::description_routes(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
-        let public = subscriptions::pages().with_state(self.preferences.clone());
+        let public = subscriptions::pages()
+            .with_state(self.preferences.clone())
+            .merge(forms::pages().with_state(self.forms.clone()));
         let doors = refusing(Router::from(self.doors()).merge(described).merge(public));
         let api = callers.merge(named(doors)).fallback(web::not_found);
         let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
@@ -144,6 +151,7 @@ impl Product {
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
             .merge(subscriptions::routes().with_state(app()))
+            .merge(forms::routes().with_state(self.forms.clone()))
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
@@ -201,6 +209,7 @@ pub fn openapi(base: &str) -> OpenApi {
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
         subscriptions::routes().into_openapi(),
+        forms::routes().into_openapi(),
         events::routes().into_openapi(),
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
@@ -233,6 +242,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         domains::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
+        forms::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,
         oauth::STATEMENTS,

@@ -10,9 +10,9 @@ mod preferences;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use branding::router as routes;
+pub use branding::{Frame, router as routes};
 pub use links::{Links, Subscriber};
-pub use pages::router as pages;
+pub use pages::{problem, router as pages};
 
 use crate::app::holds_app;
 use crate::db::Sql;

@@ -15,7 +15,8 @@ use super::Preferences;
 use super::branding::{Frame, show_colors};
 use super::links::{Links, Subscriber};
 use super::preferences::{PreferencesPage, Sent, unsubscribe};
-use crate::contacts::{Subscriptions, UnsubscribedBy, change_own_subscriptions};
+use crate::app::App;
+use crate::contacts::{Subscriptions, UnsubscribedBy, Wishes, change_own_subscriptions};
 use crate::error::Error;
 use crate::web::{self, MultipartForm, Params, Sender, Spool};
 
@@ -108,7 +109,7 @@ async fn find(state: &Preferences, subscriber: &Subscriber) -> Result<Option<Sub
 async fn change(
     state: &Preferences,
     subscriber: &Subscriber,
-    wishes: impl Fn(&Subscriptions) -> crate::contacts::Wishes,
+    wishes: impl Fn(&Subscriptions) -> Wishes,
     by: UnsubscribedBy,
 ) -> Result<Option<(Subscriptions, Subscriptions)>, Error> {
     let whose = (subscriber.workspace_id, subscriber.contact_id);
@@ -137,7 +138,7 @@ struct ProblemPage {
 }
 
 /// An error as a page for people who know nothing of us.
-fn problem(state: &Preferences, error: &Error) -> Response {
+pub fn problem(app: &App, error: &Error) -> Response {
     let (status, sentence) = (error.status(), error.message().into_owned());
     let title = match status {
         StatusCode::NOT_FOUND => "This link does not work",
@@ -146,7 +147,7 @@ fn problem(state: &Preferences, error: &Error) -> Response {
         status if status.is_client_error() => "That did not work",
         _ => "Something went wrong",
     };
-    let mut response = web::page(status, &ProblemPage { frame: Frame::plain(state), title, sentence });
+    let mut response = web::page(status, &ProblemPage { frame: Frame::plain(app), title, sentence });
     if let Error::RateLimited { retry_after } = error {
         response.headers_mut().insert(RETRY_AFTER, (*retry_after).into());
     }

@@ -54,6 +54,8 @@ fn good(path: &str) -> Value {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
             "re_entry": "always", "exit_on": "gone", "send_window": {"from": "09:00", "until": "17:00"}})
         }
+        "forms" => json!({"name": "form {n}", "from": "a@b.example", "heading": "H", "text": "T",
+            "redirect_url": "https://a.example", "segment_id": null, "topics": [], "enabled": true}),
         "workspace" if path.ends_with("/branding") => json!({"name": "Brand", "color": "#1b2440"}),
         "workspace" => json!({"timezone": "Europe/Berlin", "bulk_cap": {"mails": 3, "hours": 24}}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
@@ -174,6 +176,7 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
+        "forms" => make("/forms", json!({"name": "f", "from": "a@b.example"})).await,
         "emails" => {
             let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",
                 "scheduled_at": "in 1 hour"});

@@ -52,6 +52,7 @@ mod events_read;
 mod fences;
 mod first_use;
 mod flow;
+mod forms;
 mod fuzz;
 mod hold;
 mod idempotency;

@@ -26,6 +26,7 @@ const FLOORS: &[&[&str]] = &[
         "domains",
         "emails",
         "events",
+        "forms",
         "home",
         "oauth",
         "occurrences",

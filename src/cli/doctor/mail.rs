@@ -143,7 +143,9 @@ fn links(addresses: &Addresses) -> Finding {
     match addresses.base.is_https() {
         true => Ok(format!("links in mail lead to {base}").into()),
         false => Err(Problem::warning(
-            format!("links in mail lead to {base}, which is not encrypted"),
+            format!(
+                "links in mail lead to {base}, which is not encrypted; unsubscribing with one click needs https://"
+            ),
             "put a proxy with a certificate in front, and set --base-url (POSTHORN_BASE_URL) to its https:// address",
         )),
     }

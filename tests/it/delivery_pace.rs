@@ -105,7 +105,7 @@ on_both! {
         assert_eq!(sink.kept().len(), 3 + 6, "twice as many on the second day");
         for (days, kept) in [(0, 2), (1, 1), (1, 0)] {
             post.app.clock.advance(days * DAY);
-            delivery::sweep(&post.app.app).await.expect("a sweep");
+            delivery::sweep_days(&post.app.app).await.expect("a sweep");
             assert_eq!(post.app.count("domain_days").await, kept, "what was sent before yesterday is forgotten");
         }
     }

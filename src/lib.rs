@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod contacts;
 pub mod credentials;
+mod csv;
 pub mod db;
 pub mod delivery;
 pub mod dns;
@@ -35,6 +36,7 @@ pub mod segments;
 pub mod serve;
 pub mod smtp;
 pub mod submission;
+pub mod suppressions;
 #[cfg(test)]
 mod testing;
 pub mod text;

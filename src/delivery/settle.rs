@@ -14,6 +14,7 @@ use crate::emails::{self, NewEvent, State};
 use crate::id::{EmailId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
 use crate::secret;
+use crate::suppressions::{self, Origin, Suppression};
 
 /// How long to wait where the store cannot write: longer each time.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -104,7 +105,9 @@ impl Engine {
         });
         self.tell(batch, (claimed.workspace_id, claimed.email_id, claimed.number), &settlement.news, now);
         if let Some(reason) = &settlement.suppresses {
-            batch.push(store::suppress(claimed, self.app.clock.ordered_id(), reason, now));
+            let (address, origin, email_id) = (claimed.address.as_str(), Origin::Bounce, Some(claimed.email_id));
+            let bounce = Suppression { address, origin, reason: Some(reason), email_id };
+            batch.push(suppressions::insert(claimed.workspace_id, self.app.clock.ordered_id(), &bounce, now));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::events::{self, Events};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics};
+use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, suppressions, topics};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -121,6 +121,7 @@ impl Product {
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
+            .merge(suppressions::routes().with_state(app()))
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
@@ -171,6 +172,7 @@ pub fn openapi(base: &str) -> OpenApi {
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
+        suppressions::routes().into_openapi(),
         events::routes().into_openapi(),
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
@@ -206,6 +208,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,
+        suppressions::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,
     ]

@@ -23,6 +23,9 @@ pub struct OfBody;
 /// Of every route that reads a form with a file.
 pub struct OfForm;
 
+/// Of every route that reads a CSV file.
+pub struct OfCsv;
+
 /// Of every route that names one thing in its path.
 pub struct OfPath;
 
@@ -72,6 +75,7 @@ pub fn add_refusals(operation: &mut Operation) {
     add(takes(|one| one.parameter_in == ParameterIn::Query || is_id(one)), OfQuery::responses);
     add(body("application/json"), OfBody::responses);
     add(body("multipart/form-data"), OfForm::responses);
+    add(body("text/csv"), OfCsv::responses);
     add(takes(|one| one.name == "Idempotency-Key"), OfKey::responses);
     told.append(&mut operation.responses.responses);
     operation.responses.responses = told;
@@ -127,6 +131,18 @@ impl IntoResponses for OfForm {
             ("The file is too large.", vec![Error::TooLarge { limit: 50 << 20 }]),
             ("The body is not labelled a form.", vec![Error::NotAForm]),
             ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
+        ])
+    }
+}
+
+impl IntoResponses for OfCsv {
+    fn responses() -> Responses {
+        let invalid = Error::invalid("The first row of the file must name the columns, `email` among them.");
+        described([
+            ("The body did not arrive in time.", vec![Error::TooSlow]),
+            ("The file is too large.", vec![Error::TooLarge { limit: super::input::LIMIT_OF_MANY }]),
+            ("The body is not labelled CSV.", vec![Error::NotCsv]),
+            ("The file breaks a rule; the message says which.", vec![invalid]),
         ])
     }
 }

@@ -72,6 +72,7 @@ mod store_faults;
 mod storms;
 mod submission;
 mod submission_hostile;
+mod suppressions;
 mod tokens;
 mod topics;
 mod wire;

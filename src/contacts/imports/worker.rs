@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::apply::{Line, Outcome, Problem, Touched, apply};
-use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
+use crate::csv::{self, Record, Scan};
 use crate::db::DbError;
 use crate::id::WorkspaceId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};

@@ -29,6 +29,7 @@ pub mod mime;
 pub mod oauth;
 pub mod occurrences;
 pub mod product;
+pub mod reports;
 pub mod rules;
 pub mod seal;
 pub mod secret;

@@ -24,6 +24,7 @@ mod html_tag;
 mod html_text;
 mod lines;
 mod mailbox;
+mod part;
 #[cfg(test)]
 mod reading;
 mod written;
@@ -41,5 +42,6 @@ pub use header::{Header, check_line};
 pub use html_text::text_of_html;
 pub use lines::Lines;
 pub use mailbox::Mailbox;
+pub use part::Part;
 pub use written::{Shown, WrittenHead};
 pub use written_body::{Bodies, bodies};

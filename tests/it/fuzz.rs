@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, smtp, submission, web};
+use posthorn::{emails, events, mime, oauth, reports, smtp, submission, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -233,6 +233,23 @@ fn fuzz_smtp_reply() {
     let mut dice = Dice::new("smtp_reply");
     let answers: usize = (0..30_000).map(|_| smtp::smtp_reply(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(answers > 10_000, "the fuzzer hardly ever gets through: {answers}");
+}
+
+#[test]
+fn fuzz_report_message() {
+    const TEXTS: [&[u8]; 2] = [
+        b"Content-Type: multipart/report; boundary=\"b\"\r\n\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\n\
+          Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: rfc822; a@b.example\r\nAction: failed\r\nStatus: 5.0.0\r\n\
+          Diagnostic-Code: smtp; 550-5.1.1 no\r\n 550 5.1.1 more\r\n\r\n--b--\r\n",
+        b"Content-Type: multipart/report; report-type=feedback-report;\r\n boundary=b\r\n\r\n--b\r\n\
+          Content-Type: message/feedback-report\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+          Feedback-Type: abuse=20\r\nOriginal-Rcpt-To: <a@b.example>\r\n\r\n--b--\r\n",
+    ];
+    const WORDS: [&[u8]; 9] =
+        [b"\r\n", b"--b", b"5.1.1", b"Action: delayed\r\n", b";", b"\r\n\r\n", b"\xff", b"base64", b"\0"];
+    let mut dice = Dice::new("report_message");
+    let reports = (0..30_000).filter(|_| reports::report_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(reports > 3_000, "the fuzzer hardly ever gets through: {reports}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::imports::{Reading, Reference, module_of, rust_files};
 
 /// From the ground up. An arrow points down or stays on its floor.
 const FLOORS: &[&[&str]] = &[
-    &["clock", "csv", "id", "mime", "rules", "secret", "text", "tls"],
+    &["clock", "csv", "id", "mime", "reports", "rules", "secret", "text", "tls"],
     &["db"],
     &["config", "dns", "error", "hold", "http_client", "log", "seal", "smtp", "work"],
     &["credentials", "grants", "limits"],

@@ -23,6 +23,7 @@ pub mod hold;
 pub mod home;
 mod http_client;
 pub mod id;
+pub mod inbound;
 pub mod limits;
 pub mod log;
 pub mod mime;
@@ -36,6 +37,7 @@ pub mod secret;
 pub mod segments;
 pub mod serve;
 pub mod smtp;
+pub mod smtp_server;
 pub mod submission;
 pub mod suppressions;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! no reply was written down is uncertain, and is sent again or held as its mail says.
 
 mod claim;
+mod feedback;
 mod line;
 mod message;
 mod own_mail;
@@ -50,12 +51,13 @@ use pool::Pool;
 use routes::{Route, Routes};
 use sites::Sites;
 
+pub use feedback::{Effect, Feedback, ReturnToken};
 pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
 pub use source::router as pages;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[feedback::ALL, store::ALL];
 
 /// For how long a server is spoken to in clear that failed at encryption.
 const IN_CLEAR_FOR: i64 = HOUR;

@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, reports, smtp, submission, web};
+use posthorn::{emails, events, mime, oauth, reports, smtp, smtp_server, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -294,7 +294,7 @@ fn fuzz_written_message() {
 }
 
 #[test]
-fn fuzz_submission_dialogue() {
+fn fuzz_smtp_dialogue() {
     const TEXTS: [&[u8]; 3] = [
         b"EHLO x\r\nAUTH PLAIN AHJlc2VuZAByZV94\r\nMAIL FROM:<a@b.example> SIZE=10 BODY=8BITMIME SMTPUTF8\r\nRCPT TO:<c@d.example>\r\nBDAT 5 LAST\r\n",
         b"Subject: x\r\n\r\nHi\r\n..\r\n.\r\nMAIL FROM:<>\r\nDATA\r\nRSET\r\nNOOP\r\nVRFY a\r\nHELP\r\nQUIT\r\n",
@@ -316,8 +316,8 @@ fn fuzz_submission_dialogue() {
         b"\xff",
         b"99999999999999999999",
     ];
-    let mut dice = Dice::new("submission_dialogue");
-    let understood: usize = (0..30_000).map(|_| submission::submission_dialogue(&dice.mutated(&TEXTS, &WORDS))).sum();
+    let mut dice = Dice::new("smtp_dialogue");
+    let understood: usize = (0..30_000).map(|_| smtp_server::smtp_dialogue(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(understood > 10_000, "the fuzzer hardly ever gets through: {understood}");
 }
 

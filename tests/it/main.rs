@@ -53,6 +53,7 @@ mod fuzz;
 mod hold;
 mod idempotency;
 mod imports;
+mod inbound;
 mod isolation;
 mod limits;
 mod links;

@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["config", "dns", "error", "hold", "http_client", "log", "seal", "smtp", "work"],
     &["credentials", "grants", "limits"],
     &["app"],
-    &["auth", "web"],
+    &["auth", "smtp_server", "web"],
     &[
         "accounts",
         "api_keys",
@@ -26,6 +26,7 @@ const FLOORS: &[&[&str]] = &[
         "emails",
         "events",
         "home",
+        "inbound",
         "oauth",
         "occurrences",
         "segments",

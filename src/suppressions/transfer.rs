@@ -270,7 +270,9 @@ impl<'a> Rows<'a> {
 mod tests {
     use super::*;
 
-    fn read(file: &str) -> Vec<(i64, Result<(String, Origin, Option<String>), String>)> {
+    type Said = (String, Origin, Option<String>);
+
+    fn read(file: &str) -> Vec<(i64, Result<Said, String>)> {
         let rows = Rows::new(file.as_bytes()).unwrap_or_else(|error| panic!("{}", error.message())).some(100);
         let said = |row: Row| (row.key, row.origin, row.reason);
         rows.into_iter().map(|(line, row)| (line, row.map(said))).collect()

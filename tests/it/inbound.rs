@@ -52,7 +52,7 @@ impl Hall {
         let before = self.sink.kept().len();
         self.post.round().await;
         let kept = self.sink.kept();
-        let from = kept.get(before).map(|taken| taken.from.clone()).unwrap_or_else(|| panic!("it did not leave"));
+        let from = kept.get(before).expect("it left").from.clone();
         assert!(from.ends_with("@send.sender.example"), "{from}");
         (id, from)
     }

@@ -35,11 +35,11 @@ const SITES: u64 = 1000;
 const TARPIT_SHARE: u64 = 10;
 
 /// How long mail may take to leave before it has failed to.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Mail that does not wait for a site that never answers.
 const OTHERS: &str = "line <> 'direct tarpit.example'";
-const ALL: &str = "TRUE";
+pub const ALL: &str = "TRUE";
 
 /// A store in which mail waits, and how it leaves from there.
 pub struct Outbox {
@@ -64,7 +64,7 @@ impl Outbox {
         &self.key
     }
 
-    fn connection(&self) -> anyhow::Result<Connection> {
+    pub fn connection(&self) -> anyhow::Result<Connection> {
         let connection = Connection::open(self.store.file().context("only an SQLite store is looked into")?)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         Ok(connection)
@@ -143,7 +143,7 @@ fn customer(n: u64) -> String {
     format!("customer-{n}@example.com")
 }
 
-fn unsigned(plan: &Plan, sink: &Sink) -> anyhow::Result<Side> {
+pub fn unsigned(plan: &Plan, sink: &Sink) -> anyhow::Result<Side> {
     let outbox = Outbox::to_relay(sink.address)?;
     outbox.fill(plan.mails, customer)?;
     outbox.drain(plan.mails, ALL)

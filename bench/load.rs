@@ -4,6 +4,7 @@
 //! tells what can be chosen. Each figure comes from runs that alternate with
 //! runs of something to compare with, so that a machine's mood touches both.
 
+mod broadcast;
 mod client;
 mod delivery;
 mod dns;
@@ -16,6 +17,7 @@ mod postgres;
 mod report;
 mod rows;
 mod runs;
+mod segments;
 mod server;
 mod store;
 mod submission;
@@ -64,6 +66,10 @@ pub struct Plan {
     /// Mails that wait in the rows that deliver them
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     mails: u64,
+
+    /// People whom broadcasts go to
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    people: u64,
 
     /// In which order the names of events come
     #[arg(long, value_enum, default_value_t = Names::Shops)]

@@ -55,7 +55,7 @@ pub fn reads_beside_writes(plan: &Plan, writes_are_real: bool) -> anyhow::Result
 
 /// Sends `rate` requests a second for `warm_up`, then measures for `measured`,
 /// or until it is told that it is over.
-fn run(
+pub fn run(
     server: SocketAddr,
     connections: usize,
     rate: f64,

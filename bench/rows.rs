@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::Plan;
+use crate::broadcast;
 use crate::client::{self, Outcome};
 use crate::delivery;
 use crate::login;
@@ -15,6 +16,7 @@ use crate::paced;
 use crate::postgres::Database;
 use crate::report::{MEMORY_BAR, Measured, Report};
 use crate::runs;
+use crate::segments;
 use crate::server::{Memory, Server};
 use crate::store::Store;
 use crate::submission;
@@ -70,6 +72,16 @@ pub enum Row {
     Large,
     /// Mails to 999 sites beside one that never answers, against without it
     Tarpit,
+    /// POST /contacts with segments that fill themselves, against without any
+    SegmentChanges,
+    /// A segment of a million contacts counted and its first page read, against 200 ms
+    SegmentCount,
+    /// Recipients of a broadcast that are queued, against 10,000 a second; and the slowest requests meanwhile
+    BroadcastQueued,
+    /// A broadcast to Postfix's smtp-sink, against single mails
+    BroadcastDelivery,
+    /// The slowest single mail during a broadcast, against a second
+    BroadcastBeside,
 }
 
 /// One side of a comparison in one run.
@@ -182,6 +194,11 @@ impl Row {
             Row::Submission => submission::submission(plan, report),
             Row::Large => delivery::large(plan, report),
             Row::Tarpit => delivery::tarpit(plan, report),
+            Row::SegmentChanges => segments::changes(plan, report),
+            Row::SegmentCount => segments::count(plan, report),
+            Row::BroadcastQueued => broadcast::queued(plan, report),
+            Row::BroadcastDelivery => broadcast::delivered(plan, report),
+            Row::BroadcastBeside => broadcast::beside(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

@@ -150,7 +150,7 @@ impl Workload {
         Workload::post("/emails/batch", key, &all.to_string(), 200)
     }
 
-    fn post(path: &str, key: &str, body: &str, expected: u16) -> Workload {
+    pub fn post(path: &str, key: &str, body: &str, expected: u16) -> Workload {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
              accept: application/json\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -183,8 +183,12 @@ impl Workload {
 
     /// `GET /events/{id}` with a key.
     pub fn get_event(key: &str, id: &str) -> Workload {
+        Workload::get(&format!("/events/{id}"), key)
+    }
+
+    pub fn get(path: &str, key: &str) -> Workload {
         let request = format!(
-            "GET /events/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
              accept: application/json\r\n\r\n",
         );
         Workload::new(request, Names::Random, 200)

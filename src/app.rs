@@ -30,6 +30,8 @@ pub struct Parts {
     work: Notify,
     /// The same, of mail.
     mail: Notify,
+    /// The same, of contacts to be judged for segments that fill themselves.
+    judging: Notify,
     pub admission: Admission,
     /// What bodies take on disk.
     pub spooled: DiskUse,
@@ -95,6 +97,7 @@ impl App {
             credentials,
             work: Notify::new(),
             mail: Notify::new(),
+            judging: Notify::new(),
             admission: Admission::default(),
             spooled: DiskUse::default(),
             metrics,
@@ -116,6 +119,18 @@ impl App {
     /// Resolves when somebody said that something is due.
     pub async fn work_waits(&self) {
         self.work.notified().await;
+    }
+
+    /// Tells this process that contacts or segments are to be judged, if they are.
+    pub fn wake_judges_if(&self, is_due: bool) {
+        if is_due {
+            self.judging.notify_one();
+        }
+    }
+
+    /// Resolves when somebody said that contacts or segments are to be judged.
+    pub async fn judging_waits(&self) {
+        self.judging.notified().await;
     }
 
     /// Tells this process's delivery that a mail is due.

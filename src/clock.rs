@@ -160,6 +160,11 @@ impl Tick {
         (self.0 >> SERIAL_BITS) as i64
     }
 
+    /// As a number that no other tick of this process is.
+    pub fn number(self) -> i64 {
+        self.0 as i64
+    }
+
     /// A UUIDv7 that sorts as the tick does: behind the milliseconds stand the
     /// microseconds within them and the number; the other 54 bits are random.
     pub fn id<T: Id>(self) -> T {

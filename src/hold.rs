@@ -3,7 +3,7 @@
 //! and not the original, is to go on.
 
 use crate::clock::{self, Clock};
-use crate::db::{Db, DbError, Row, Sql, statements};
+use crate::db::{Db, DbError, Sql, from_row, statements};
 
 pub const STATEMENTS: &[&[Sql]] = &[ALL];
 
@@ -29,15 +29,12 @@ pub struct Hold {
     pub reason: String,
 }
 
+from_row!(Hold { since, reason });
+
 impl Hold {
     /// The hold that is in force, if any.
     pub async fn find(db: &Db) -> Result<Option<Hold>, DbError> {
-        Hold::read(&db.read(find()).await?)
-    }
-
-    /// What [`find`] found.
-    pub fn read(rows: &[Row]) -> Result<Option<Hold>, DbError> {
-        rows.first().map(|row| Ok(Hold { since: row.int(0)?, reason: row.text(1)? })).transpose()
+        db.query(find()).await
     }
 
     /// For people, in one sentence.

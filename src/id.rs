@@ -77,6 +77,10 @@ ids! {
     ImportId of "contact_import";
     SegmentId of "segment";
     TopicId of "topic";
+    /// The id of its mail, too: [`EmailId`].
+    BroadcastId of "broadcast";
+    /// Of a form with which strangers subscribe.
+    FormId of "form";
     /// Of an event's definition.
     EventId of "event";
     /// Of one time that an event happened.
@@ -90,6 +94,8 @@ ids! {
     EmailEventId of "email_event";
     DomainId of "domain";
     SuppressionId of "suppression";
+    TemplateId of "template";
+    TemplateVersionId of "template_version";
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

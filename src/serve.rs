@@ -26,7 +26,10 @@ use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::smtp_server::Listeners;
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, contacts, credentials, delivery, domains, emails, inbound, limits, oauth, submission};
+use crate::{
+    automations, broadcasts, contacts, credentials, delivery, domains, emails, forms, inbound, limits, oauth,
+    submission,
+};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -157,28 +160,32 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let imports = each();
+    let (imports, judging) = (each(), each());
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
-    let runs = (each(), app.domains().clone());
+    let runs = (each(), app.domains().clone(), app.templates().clone());
+    let audiences = (app.broadcasts().clone(), stopping.clone());
     let checks = keep_running("domains", move || domains::run_checks(checks.0.clone(), checks.1.clone()));
     let mail = keep_running("mail", move || {
         let ((occurrences, stopping), domains) = &mail;
         delivery::run(occurrences.clone(), domains.clone(), stopping.clone())
     });
     let runs = keep_running("runs", move || {
-        let ((occurrences, stopping), domains) = &runs;
-        automations::run_engine(occurrences.clone(), domains.clone(), stopping.clone())
+        let ((occurrences, stopping), domains, templates) = &runs;
+        automations::run_engine(occurrences.clone(), domains.clone(), templates.clone(), stopping.clone())
     });
+    let audiences =
+        keep_running("broadcasts", move || broadcasts::run_audiences(audiences.0.clone(), audiences.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
     let imports = keep_running("imports", move || limits::aside("imports", importing()));
+    let judging = keep_running("segments", move || contacts::run_judging(judging.0.clone(), judging.1.clone()));
     let patience = async {
         stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, imports, checks) } => {}
+        _ = async { tokio::join!(mail, runs, audiences, imports, judging, checks) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
@@ -338,6 +345,10 @@ async fn do_chores(app: Product) {
         let uploads = contacts::sweep_imports(app.occurrences()).await;
         note("what is left of broken uploads could not be deleted", uploads);
         note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        let counted = app.db.commit(delivery::sweep(steady)).await;
+        note("bulk mails that count for nobody any more could not be forgotten", counted);
+        note("what domains sent on earlier days could not be forgotten", delivery::sweep_days(&app).await);
+        note("old sign-ups could not be forgotten", forms::sweep(&app).await);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

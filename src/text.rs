@@ -35,6 +35,28 @@ pub fn is_one_line(text: &str, most: usize) -> bool {
     !is_longer(text, most) && !text.chars().any(char::is_control) && !text.trim().is_empty()
 }
 
+/// What people call a thing: one line, and not only spaces; kept as it was given.
+macro_rules! one_line {
+    ($(#[$doc:meta])* $name:ident of $most:tt, such as $example:tt) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(try_from = "String")]
+        #[schema(
+            min_length = 1,
+            max_length = $most,
+            pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
+            example = $example
+        )]
+        pub struct $name(String);
+
+        $crate::text::checked_text!(
+            $name(name) if $crate::text::is_one_line(name, $most),
+            else concat!("must be one line of 1 to ", $most, " characters, not all of them spaces")
+        );
+    };
+}
+pub(crate) use one_line;
+
 /// A text of its own type, which holds only what fits: `else` says what does.
 macro_rules! checked_text {
     ($name:ident($text:ident) if $fits:expr, else $rule:expr) => {
@@ -57,8 +79,21 @@ macro_rules! checked_text {
 pub(crate) use checked_text;
 
 /// The word that each variant of an enum is written as, for those who read and
-/// write it; `ALL` lists the variants, `parse` finds one by its word.
+/// write it; `ALL` lists the variants, `parse` finds one by its word. The enum may
+/// stand elsewhere, or be declared with its words.
 macro_rules! words {
+    (
+        $(#[$about:meta])* $vis:vis enum $name:ident $(: $($made:ident),+)? {
+            $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        $vis enum $name {
+            $($(#[$doc])* $variant),+
+        }
+
+        $crate::text::words!($name $(: $($made),+)? { $($variant = $word),+ });
+    };
     ($name:ident: ALL, parse { $($words:tt)+ }) => {
         $crate::text::words!($name: ALL { $($words)+ });
 

@@ -25,8 +25,13 @@ pub fn client_trusting(roots: RootCertStore) -> ClientConfig {
 
 /// Believes any certificate: for those who would otherwise speak in clear.
 pub fn client_believing_anybody() -> ClientConfig {
+    client_verified_by(Arc::new(BelieveAnybody))
+}
+
+/// Believes whom somebody else believes.
+pub fn client_verified_by(verifier: Arc<dyn ServerCertVerifier>) -> ClientConfig {
     let builder: ConfigBuilder<ClientConfig, WantsClientCert> =
-        builder().dangerous().with_custom_certificate_verifier(Arc::new(BelieveAnybody));
+        builder().dangerous().with_custom_certificate_verifier(verifier);
     builder.with_no_client_auth()
 }
 

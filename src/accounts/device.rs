@@ -17,18 +17,22 @@ const DEVICE: &str = "posthorn-device";
 const LIFETIME: i64 = 365 * 24 * HOUR;
 
 statements! {
-    FIND_DEVICE = Sql::both(
-        "SELECT u.email_key FROM known_devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 LIMIT 100");
-    SEE_DEVICE = Sql::both(
-        "INSERT INTO known_devices (hash, user_id, seen_at) VALUES ($1, $2, $3)
-         ON CONFLICT (hash, user_id) DO UPDATE SET seen_at = excluded.seen_at");
-    /// A user's latest browsers are enough: programs that log in without keeping
-    /// cookies would leave a row behind each time.
-    TRIM_DEVICES = Sql::both(
-        "DELETE FROM known_devices WHERE user_id = $1 AND seen_at < (
-             SELECT d.seen_at FROM known_devices d WHERE d.user_id = $1
-             ORDER BY d.seen_at DESC LIMIT 1 OFFSET 49)");
-    SWEEP_DEVICES = Sql::both("DELETE FROM known_devices WHERE seen_at < $1");
+    functions {
+        fn see(hash: &[u8; 32], user_id: UserId, now: i64) = Sql::both(
+            "INSERT INTO known_devices (hash, user_id, seen_at) VALUES ($1, $2, $3)
+             ON CONFLICT (hash, user_id) DO UPDATE SET seen_at = excluded.seen_at");
+        /// A user's latest browsers are enough: programs that log in without keeping
+        /// cookies would leave a row behind each time.
+        fn trim(user_id: UserId) = Sql::both(
+            "DELETE FROM known_devices WHERE user_id = $1 AND seen_at < (
+                 SELECT d.seen_at FROM known_devices d WHERE d.user_id = $1
+                 ORDER BY d.seen_at DESC LIMIT 1 OFFSET 49)");
+        fn delete_unseen(since: i64) = Sql::both("DELETE FROM known_devices WHERE seen_at < $1");
+    }
+    reads {
+        fn accounts_of(hash: &[u8; 32]) -> Vec<String> = Sql::both(
+            "SELECT u.email_key FROM known_devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 LIMIT 100");
+    }
 }
 
 /// The secret of a browser, and who has logged in there.
@@ -43,9 +47,7 @@ impl Device {
     /// has no secret: what it shows may be anybody's invention.
     pub async fn find(app: &App, headers: &HeaderMap) -> Result<Device, DbError> {
         let Some(shown) = auth::read_cookie(app, headers, DEVICE) else { return Ok(Device::default()) };
-        let rows = app.db.read(FIND_DEVICE.with([(&secret::hash(shown)).into()])).await?;
-        let accounts: Result<Vec<String>, DbError> = rows.iter().map(|row| row.text(0)).collect();
-        let accounts = accounts?;
+        let accounts = accounts_of(&app.db, &secret::hash(shown)).await?;
         Ok(Device { secret: (!accounts.is_empty()).then(|| shown.to_owned()), accounts })
     }
 
@@ -58,12 +60,11 @@ impl Device {
     /// Makes this browser one of a user's: what is to be stored, and the cookie.
     pub fn remember(self, app: &App, user_id: UserId) -> (Batch, HeaderValue) {
         let secret = self.secret.unwrap_or_else(secret::token);
-        let seen = SEE_DEVICE.with([(&secret::hash(&secret)).into(), user_id.into(), app.clock.now().into()]);
-        let batch = Batch::from(seen).and(TRIM_DEVICES.with([user_id.into()]));
+        let batch = Batch::from(see(&secret::hash(&secret), user_id, app.clock.now())).and(trim(user_id));
         (batch, auth::cookie(app, DEVICE, &secret, LIFETIME / 1_000_000))
     }
 }
 
 pub async fn sweep(db: &Db, now: i64) -> Result<(), DbError> {
-    db.commit(SWEEP_DEVICES.with([(now - LIFETIME).into()])).await.map(drop)
+    db.commit(delete_unseen(now - LIFETIME)).await.map(drop)
 }

@@ -127,7 +127,9 @@ async fn log_in(
     let account = email.trim().to_lowercase();
     let device = Device::find(app, headers).await?;
     let (asker, attempts) = begin_attempts(app, sender, &account, &device).await?;
-    let found = store::find_login(&app.db, &account).await?;
+    // The store's text holds no NUL; nor does any address.
+    let account_key = if account.contains('\0') { "" } else { &account };
+    let found = store::find_login(&app.db, account_key).await?;
     let right = app.hasher.verify(asker, password, found.as_ref().map(|(_, kept)| kept.clone())).await?;
     let Some((user_id, kept)) = found.filter(|_| right) else {
         attempts.into_iter().for_each(Attempt::failed);

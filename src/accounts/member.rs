@@ -18,7 +18,7 @@ use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
 use crate::auth::{self, Session};
-use crate::db::{Batch, DbError, Effect, Row, Stmt};
+use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::id::WorkspaceId;
@@ -155,6 +155,11 @@ impl<D: Duty> Member<D> {
 
     pub async fn read(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
         Ok(self.app.db.read(stmt).await?)
+    }
+
+    /// Reads what a statement finds, and makes of it what is wanted.
+    pub async fn query<R: FromRows>(&self, stmt: Stmt) -> Result<R, Error> {
+        Ok(self.app.db.query(stmt).await?)
     }
 
     /// After a form, the browser gets the next page.

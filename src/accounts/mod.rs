@@ -83,21 +83,17 @@ pub struct User {
     pub created_at: i64,
 }
 
-/// What a member may do in a workspace.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    Member,
-    Admin,
-    Owner,
+words! {
+    /// What a member may do in a workspace.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role: ALL, parse {
+        Member = "member",
+        Admin = "admin",
+        Owner = "owner",
+    }
 }
 
-words!(Role: ALL, parse { Member = "member", Admin = "admin", Owner = "owner" });
-
 impl Role {
-    fn from_store(text: &str) -> Result<Role, DbError> {
-        Role::parse(text).ok_or_else(|| DbError::Broken(format!("unknown role {text}")))
-    }
-
     /// Who may let an app into the workspace.
     pub fn may_grant(self) -> bool {
         self >= Role::Admin

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Role, User, Workspace};
 use crate::auth::delete_sessions_of;
 use crate::credentials::raise_access;
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, from_word, statements};
 use crate::id::{Id, UserId, WorkspaceId};
 
 statements! {
@@ -37,7 +37,33 @@ statements! {
             "SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
              WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role IN ('owner', 'admin')");
     }
-    WORKSPACES = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
+    reads {
+        pub fn workspaces() -> Vec<Workspace> = Sql::both("SELECT id, name FROM workspaces ORDER BY id LIMIT 1000");
+        fn users_behind(id: Uuid) -> Vec<Listed> = Sql::both(
+            "SELECT u.id, u.email, u.created_at, m.role, w.name FROM users u
+             JOIN memberships m ON m.user_id = u.id JOIN workspaces w ON w.id = m.workspace_id
+             WHERE u.id > $1 ORDER BY u.id, w.id LIMIT 1000");
+        pub fn any_user() -> bool = Sql::both("SELECT 1 FROM users LIMIT 1");
+        /// The id of the user with this address.
+        pub fn find_user(email_key: &str) -> Option<UserId> = Sql::both("SELECT id FROM users WHERE email_key = $1");
+        /// Whether this link still sets up the instance: it is known, and nobody was
+        /// faster.
+        pub fn setup_link_is_open(hash: &[u8; 32]) -> bool = Sql::both(
+            "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
+        /// The id and password hash of whoever logs in with this address.
+        pub(super) fn find_login(email_key: &str) -> Option<(UserId, String)> = Sql::both(
+            "SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
+        pub(super) fn password_of(user_id: UserId) -> Option<String> = Sql::both(
+            "SELECT password_hash FROM users WHERE id = $1 AND disabled_at IS NULL");
+        /// The workspaces of a user, the first joined first.
+        pub fn memberships(user_id: UserId) -> Vec<Membership> = Sql::both(
+            "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
+             WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
+        /// The addresses of a workspace's owners.
+        pub fn owners(workspace_id: WorkspaceId) -> Vec<String> = Sql::both(
+            "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
+             WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
+    }
     INSERT_MEMBERSHIP = Sql::both(
         "INSERT INTO memberships (workspace_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)");
     /// The first of a workspace owns it.
@@ -46,12 +72,6 @@ statements! {
          SELECT $1, $2,
                 CASE WHEN EXISTS (SELECT 1 FROM memberships WHERE workspace_id = $1) THEN 'member' ELSE 'owner' END,
                 CAST($3 AS BIGINT)");
-    USERS = Sql::both(
-        "SELECT u.id, u.email, u.created_at, m.role, w.name FROM users u
-         JOIN memberships m ON m.user_id = u.id JOIN workspaces w ON w.id = m.workspace_id
-         WHERE u.id > $1 ORDER BY u.id, w.id LIMIT 1000");
-    ANY_USER = Sql::both("SELECT 1 FROM users LIMIT 1");
-    FIND_USER = Sql::both("SELECT id FROM users WHERE email_key = $1");
     SET_PASSWORD = Sql::both("UPDATE users SET password_hash = $2 WHERE email_key = $1").raising();
     CHANGE_PASSWORD = Sql::both(
         "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2")
@@ -59,17 +79,6 @@ statements! {
     END_SESSIONS = Sql::both(
         "DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)")
         .raising();
-    FIND_SETUP_LINK = Sql::both(
-        "SELECT 1 FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
-    FIND_LOGIN = Sql::both("SELECT id, password_hash FROM users WHERE email_key = $1 AND disabled_at IS NULL");
-    PASSWORD_OF = Sql::both("SELECT password_hash FROM users WHERE id = $1 AND disabled_at IS NULL");
-    /// The workspaces of a user, the first joined first.
-    WORKSPACES_OF = Sql::both(
-        "SELECT w.id, w.name, m.role FROM memberships m JOIN workspaces w ON w.id = m.workspace_id
-         WHERE m.user_id = $1 ORDER BY m.created_at, w.id LIMIT 1000");
-    OWNERS = Sql::both(
-        "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
-         WHERE m.workspace_id = $1 AND m.role = 'owner' ORDER BY u.id LIMIT 20");
     DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE id = $1").raising();
     ENABLE_USER = Sql::both("UPDATE users SET disabled_at = NULL WHERE id = $1");
     REMOVE_MEMBER = Sql::both(
@@ -79,10 +88,9 @@ statements! {
         "DELETE FROM setup_links WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM users)");
 }
 
-pub async fn workspaces(db: &Db) -> Result<Vec<Workspace>, DbError> {
-    let rows = db.read(WORKSPACES.with([])).await?;
-    rows.iter().map(|row| Ok(Workspace { id: row.id(0)?, name: row.text(1)? })).collect()
-}
+from_row!(Workspace { id, name });
+from_row!(User { id, email, created_at });
+from_word!(Role);
 
 /// Without a role, the first member of a workspace owns it.
 pub fn insert_membership(workspace_id: WorkspaceId, user_id: UserId, role: Option<Role>, now: i64) -> Stmt {
@@ -99,30 +107,17 @@ pub struct Listed {
     pub workspace: String,
 }
 
+from_row!(Listed { user, role, workspace });
+
 pub async fn users(db: &Db) -> Result<Vec<Listed>, DbError> {
-    let read = |row: &Row| {
-        let user = User { id: row.id(0)?, email: row.text(1)?, created_at: row.int(2)? };
-        Ok(Listed { user, role: row.text(3)?, workspace: row.text(4)? })
-    };
     let mut all: Vec<Listed> = Vec::new();
     loop {
-        let after = all.last().map_or(Uuid::nil(), |last| last.user.id.uuid());
-        let rows = db.read(USERS.with([after.into()])).await?;
-        if rows.is_empty() {
+        let page = users_behind(db, all.last().map_or(Uuid::nil(), |last| last.user.id.uuid())).await?;
+        if page.is_empty() {
             return Ok(all);
         }
-        let page: Result<Vec<Listed>, DbError> = rows.iter().map(read).collect();
-        all.extend(page?);
+        all.extend(page);
     }
-}
-
-pub async fn any_user(db: &Db) -> Result<bool, DbError> {
-    Ok(!db.read(ANY_USER.with([])).await?.is_empty())
-}
-
-/// The id of the user with this address.
-pub async fn find_user(db: &Db, email_key: &str) -> Result<Option<UserId>, DbError> {
-    db.read(FIND_USER.with([email_key.into()])).await?.first().map(|row| row.id(0)).transpose()
 }
 
 /// Gives a user another password, and ends all sessions.
@@ -142,12 +137,6 @@ pub fn use_setup_link(hash: &[u8; 32]) -> Batch {
     Batch::from(take_turn()).and(used).and(delete_setup_links(i64::MAX))
 }
 
-/// Whether this link still sets up the instance: it is known, and nobody was
-/// faster.
-pub async fn setup_link_is_open(db: &Db, hash: &[u8; 32]) -> Result<bool, DbError> {
-    Ok(!db.read(FIND_SETUP_LINK.with([hash.into()])).await?.is_empty())
-}
-
 /// Shuts a user out at once, and ends the sessions. The user's row comes first: a log-in
 /// that holds it is waited for, and its session is seen.
 pub(super) fn disable_user(user_id: UserId, now: i64) -> Batch {
@@ -165,21 +154,6 @@ pub(super) fn remove_member(workspace_id: WorkspaceId, user_id: UserId) -> Batch
     Batch::new().and(REMOVE_MEMBER.with([workspace_id.into(), user_id.into()]).expect(1)).and(raise_access())
 }
 
-/// The id and password hash of whoever logs in with this address.
-pub(super) async fn find_login(db: &Db, email_key: &str) -> Result<Option<(UserId, String)>, DbError> {
-    // The store's text holds no NUL; nor does any address.
-    if email_key.contains('\0') {
-        return Ok(None);
-    }
-    let rows = db.read(FIND_LOGIN.with([email_key.into()])).await?;
-    rows.first().map(|row| Ok((row.id(0)?, row.text(1)?))).transpose()
-}
-
-pub(super) async fn password_of(db: &Db, user_id: UserId) -> Result<Option<String>, DbError> {
-    let rows = db.read(PASSWORD_OF.with([user_id.into()])).await?;
-    rows.first().map(|row| row.text(0)).transpose()
-}
-
 /// A workspace as one of its members sees it.
 #[derive(Debug, Clone)]
 pub struct Membership {
@@ -187,16 +161,4 @@ pub struct Membership {
     pub role: Role,
 }
 
-pub async fn memberships(db: &Db, user_id: UserId) -> Result<Vec<Membership>, DbError> {
-    let rows = db.read(WORKSPACES_OF.with([user_id.into()])).await?;
-    let read = |row: &Row| {
-        let workspace = Workspace { id: row.id(0)?, name: row.text(1)? };
-        Ok(Membership { workspace, role: Role::from_store(&row.text(2)?)? })
-    };
-    rows.iter().map(read).collect()
-}
-
-/// The addresses of a workspace's owners.
-pub async fn owners(db: &Db, workspace_id: WorkspaceId) -> Result<Vec<String>, DbError> {
-    db.read(OWNERS.with([workspace_id.into()])).await?.iter().map(|row| row.text(0)).collect()
-}
+from_row!(Membership { workspace, role });

@@ -10,7 +10,7 @@ use super::store;
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::credentials::{KeyName, NewKey, Permission, insert_key};
-use crate::db::{Batch, DbError, Row};
+use crate::db::{Batch, DbError};
 use crate::domains;
 use crate::error::{Error, OrMissing};
 use crate::id::{ApiKeyId, DomainId};
@@ -79,9 +79,8 @@ async fn list(member: Member<Look>) -> PageResult {
 }
 
 async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> PageResult {
-    let rows = member.read(store::page(member.workspace_id(), page)).await?;
-    let stored: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/keys"), |key| key.id);
+    let stored: Vec<Item> = member.query(store::page(member.workspace_id(), page)).await?;
+    let Leaf { items, newer, older } = page.leaf(stored, &member.address("/keys"), |key| key.id);
     // The form carries the id of the key to come: sent twice, it makes one key.
     let id = member.app.clock.ordered_id();
     let mut hidden = member.hidden(&purpose(id));
@@ -109,12 +108,8 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
 }
 
 async fn domain_choices<D: Duty>(member: &Member<D>, chosen: Option<DomainId>) -> Result<Vec<DomainChoice>, Error> {
-    let choice = |row: &Row| {
-        let id = row.id(0)?;
-        Ok(DomainChoice { id, name: row.text(1)?, is_chosen: chosen == Some(id) })
-    };
-    let rows = member.read(domains::names(member.workspace_id())).await?;
-    Ok(rows.iter().map(choice).collect::<Result<_, DbError>>()?)
+    let named: Vec<(DomainId, String)> = member.query(domains::names(member.workspace_id())).await?;
+    Ok(named.into_iter().map(|(id, name)| DomainChoice { id, name, is_chosen: chosen == Some(id) }).collect())
 }
 
 fn row<D: Duty>(member: &Member<D>, key: Item) -> KeyRow {
@@ -187,8 +182,8 @@ fn gone() -> Error {
 
 async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    let key = Item::read(rows.first().ok_or_else(gone)?)?;
+    let key: Option<Item> = member.query(store::by_id(member.workspace_id(), id)).await?;
+    let key = key.ok_or_else(gone)?;
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/keys"),

@@ -10,14 +10,14 @@ use utoipa_axum::routes;
 
 use super::store;
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::Time;
 use crate::credentials::{KeyName, NewKey, Permission, grant_stands, insert_key};
 use crate::db::{Batch, DbError, from_row};
 use crate::domains;
 use crate::error::{Error, OrMissing};
 use crate::id::{ApiKeyId, DomainId, GrantId};
-use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
 
 type Reference = web::Reference<ApiKeyId>;
 type Deleted = web::Deleted<ApiKeyId>;
@@ -107,7 +107,7 @@ from_row!(Item { id, name, permission, prefix, created_at, last_used_at, grant_i
     responses((status = 201, description = "The key is made.", body = Created)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     idempotency: Idempotency,
     body: Body<NewApiKey>,
@@ -142,7 +142,7 @@ async fn create(
     get, path = "/api-keys", tag = "API keys", operation_id = "list_api_keys",
     params(Page), responses((status = 200, description = "The keys, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Item::read(row)?))
 }
@@ -155,11 +155,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     params(PathId), request_body = Change,
     responses((status = 200, description = "The key has its new name.", body = Reference)),
 )]
-async fn rename(
-    caller: Caller<FullAccess>,
-    PathId(id): PathId<ApiKeyId>,
-    body: Body<Change>,
-) -> Result<Json<Reference>, Error> {
+async fn rename(caller: Caller, PathId(id): PathId<ApiKeyId>, body: Body<Change>) -> JsonResult<Reference> {
     let name = body.read()?.name;
     let set = || store::rename(caller.workspace_id(), id, name.as_str()).into();
     caller.try_commit(set).await?.or_missing(not_found)?;
@@ -173,7 +169,7 @@ async fn rename(
     delete, path = "/api-keys/{id}", tag = "API keys", operation_id = "delete_api_key",
     params(PathId), responses((status = 200, description = "The key is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<ApiKeyId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<ApiKeyId>) -> JsonResult<Deleted> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }

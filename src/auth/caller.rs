@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::app::App;
 use crate::credentials::{Known, Lookup, Scope, Source};
-use crate::db::{Batch, DbError, Effect, Row, Stmt};
+use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::id::{DomainId, GrantId, WorkspaceId};
 use crate::seal::Seal;
@@ -49,12 +49,13 @@ impl Need for SendOnly {
     const SCOPE: Scope = Scope::EmailsSend;
 }
 
-/// A caller who has shown a credential that allows the route.
+/// A caller who has shown a credential that allows the route: one with full access, unless the
+/// route says that less is enough.
 ///
 /// The credential may come from a cache, so whatever the caller reads or writes
 /// goes through it: each statement carries the guard that the credential still
 /// stands, and where it doesn't, the credential is looked up anew.
-pub struct Caller<N> {
+pub struct Caller<N = FullAccess> {
     app: App,
     secret: String,
     known: Arc<Known>,
@@ -148,6 +149,11 @@ impl<N: Need> Caller<N> {
             }
         }
         Err(Error::Unavailable)
+    }
+
+    /// As [`Caller::read`], and makes of the rows what is wanted.
+    pub async fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt) -> Result<R, Error> {
+        Ok(R::from_rows(&self.read(stmt).await?)?)
     }
 
     /// Refuses a credential that no longer stands, for a route that neither

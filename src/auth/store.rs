@@ -1,6 +1,6 @@
 //! Sessions in the store.
 
-use crate::db::{Db, DbError, Sql, from_row, statements};
+use crate::db::{Sql, from_row, statements};
 use crate::id::UserId;
 
 statements! {
@@ -19,9 +19,11 @@ statements! {
         pub(super) fn sweep_sessions(created_before: i64, seen_before: i64) = Sql::both(
             "DELETE FROM sessions WHERE created_at < $1 OR seen_at < $2").raising();
     }
-    FIND_SESSION = Sql::both(
-        "SELECT s.user_id, u.email, s.created_at, s.seen_at FROM sessions s
-         JOIN users u ON u.id = s.user_id AND u.disabled_at IS NULL WHERE s.hash = $1");
+    reads {
+        pub(super) fn find_session(hash: &[u8; 32]) -> Option<StoredSession> = Sql::both(
+            "SELECT s.user_id, u.email, s.created_at, s.seen_at FROM sessions s
+             JOIN users u ON u.id = s.user_id AND u.disabled_at IS NULL WHERE s.hash = $1");
+    }
 }
 
 /// A session of somebody who may still log in.
@@ -33,8 +35,3 @@ pub(super) struct StoredSession {
 }
 
 from_row!(StoredSession { user_id, email, created_at, seen_at });
-
-pub(super) async fn find_session(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredSession>, DbError> {
-    let rows = db.read(FIND_SESSION.with([hash.into()])).await?;
-    rows.first().map(StoredSession::read).transpose()
-}

@@ -8,27 +8,19 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::graph::{Finding, Graph};
+use crate::db::Db;
 use crate::error::Error;
+use crate::id::WorkspaceId;
 use crate::seal::Seal;
-use crate::text::{checked_text, is_longer, is_one_line, words};
+use crate::templates;
+use crate::text::{checked_text, is_longer, one_line, shown, words};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
 
-/// One line, and not only spaces; kept as it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(try_from = "String")]
-#[schema(
-    min_length = 1,
-    max_length = 200,
-    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
-    example = "Welcome"
-)]
-pub struct AutomationName(String);
-
-checked_text!(
-    AutomationName(name) if is_one_line(name, Self::LONGEST),
-    else format!("must be one line of 1 to {} characters", Self::LONGEST)
+one_line!(
+    /// One line, and not only spaces; kept as it was given.
+    AutomationName of 200, such as "Welcome"
 );
 
 impl AutomationName {
@@ -42,30 +34,30 @@ impl AutomationName {
     }
 }
 
-/// Whether events start runs of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = AutomationStatus)]
-pub enum Status {
-    Enabled,
-    Disabled,
+words! {
+    /// Whether events start runs of it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = AutomationStatus)]
+    pub enum Status: ALL {
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
 }
 
-words!(Status: ALL { Enabled = "enabled", Disabled = "disabled" });
-
-/// What happens when the trigger occurs again for a contact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReEntry {
-    /// Every occurrence starts a run.
-    Always,
-    /// Only a contact that never had a run gets one.
-    OncePerContact,
-    /// Only a contact without a run in flight gets one.
-    OneAtATime,
+words! {
+    /// What happens when the trigger occurs again for a contact.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ReEntry: ALL, parse {
+        /// Every occurrence starts a run.
+        Always = "always",
+        /// Only a contact that never had a run gets one.
+        OncePerContact = "once_per_contact",
+        /// Only a contact without a run in flight gets one.
+        OneAtATime = "one_at_a_time",
+    }
 }
-
-words!(ReEntry: ALL, parse { Always = "always", OncePerContact = "once_per_contact", OneAtATime = "one_at_a_time" });
 
 /// The name of an event that ends runs wherever they are. Unlike a definition,
 /// it may be one of the product's own.
@@ -92,6 +84,20 @@ fn signing_secret() -> String {
 /// A graph from a request, or the refusal that names what is wrong with it.
 pub fn graph(steps: &Value, connections: &Value) -> Result<Graph, Error> {
     Graph::parse(steps, connections).map_err(|findings| Error::invalid(refusal(&findings)))
+}
+
+/// Refuses to let an automation listen whose steps name templates that cannot be sent.
+pub async fn must_be_sendable(db: &Db, workspace_id: WorkspaceId, graph: Option<&Graph>) -> Result<(), Error> {
+    for (step, named) in graph.into_iter().flat_map(Graph::templates) {
+        if let Err(unsendable) = templates::check_published(db, workspace_id, named).await? {
+            return Err(Error::invalid(format!(
+                "The step `{}` cannot send: {}. Publish the template before the automation is enabled.",
+                shown(step),
+                unsendable.about(named),
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The first finding in full, and where to read the others.

@@ -28,8 +28,16 @@ pub use runs::{Fence, cancel as cancel_run};
 pub use store::{otherwise_sealed, reseal};
 pub use triggers::Triggers;
 
-pub const STATEMENTS: &[&[Sql]] =
-    &[app_grants::ALL, engine::PAUSES, engine::RUNS, runs::ALL, store::ALL, triggers::ALL, triggers::ENTRIES];
+pub const STATEMENTS: &[&[Sql]] = &[
+    app_grants::ALL,
+    engine::KEPT,
+    engine::PAUSES,
+    engine::RUNS,
+    runs::ALL,
+    store::ALL,
+    triggers::ALL,
+    triggers::ENTRIES,
+];
 
 pub fn routes() -> OpenApiRouter<App> {
     routes::router().merge(runs::router())

@@ -17,6 +17,7 @@ use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
+use crate::windows::Window;
 
 /// Up to here runs are counted.
 const MOST_COUNTED: i64 = 1000;
@@ -56,10 +57,8 @@ struct AutomationRow {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let rows = member.read(store::page_counted(member.workspace_id(), &page)).await?;
-    let listed: Result<Vec<(Item, i64)>, DbError> =
-        rows.iter().map(|row| Ok((Item::read(row)?, row.int(7)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/automations"), |(one, _)| one.id);
+    let listed: Vec<(Item, i64)> = member.query(store::page_counted(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/automations"), |(one, _)| one.id);
     let now = member.app.clock.now();
     let row = |(one, runs): (Item, i64)| AutomationRow {
         href: member.address(&format!("/automations/{}", one.id)),
@@ -109,6 +108,7 @@ struct AutomationPage {
     event_name: String,
     re_entry: &'static str,
     exit_on: Option<String>,
+    send_window: Option<String>,
     updated: Stamp,
     picture: Picture,
     steps: Vec<StepLine>,
@@ -146,8 +146,7 @@ fn gone() -> Error {
 }
 
 async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, Error> {
-    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
+    member.query::<Option<Stored>>(store::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
 }
 
 async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
@@ -170,6 +169,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         event_name: stored.listed.event_name,
         re_entry: re_entry(&stored.re_entry),
         exit_on: stored.exit_on,
+        send_window: stored.send_window.as_deref().and_then(Window::stored).map(|window| window.to_string()),
         updated: Stamp::ago(stored.listed.updated_at.0, member.app.clock.now()),
         picture: Picture::draw(&graph, |_| ""),
         steps: lines(&graph),
@@ -242,6 +242,11 @@ async fn turn(
     done: &str,
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
+    if status == Status::Enabled {
+        let stored = find(member, id).await?;
+        let graph = Graph::stored(&stored.steps, &stored.connections);
+        automation::must_be_sendable(&member.app.db, member.workspace_id(), graph.as_ref()).await?;
+    }
     let change = store::set_status(member.workspace_id(), id, status, member.app.clock.now());
     commit(member, &purpose(act, id), form, change).await?;
     Ok(member.see_other(&format!("/automations/{id}?{done}")))

@@ -8,15 +8,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::Graph;
+use super::graph::{Finding, Graph};
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::AutomationId;
-use crate::web::{self, Answer, Body, Idempotency, List, OrNull, Page, PathId, Query};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OrNull, Page, PathId, Query};
+use crate::windows::Window;
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -42,15 +43,13 @@ pub fn router() -> OpenApiRouter<App> {
     params(Idempotency), request_body = Wish,
     responses((status = 201, description = "The automation is made.", body = Reference)),
 )]
-async fn create(
-    caller: Caller<FullAccess>,
-    State(app): State<App>,
-    key: Idempotency,
-    body: Body<Wish>,
-) -> Result<Response, Error> {
+async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: Body<Wish>) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
-    let Wish { name, status, re_entry, exit_on, steps, connections } = body.read()?;
+    let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
     let graph = automation::graph(&steps, &connections)?;
+    if status == Some(Status::Enabled) {
+        automation::must_be_sendable(&app.db, caller.workspace_id(), Some(&graph)).await?;
+    }
     let new = NewAutomation {
         workspace_id: caller.workspace_id(),
         id: app.clock.ordered_id(),
@@ -58,6 +57,7 @@ async fn create(
         status: status.unwrap_or(Status::Disabled),
         re_entry: re_entry.unwrap_or(ReEntry::Always).as_str().to_owned(),
         exit_on: exit_on.map(|event| event.as_str().to_owned()),
+        send_window: send_window.as_ref().map(Window::to_json),
         signing_secret: automation::new_signing_secret(&app.seal),
         graph: GraphText::from(&graph),
         grant_id: caller.grant_id(),
@@ -74,10 +74,13 @@ async fn create(
     post, path = "/automations/validate", tag = "Automations", operation_id = "validate_automation",
     request_body = Draft, responses((status = 200, description = "What was found.", body = Check)),
 )]
-async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<Check>, Error> {
+async fn validate(caller: Caller, body: Body<Draft>) -> JsonResult<Check> {
     caller.confirm().await?;
-    let Draft { steps: OrNull(steps), connections: OrNull(connections) } = body.read()?;
-    let findings = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default()).err().unwrap_or_default();
+    let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
+    let graph = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default());
+    let window = send_window.and_then(|given| Window::parse(&given).err());
+    let window = window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}")));
+    let findings: Vec<Finding> = graph.err().into_iter().flatten().chain(window).collect();
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 
@@ -89,11 +92,7 @@ async fn validate(caller: Caller<FullAccess>, body: Body<Draft>) -> Result<Json<
     params(Page, StatusParam),
     responses((status = 200, description = "The automations, newest first.", body = List<Item>)),
 )]
-async fn list(
-    caller: Caller<FullAccess>,
-    page: Page,
-    Query(StatusParam { status }): Query<StatusParam>,
-) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page, Query(StatusParam { status }): Query<StatusParam>) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page, status)).await?;
     page.answer(&rows, |row| Ok(Item::read(row)?))
 }
@@ -106,10 +105,10 @@ async fn list(
     params(PathId), responses((status = 200, description = "The automation.", body = AutomationDetail)),
 )]
 async fn read(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     PathId(id): PathId<AutomationId>,
-) -> Result<Json<AutomationDetail>, Error> {
+) -> JsonResult<AutomationDetail> {
     Ok(Json(AutomationDetail::new(find(&caller, id).await?, &app.seal)?))
 }
 
@@ -123,17 +122,20 @@ async fn read(
     responses((status = 200, description = "The automation is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     PathId(id): PathId<AutomationId>,
     body: Body<Change>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let grant_id = caller.grant_id();
     let change = store::Change { grant_id, ..wanted(body.read()?)? };
     let now = app.clock.now();
+    if change.status == Some(Status::Enabled) || (change.graph.is_some() && change.status.is_none()) {
+        must_be_sendable(&caller, &app, id, &change).await?;
+    }
     for _ in 0..ATTEMPTS {
-        let rows = caller.read(|| store::version_number(caller.workspace_id(), id)).await?;
-        let seen = rows.first().ok_or_else(not_found)?.int(0)?;
+        let seen: Option<i64> = caller.query(|| store::version_number(caller.workspace_id(), id)).await?;
+        let seen = seen.ok_or_else(not_found)?;
         match caller.try_commit(|| store::change(caller.workspace_id(), id, seen, &change, now)).await? {
             // Somebody published, or deleted it, in between: look again.
             Err(DbError::Unexpected { .. }) => continue,
@@ -144,14 +146,29 @@ async fn update(
     Err(Error::Unavailable)
 }
 
+/// Refuses a change after which an automation listens that names templates which cannot be sent.
+async fn must_be_sendable(caller: &Caller, app: &App, id: AutomationId, change: &store::Change) -> Result<(), Error> {
+    let stored = find(caller, id).await?;
+    if change.status.is_none() && stored.listed.status != Status::Enabled.as_str() {
+        return Ok(());
+    }
+    let (steps, connections) = match &change.graph {
+        Some(graph) => (&graph.steps, &graph.connections),
+        None => (&stored.steps, &stored.connections),
+    };
+    let graph = Graph::stored(steps, connections);
+    automation::must_be_sendable(&app.db, caller.workspace_id(), graph.as_ref()).await
+}
+
 /// What a body wants changed: at least one thing.
 fn wanted(wish: Change) -> Result<store::Change, Error> {
-    let Change { exit_on: web::Change(exit_on), name, status, re_entry, steps, connections } = wish;
+    let Change { exit_on, send_window, name, status, re_entry, steps, connections } = wish;
+    let (web::Change(exit_on), web::Change(send_window)) = (exit_on, send_window);
     let graph = graph_wanted(steps, connections)?;
-    let change = store::Change { name, status, re_entry, exit_on, graph, grant_id: None };
+    let change = store::Change { name, status, re_entry, exit_on, send_window, graph, grant_id: None };
     if change.is_nothing() {
-        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, or \
-                       `steps` together with `connections`.";
+        let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, \
+                       `send_window`, or `steps` together with `connections`.";
         return Err(Error::Missing { message: message.into() });
     }
     Ok(change)
@@ -178,11 +195,7 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
     delete, path = "/automations/{id}", tag = "Automations", operation_id = "delete_automation",
     params(PathId), responses((status = 200, description = "The automation is gone.", body = Deleted)),
 )]
-async fn delete(
-    caller: Caller<FullAccess>,
-    State(app): State<App>,
-    PathId(id): PathId<AutomationId>,
-) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<AutomationId>) -> JsonResult<Deleted> {
     let now = app.clock.now();
     caller.try_commit(|| store::delete(caller.workspace_id(), id, now)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
@@ -196,7 +209,7 @@ async fn delete(
     params(PathId, Idempotency), responses((status = 201, description = "The copy is made.", body = Reference)),
 )]
 async fn duplicate(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     PathId(id): PathId<AutomationId>,
@@ -220,11 +233,7 @@ async fn duplicate(
     post, path = "/automations/{id}/stop", tag = "Automations", operation_id = "stop_automation",
     params(PathId), responses((status = 200, description = "The automation is disabled.", body = Stopped)),
 )]
-async fn stop(
-    caller: Caller<FullAccess>,
-    State(app): State<App>,
-    PathId(id): PathId<AutomationId>,
-) -> Result<Json<Stopped>, Error> {
+async fn stop(caller: Caller, State(app): State<App>, PathId(id): PathId<AutomationId>) -> JsonResult<Stopped> {
     let now = app.clock.now();
     let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
     caller.try_commit(disable).await?.or_missing(not_found)?;
@@ -235,7 +244,6 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Automation not found. `GET /automations` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: AutomationId) -> Result<Stored, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+async fn find(caller: &Caller, id: AutomationId) -> Result<Stored, Error> {
+    caller.query::<Option<Stored>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::id::AutomationId;
 use crate::seal::Seal;
 use crate::web::{self, OrNull};
+use crate::windows::Window;
 
 /// What to make.
 #[derive(Deserialize, ToSchema)]
@@ -37,6 +38,9 @@ pub struct Wish {
     pub re_entry: Option<ReEntry>,
     /// The name of an event that ends a run wherever it is.
     pub exit_on: Option<ExitEvent>,
+    /// When its mail may be sent, in the zone of the contact (its property `timezone`), or else of the workspace. A
+    /// step outside of it waits until it opens.
+    pub send_window: Option<Window>,
     #[schema(value_type = Vec<Step>, min_items = 1, max_items = 150)]
     pub steps: Value,
     #[schema(value_type = Vec<Connection>)]
@@ -50,6 +54,9 @@ pub struct Change {
     /// The name of an event that ends a run wherever it is; null removes it.
     #[schema(value_type = Option<ExitEvent>)]
     pub exit_on: web::Change<ExitEvent>,
+    /// When its mail may be sent; null: at any time. What waits already waits until the time it was told.
+    #[schema(value_type = Option<Window>)]
+    pub send_window: web::Change<Window>,
     pub name: Option<AutomationName>,
     pub status: Option<Status>,
     pub re_entry: Option<ReEntry>,
@@ -73,6 +80,8 @@ pub struct Draft {
     /// An array of connections, as for a new automation.
     #[schema(value_type = Value, example = json!([]))]
     pub connections: OrNull<Value>,
+    /// When its mail may be sent, as for a new automation.
+    pub send_window: Option<Value>,
 }
 
 /// Which automations.
@@ -148,6 +157,10 @@ pub struct AutomationDetail {
     re_entry: String,
     #[schema(required = true)]
     exit_on: Option<String>,
+    /// When its mail may be sent; only where it is not at any time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    send_window: Option<Window>,
     /// Counts the graphs that it has had.
     #[schema(minimum = 1)]
     version: i64,
@@ -168,7 +181,7 @@ pub struct AutomationDetail {
 
 impl AutomationDetail {
     pub fn new(stored: Stored, seal: &Seal) -> Result<AutomationDetail, Error> {
-        let Stored { listed, re_entry, exit_on, signing_secret, steps, connections } = stored;
+        let Stored { listed, re_entry, exit_on, signing_secret, steps, connections, send_window } = stored;
         let raw = |text: String| RawValue::from_string(text).map_err(|_| Error::Internal);
         Ok(AutomationDetail {
             object: "automation",
@@ -177,6 +190,7 @@ impl AutomationDetail {
             status: listed.status,
             re_entry,
             exit_on,
+            send_window: send_window.as_deref().and_then(Window::stored),
             version: listed.version,
             created_at: listed.created_at,
             updated_at: listed.updated_at,

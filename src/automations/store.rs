@@ -7,10 +7,11 @@ use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::Item;
 use crate::credentials::grant_stands;
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
-use crate::id::{AutomationId, GrantId, WorkspaceId};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
+use crate::id::{AutomationId, GrantId, Id, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
+use crate::windows::Window;
 
 statements! {
     lists {
@@ -40,7 +41,7 @@ statements! {
              VALUES ($1, $2, $3, $4, $5, $6)");
         pub fn by_id(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
             "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
-                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections
+                    a.re_entry, a.exit_on, a.signing_secret, v.steps, v.connections, a.send_window
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
              WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL");
         /// The number of the version in force.
@@ -64,11 +65,17 @@ statements! {
             "SELECT v.steps, v.connections, a.signing_secret
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = $3
              WHERE a.workspace_id = $1 AND a.id = $2");
+        fn insert_automation(new: &NewAutomation)
+            with [new.workspace_id, new.id, new.name.as_str(), new.status.as_str(), &new.re_entry, new.exit_on.as_ref(),
+                &new.signing_secret, new.now, new.send_window.as_ref()] = Sql::both(
+            "INSERT INTO automations
+                 (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at, send_window)
+             VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)");
+        fn reseal_one(workspace_id: WorkspaceId, id: AutomationId, kept: &str, sealed: &str) = Sql::both(
+            "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
+        fn listen_to(workspace_id: WorkspaceId, name: &str) = Sql::both(
+            "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
     }
-    INSERT = Sql::both(
-        "INSERT INTO automations
-             (workspace_id, id, name, status, version, re_entry, exit_on, signing_secret, created_at)
-         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8)");
     SET_NAME = Sql::both(
         "UPDATE automations SET name = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
@@ -81,6 +88,9 @@ statements! {
     SET_EXIT_ON = Sql::both(
         "UPDATE automations SET exit_on = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    SET_SEND_WINDOW = Sql::both(
+        "UPDATE automations SET send_window = $3, updated_at = $4
+         WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
     /// Only whoever has seen the newest version publishes the next.
     SET_VERSION = Sql::both(
         "UPDATE automations SET version = $4, updated_at = $5
@@ -88,10 +98,6 @@ statements! {
     DELETE = Sql::both(
         "UPDATE automations SET deleted_at = $3, status = 'disabled', updated_at = $3
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
-    LISTEN = Sql::both(
-        "INSERT INTO listened_names (workspace_id, start) VALUES ($1, substr($2, 1, 128)) ON CONFLICT DO NOTHING");
-    RESEAL = Sql::both(
-        "UPDATE automations SET signing_secret = $4 WHERE workspace_id = $1 AND id = $2 AND signing_secret = $3");
 }
 
 /// Sees to it that every signing secret is kept as it would be kept today. Tells
@@ -99,17 +105,14 @@ statements! {
 pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     let (mut unopened, mut after) = (0, Uuid::nil());
     while seal.has_key() {
-        let rows = db.read(otherwise_sealed(after, &seal.text_prefix())).await?;
-        let Some(last) = rows.last() else { break };
-        after = last.id(1)?;
+        let found: Vec<(WorkspaceId, AutomationId, String)> =
+            db.query(otherwise_sealed(after, &seal.text_prefix())).await?;
+        let Some((_, last, _)) = found.last() else { break };
+        after = last.uuid();
         let mut batch = Batch::new();
-        for row in &rows {
-            let (workspace_id, id, kept) = (row.id::<WorkspaceId>(0)?, row.id::<AutomationId>(1)?, row.text(2)?);
+        for (workspace_id, id, kept) in found {
             match seal.open_text(&kept) {
-                Some(secret) => {
-                    let sealed = seal.close_text(&secret);
-                    batch.push(RESEAL.with([workspace_id.into(), id.into(), kept.into(), sealed.into()]));
-                }
+                Some(secret) => batch.push(reseal_one(workspace_id, id, &kept, &seal.close_text(&secret))),
                 None => unopened += 1,
             }
         }
@@ -128,20 +131,11 @@ pub struct Stored {
     pub signing_secret: String,
     pub steps: String,
     pub connections: String,
+    /// As JSON.
+    pub send_window: Option<String>,
 }
 
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            listed: Item::read(row)?,
-            re_entry: row.text(7)?,
-            exit_on: row.maybe(8, Row::text)?,
-            signing_secret: row.text(9)?,
-            steps: row.text(10)?,
-            connections: row.text(11)?,
-        })
-    }
-}
+from_row!(Stored { listed, re_entry, exit_on, signing_secret, steps, connections, send_window });
 
 /// A graph as the store keeps it.
 pub struct GraphText {
@@ -174,6 +168,8 @@ pub struct NewAutomation {
     pub status: Status,
     pub re_entry: String,
     pub exit_on: Option<String>,
+    /// As JSON.
+    pub send_window: Option<String>,
     pub signing_secret: String,
     pub graph: GraphText,
     /// The grant of the app that makes it.
@@ -199,6 +195,7 @@ impl NewAutomation {
             status: Status::Disabled,
             re_entry: original.re_entry,
             exit_on: original.exit_on,
+            send_window: original.send_window,
             signing_secret,
             graph: GraphText {
                 // The original's are listened to already.
@@ -220,18 +217,7 @@ impl NewAutomation {
 }
 
 pub fn insert(new: &NewAutomation) -> Batch {
-    let row = INSERT.with([
-        new.workspace_id.into(),
-        new.id.into(),
-        new.name.as_str().into(),
-        new.status.as_str().into(),
-        (&new.re_entry).into(),
-        new.exit_on.as_ref().into(),
-        (&new.signing_secret).into(),
-        new.now.into(),
-    ]);
-    let version = insert_version(new.id, 1, &new.graph, new.now);
-    let mut batch = Batch::new().and(row).and(version);
+    let mut batch = Batch::from(insert_automation(new)).and(insert_version(new.id, 1, &new.graph, new.now));
     tie(&mut batch, (new.id, 1), &new.graph, new.grant_id);
     listen(&mut batch, new.workspace_id, new.graph.waits.iter().chain(new.exit_on.as_ref()));
     batch.and(raise_revision(new.workspace_id))
@@ -248,7 +234,7 @@ fn tie(batch: &mut Batch, (id, version): (AutomationId, i64), graph: &GraphText,
 
 /// Notes that runs may be woken by events of these names.
 fn listen<'a>(batch: &mut Batch, workspace_id: WorkspaceId, names: impl Iterator<Item = &'a String>) {
-    names.for_each(|name| batch.push(LISTEN.with([workspace_id.into(), name.into()])));
+    names.for_each(|name| batch.push(listen_to(workspace_id, name)));
 }
 
 /// Those with the status, or all.
@@ -271,6 +257,8 @@ pub struct Change {
     pub re_entry: Option<ReEntry>,
     /// `Some(None)` removes it.
     pub exit_on: Option<Option<ExitEvent>>,
+    /// `Some(None)` removes it.
+    pub send_window: Option<Option<Window>>,
     pub graph: Option<GraphText>,
     /// The grant of the app that changes it.
     pub grant_id: Option<GrantId>,
@@ -282,6 +270,7 @@ impl Change {
             && self.status.is_none()
             && self.re_entry.is_none()
             && self.exit_on.is_none()
+            && self.send_window.is_none()
             && self.graph.is_none()
     }
 }
@@ -316,6 +305,9 @@ pub fn change(workspace_id: WorkspaceId, id: AutomationId, seen: i64, change: &C
         batch.push(set(SET_EXIT_ON, exit_on.as_ref().map(ExitEvent::as_str)));
         let name = exit_on.as_ref().map(|name| name.as_str().to_owned());
         listen(&mut batch, workspace_id, name.iter());
+    }
+    if let Some(window) = &change.send_window {
+        batch.push(set(SET_SEND_WINDOW, window.as_ref().map(Window::to_json).as_deref()));
     }
     batch.and(raise_revision(workspace_id))
 }

@@ -32,10 +32,7 @@ pub enum Clients {
         output: Output,
     },
     /// List the clients
-    List {
-        #[command(flatten)]
-        output: Output,
-    },
+    List(Output),
     /// Vouch for a client when it sends people to a host; without --host, no longer
     Verify {
         id: String,
@@ -82,7 +79,7 @@ impl Clients {
                 }
                 create(context, &metadata, output).await
             }
-            Clients::List { output } => list(context, output).await,
+            Clients::List(output) => list(context, output).await,
             Clients::Verify { id, host, output } => verify(context, &id, host.as_deref(), output).await,
             Clients::Disable(one) => disable(context, &one, Some(context.clock.now())).await,
             Clients::Enable(one) => disable(context, &one, None).await,

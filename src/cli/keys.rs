@@ -1,7 +1,7 @@
 //! `posthorn keys`: API keys.
 
 use anyhow::anyhow;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{CommandContext, Output};
@@ -11,22 +11,9 @@ use crate::credentials::{self as store, KeyName, Listed, NewKey, Permission};
 #[derive(Subcommand, Debug)]
 pub enum Keys {
     /// Create a key and print it, this once, alone on its line
-    Create {
-        #[arg(long)]
-        name: KeyName,
-        #[arg(long, default_value = "full_access")]
-        permission: Permission,
-        /// Id or name of the workspace, where there are several
-        #[arg(long)]
-        workspace: Option<String>,
-        #[command(flatten)]
-        output: Output,
-    },
+    Create(Create),
     /// List the keys
-    List {
-        #[command(flatten)]
-        output: Output,
-    },
+    List(Output),
     /// Delete a key; from then on it is refused
     Delete {
         id: String,
@@ -35,33 +22,38 @@ pub enum Keys {
     },
 }
 
+#[derive(Args, Debug)]
+pub struct Create {
+    #[arg(long)]
+    name: KeyName,
+    #[arg(long, default_value = "full_access")]
+    permission: Permission,
+    /// Id or name of the workspace, where there are several
+    #[arg(long)]
+    workspace: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
 impl Keys {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
-            Keys::Create { name, permission, workspace, output } => {
-                create(context, &name, permission, workspace.as_deref(), output).await
-            }
-            Keys::List { output } => list(context, output).await,
+            Keys::Create(new) => create(context, new).await,
+            Keys::List(output) => list(context, output).await,
             Keys::Delete { id, output } => delete(context, &id, output).await,
         }
     }
 }
 
-async fn create(
-    context: &CommandContext,
-    name: &KeyName,
-    permission: Permission,
-    workspace: Option<&str>,
-    output: Output,
-) -> anyhow::Result<()> {
-    let workspace = context.workspace(workspace).await?;
-    let key = NewKey::make(&context.clock, workspace.id, name.as_str(), permission);
+async fn create(context: &CommandContext, new: Create) -> anyhow::Result<()> {
+    let workspace = context.workspace(new.workspace.as_deref()).await?;
+    let key = NewKey::make(&context.clock, workspace.id, new.name.as_str(), new.permission);
     context.db.commit(store::insert_key(&key)).await?;
     let json = json!({
-        "id": key.id, "name": key.name, "permission": permission.as_str(), "token": key.secret,
+        "id": key.id, "name": key.name, "permission": key.permission.as_str(), "token": key.secret,
         "workspace": {"id": workspace.id, "name": workspace.name},
     });
-    output.tell(&json, key.secret);
+    new.output.tell(&json, key.secret);
     Ok(())
 }
 

@@ -1,12 +1,14 @@
 //! The command line: the server, and commands that work beside it.
 
 mod backup;
+mod broadcasts;
 mod clients;
 mod doctor;
 mod hold;
 mod keys;
 mod oauth;
 mod send;
+mod templates;
 mod users;
 
 use std::fmt::Display;
@@ -53,6 +55,12 @@ enum Command {
     Clients(clients::Clients),
     /// Send a mail and watch its way, beside a running server
     Send(send::Send),
+    /// Mail to everybody in a segment
+    #[command(subcommand)]
+    Broadcasts(broadcasts::Broadcasts),
+    /// Templates of mail as files
+    #[command(subcommand)]
+    Templates(templates::Templates),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -90,47 +98,40 @@ impl Cli {
     }
 
     async fn run_command(self) -> anyhow::Result<()> {
-        let command = match self.command {
-            None | Some(Command::Serve) => {
-                let _log = log::start(&self.config)?;
-                return serve::serve(self.config).await;
+        let config = self.config;
+        let context = || CommandContext::open(&config);
+        match self.command.unwrap_or(Command::Serve) {
+            Command::Serve => {
+                let _log = log::start(&config)?;
+                serve::serve(config).await
             }
-            Some(Command::Openapi) => {
-                let addresses = serve::addresses(&self.config, self.config.listen)?;
+            Command::Openapi => {
+                let addresses = serve::addresses(&config, config.listen)?;
                 println!("{}", product::openapi(addresses.base.as_str()).to_pretty_json()?);
-                return Ok(());
+                Ok(())
             }
             // Doctors change nothing: they do not open the store as others do.
-            Some(Command::Doctor(doctor)) => return doctor.run(&self.config).await,
-            Some(Command::Oauth(oauth::Oauth::Doctor(doctor))) => return doctor.run(&self.config).await,
+            Command::Doctor(doctor) => doctor.run(&config).await,
+            Command::Oauth(oauth::Oauth::Doctor(doctor)) => doctor.run(&config).await,
             // A copy must not change the store, nor a restore find one that was made for it.
-            Some(Command::Backup(command)) => return command.run(&self.config),
-            Some(Command::Restore(command)) => return command.run(&self.config).await,
-            Some(command) => command,
-        };
-        let db = serve::open_store(&self.config).await?;
-        let (clock, _) = db::open_clock(&db).await?;
-        let context = CommandContext { db, clock };
-        match command {
-            Command::Users(command) => command.run(&context).await,
-            Command::Keys(command) => command.run(&context).await,
-            Command::Clients(command) => command.run(&context).await,
-            Command::Send(command) => command.run(context, self.config).await,
-            Command::Hold(command) => command.run(&context).await,
-            Command::Resume(command) => command.run(&context).await,
+            Command::Backup(command) => command.run(&config),
+            Command::Restore(command) => command.run(&config).await,
+            Command::Users(command) => command.run(&context().await?).await,
+            Command::Keys(command) => command.run(&context().await?).await,
+            Command::Clients(command) => command.run(&context().await?).await,
+            Command::Send(command) => command.run(context().await?, config.clone()).await,
+            Command::Broadcasts(command) => command.run(context().await?, config.clone()).await,
+            Command::Templates(command) => command.run(context().await?, config.clone()).await,
+            Command::Hold(command) => command.run(&context().await?).await,
+            Command::Resume(command) => command.run(&context().await?).await,
+            Command::Oauth(oauth::Oauth::RotateKeys(output)) => {
+                oauth::rotate_keys(&context().await?, &config, output).await
+            }
             Command::Migrate => {
+                context().await?;
                 println!("The store is up to date.");
                 Ok(())
             }
-            Command::Oauth(oauth::Oauth::RotateKeys { output }) => {
-                oauth::rotate_keys(&context, &self.config, output).await
-            }
-            Command::Doctor(_)
-            | Command::Oauth(oauth::Oauth::Doctor(_))
-            | Command::Backup(_)
-            | Command::Restore(_)
-            | Command::Serve
-            | Command::Openapi => Ok(()),
         }
     }
 }
@@ -159,6 +160,12 @@ pub struct CommandContext {
 }
 
 impl CommandContext {
+    async fn open(config: &Config) -> anyhow::Result<CommandContext> {
+        let db = serve::open_store(config).await?;
+        let (clock, _) = db::open_clock(&db).await?;
+        Ok(CommandContext { db, clock })
+    }
+
     /// The product as a server with these settings has it, without anything that runs by itself.
     fn product(self, config: Config) -> anyhow::Result<Product> {
         config.check()?;

@@ -14,10 +14,7 @@ pub enum Oauth {
     /// Walk a client's whole way through a running instance and say what fails; leaves no access behind
     Doctor(OauthDoctor),
     /// Sign access tokens with a new key from now on; tokens of the old one are believed until they expire
-    RotateKeys {
-        #[command(flatten)]
-        output: Output,
-    },
+    RotateKeys(Output),
 }
 
 /// Makes a new signing key, sealed as the server would.

@@ -16,27 +16,9 @@ use crate::id::UserId;
 #[derive(Subcommand, Debug)]
 pub enum Users {
     /// Create a user; the first of a workspace becomes its owner
-    Create {
-        #[arg(long)]
-        email: EmailAddress,
-        /// Read the password from the first line of standard input
-        #[arg(long, required = true)]
-        password_stdin: bool,
-        /// Id or name of the workspace, where there are several
-        #[arg(long)]
-        workspace: Option<String>,
-        /// What the user may do there [default: owner for the first, else member]
-        // `--role` is taken: it says what a process does.
-        #[arg(long = "as", id = "as", value_name = "ROLE")]
-        role: Option<Role>,
-        #[command(flatten)]
-        output: Output,
-    },
+    Create(Create),
     /// List the users
-    List {
-        #[command(flatten)]
-        output: Output,
-    },
+    List(Output),
     /// Shut a user out: no log-in, and an end to their sessions and to the apps they let in
     Disable(One),
     /// Let a user log in again; what disabling ended stays ended
@@ -61,6 +43,24 @@ pub enum Users {
     },
 }
 
+#[derive(Args, Debug)]
+pub struct Create {
+    #[arg(long)]
+    email: EmailAddress,
+    /// Read the password from the first line of standard input
+    #[arg(long, required = true)]
+    password_stdin: bool,
+    /// Id or name of the workspace, where there are several
+    #[arg(long)]
+    workspace: Option<String>,
+    /// What the user may do there [default: owner for the first, else member]
+    // `--role` is taken: it says what a process does.
+    #[arg(long = "as", id = "as", value_name = "ROLE")]
+    role: Option<Role>,
+    #[command(flatten)]
+    output: Output,
+}
+
 /// A user, named by the address.
 #[derive(Args, Debug)]
 pub struct One {
@@ -73,10 +73,8 @@ pub struct One {
 impl Users {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
         match self {
-            Users::Create { email, workspace, role, output, .. } => {
-                create(context, &email, workspace.as_deref(), role, output).await
-            }
-            Users::List { output } => list(context, output).await,
+            Users::Create(new) => create(context, new).await,
+            Users::List(output) => list(context, output).await,
             Users::Disable(one) => {
                 let id = find(context, &one.email).await?;
                 change(context, &one, accounts::disable_user(id, context.clock.now()), "disabled").await
@@ -103,19 +101,12 @@ pub(super) fn read_password() -> anyhow::Result<Password> {
     typed.parse().map_err(|error| anyhow!("--password-stdin: {error}"))
 }
 
-async fn create(
-    context: &CommandContext,
-    email: &EmailAddress,
-    workspace: Option<&str>,
-    role: Option<Role>,
-    output: Output,
-) -> anyhow::Result<()> {
-    let password = read_password()?;
-    let workspace = context.workspace(workspace).await?;
-    let (user, batch) =
-        accounts::new_user(&context.clock, email, &auth::hash_password(password.as_str()), &workspace, role);
-    accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", email.as_str()))?;
-    let role = match role {
+async fn create(context: &CommandContext, new: Create) -> anyhow::Result<()> {
+    let hash = auth::hash_password(read_password()?.as_str());
+    let workspace = context.workspace(new.workspace.as_deref()).await?;
+    let (user, batch) = accounts::new_user(&context.clock, &new.email, &hash, &workspace, new.role);
+    accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", new.email.as_str()))?;
+    let role = match new.role {
         Some(role) => role,
         None => accounts::memberships(&context.db, user.id).await?.first().map_or(Role::Member, |one| one.role),
     };
@@ -123,7 +114,7 @@ async fn create(
         "id": user.id, "email": user.email, "role": role.as_str(),
         "workspace": {"id": workspace.id, "name": workspace.name},
     });
-    output.tell(&json, format!("Created {} as {role} of the workspace {}.", user.email, workspace.name));
+    new.output.tell(&json, format!("Created {} as {role} of the workspace {}.", user.email, workspace.name));
     Ok(())
 }
 

@@ -44,6 +44,12 @@ pub struct MailSettings {
     #[arg(value_parser = dns_server)]
     pub dns_server: Vec<SocketAddr>,
 
+    /// DNS servers that validate (DNSSEC) and whose word is taken for it, comma-separated: certificates of
+    /// mail servers are then checked by DANE [default: none, and DANE is off]
+    #[arg(long, global = true, env = "POSTHORN_DANE", value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
+    #[arg(value_parser = dns_server)]
+    pub dane: Vec<SocketAddr>,
+
     /// Certificates that mail servers may have beside the public ones, a file in PEM
     #[arg(long, global = true, env = "POSTHORN_SMTP_CA", value_name = "FILE")]
     pub smtp_ca: Option<PathBuf>,
@@ -92,18 +98,18 @@ fn timeout_factor(given: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "allowed is a number between 0.0001 and 100".into())
 }
 
-/// How mail leaves.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransportKind {
-    /// It is kept and can be read here; nothing leaves the machine
-    Capture,
-    /// By the servers that --smtp-url names
-    Relay,
-    /// To the servers of its recipients
-    Direct,
+words! {
+    /// How mail leaves.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TransportKind: ALL, parse {
+        /// It is kept and can be read here; nothing leaves the machine
+        Capture = "capture",
+        /// By the servers that --smtp-url names
+        Relay = "relay",
+        /// To the servers of its recipients
+        Direct = "direct",
+    }
 }
-
-words!(TransportKind: ALL, parse { Capture = "capture", Relay = "relay", Direct = "direct" });
 
 /// Whom mail may come from.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,19 +120,16 @@ pub enum Senders {
     Any,
 }
 
-/// What is done with mail whose last words got no reply.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenUncertain {
-    /// Send it again; it may then arrive twice
-    Retry,
-    /// Let it wait for a person's decision
-    Hold,
+words! {
+    /// What is done with mail whose last words got no reply.
+    #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WhenUncertain {
+        /// Send it again; it may then arrive twice
+        Retry = "retry",
+        /// Let it wait for a person's decision
+        Hold = "hold",
+    }
 }
-
-words!(WhenUncertain {
-    Retry = "retry",
-    Hold = "hold",
-});
 
 impl MailSettings {
     /// What is done with mail of which nobody knows whether it arrived: what goes to many had

@@ -46,14 +46,8 @@ pub struct Config {
     pub data_dir: PathBuf,
 
     /// Store: postgres://user:password@host/name, or sqlite:<file> [default: an SQLite file in <data-dir>]
-    #[arg(
-        long,
-        global = true,
-        env = "POSTHORN_DATABASE_URL",
-        hide_env_values = true,
-        allow_hyphen_values = true,
-        value_name = "URL"
-    )]
+    #[arg(long, global = true, env = "POSTHORN_DATABASE_URL", value_name = "URL")]
+    #[arg(hide_env_values = true, allow_hyphen_values = true)]
     #[arg(value_parser = parse::database_url)]
     pub database_url: Option<Location>,
 
@@ -64,28 +58,15 @@ pub struct Config {
 
     /// Seals the secrets in the store, so that a copy of it cannot sign tokens; the same for all processes
     /// on one store, at least 32 characters [default: a key file beside the SQLite store]
-    #[arg(
-        long,
-        global = true,
-        env = "POSTHORN_SECRET",
-        hide_env_values = true,
-        allow_hyphen_values = true,
-        value_name = "TEXT"
-    )]
+    #[arg(long, global = true, env = "POSTHORN_SECRET", value_name = "TEXT")]
+    #[arg(hide_env_values = true, allow_hyphen_values = true)]
     #[arg(value_parser = parse::operators_secret)]
     pub secret: Option<String>,
 
     /// Relays for outgoing mail, smtp://user:password@host:port, comma-separated in the order in which they are
     /// tried; unset, mail is captured and never leaves
-    #[arg(
-        long,
-        global = true,
-        env = "POSTHORN_SMTP_URL",
-        hide_env_values = true,
-        allow_hyphen_values = true,
-        value_delimiter = ',',
-        value_name = "URL"
-    )]
+    #[arg(long, global = true, env = "POSTHORN_SMTP_URL", value_name = "URL")]
+    #[arg(hide_env_values = true, allow_hyphen_values = true, value_delimiter = ',')]
     pub smtp_url: Vec<Relay>,
 
     /// Sender of the product's own mail [default: posthorn@<host of base-url>, or @localhost where that is a bare address]
@@ -116,14 +97,8 @@ pub struct Config {
     pub registration: Registration,
 
     /// Token that registration asks for when it is `token`
-    #[arg(
-        long,
-        global = true,
-        env = "POSTHORN_REGISTRATION_TOKEN",
-        hide_env_values = true,
-        allow_hyphen_values = true,
-        value_name = "TOKEN"
-    )]
+    #[arg(long, global = true, env = "POSTHORN_REGISTRATION_TOKEN", value_name = "TOKEN")]
+    #[arg(hide_env_values = true, allow_hyphen_values = true)]
     pub registration_token: Option<String>,
 
     /// Add the RFC 9207 parameter `iss` to authorization responses
@@ -167,13 +142,8 @@ pub struct Config {
     pub max_connections: u32,
 
     /// Connections that one address (of IPv6, one /64) may have open; proxies that are trusted may have any number
-    #[arg(
-        long,
-        global = true,
-        env = "POSTHORN_MAX_CONNECTIONS_PER_ADDRESS",
-        default_value = "256",
-        value_name = "COUNT"
-    )]
+    #[arg(long, global = true, env = "POSTHORN_MAX_CONNECTIONS_PER_ADDRESS")]
+    #[arg(default_value = "256", value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections_per_address: u32,
 

@@ -42,7 +42,7 @@ async fn create(
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
     let add = async {
-        segments::must_exist(&caller, id).await?;
+        segments::must_take_members(&caller, id).await?;
         let (email, changes) = body.read()?.split();
         let ties = Ties { segment_ids: vec![id], choices: Vec::new() };
         match change::create(&caller, &app, &request, &email, (&changes, &ties)).await? {

@@ -6,7 +6,8 @@ use super::contact::{Changes, Contact, Email, email_key};
 use super::path::{Named, not_found};
 use super::properties::Declared;
 use super::shapes::Reference;
-use super::{properties_store, store, write};
+use super::write::{self, UnsubscribedBy};
+use super::{properties_store, store};
 use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
@@ -17,7 +18,7 @@ use crate::topics::{self, Choice};
 use crate::web::{Answer, IdempotentRequest};
 
 /// How often a change is tried again that another one came before.
-const ATTEMPTS: usize = 20;
+pub(super) const ATTEMPTS: usize = 20;
 
 /// What a new contact is tied to from the start.
 #[derive(Default)]
@@ -29,8 +30,11 @@ pub struct Ties {
 
 impl Ties {
     /// What was missing where a statement of [`write::create`] found nothing.
-    fn missing(&self, statement: usize) -> Error {
-        if statement <= self.segment_ids.len() { segments::not_found() } else { topics::not_found() }
+    async fn missing(&self, caller: &Caller<FullAccess>, statement: usize) -> Result<Error, Error> {
+        match statement.checked_sub(1).and_then(|at| self.segment_ids.get(at)) {
+            Some(segment_id) => segments::why_not_taken(caller, *segment_id).await,
+            None => Ok(topics::not_found()),
+        }
     }
 }
 
@@ -72,7 +76,7 @@ pub async fn create(
     match request.settle(settled, answer).await? {
         Ok(answer) => Ok(Creation::Made(answer)),
         Err(DbError::Duplicate(_)) => Ok(Creation::Taken(holder(caller, email.as_str()).await?)),
-        Err(DbError::Unexpected { statement }) => Err(ties.missing(statement)),
+        Err(DbError::Unexpected { statement }) => Err(ties.missing(caller, statement).await?),
         Err(error) => Err(error.into()),
     }
 }
@@ -92,7 +96,10 @@ pub async fn update(
         if after == before {
             return Ok(before);
         }
-        match app.commit(caller, |occurrences| write::update(occurrences, &after)).await? {
+        let fill = |occurrences: &mut OccurrenceBatch<'_>| {
+            write::update(occurrences, &before, &after, UnsubscribedBy::Api);
+        };
+        match app.commit(caller, fill).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
             Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),

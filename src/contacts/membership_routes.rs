@@ -92,7 +92,8 @@ async fn add(
 pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
     committed.map_err(|error| match error {
         DbError::Unexpected { statement: 0 } => not_found(),
-        DbError::Unexpected { .. } => segments::not_found(),
+        DbError::Unexpected { statement: 1 } => segments::not_found(),
+        DbError::Unexpected { .. } => segments::fills_itself(),
         error => error.into(),
     })
 }
@@ -125,7 +126,12 @@ async fn remove(
 
 pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
     let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
-    caller.try_commit(leave).await?.or_missing(not_a_member).map(drop)
+    match caller.try_commit(leave).await? {
+        Err(DbError::Unexpected { .. }) if segments::is_self_filling(caller, segment_id).await? => {
+            Err(segments::fills_itself())
+        }
+        left => left.or_missing(not_a_member).map(drop),
+    }
 }
 
 pub(super) fn not_a_member() -> Error {

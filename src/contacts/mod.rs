@@ -5,6 +5,7 @@ mod audience_routes;
 mod change;
 mod contact;
 mod imports;
+mod judging;
 mod membership_routes;
 mod pages;
 mod path;
@@ -14,6 +15,7 @@ mod properties_store;
 mod routes;
 mod shapes;
 mod store;
+mod subscription;
 mod topic_routes;
 mod write;
 
@@ -27,21 +29,25 @@ pub use imports::{
     claim as claim_import, csv_file, round as import_round, run as run_imports, step as import_step,
     sweep as sweep_imports,
 };
+pub use judging::{claim_segment, fill_step, round as judging_round, run as run_judging};
 pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
+pub use store::unwilling;
+pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions, subscribe};
 pub use write::{
-    add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email, tell_waiting_by_email,
-    update as update_contact, upsert_by_email,
+    UnsubscribedBy, add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email,
+    tell_waiting_by_email, update as update_contact, upsert_by_email,
 };
 
-pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, properties_store::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, judging::ALL, properties_store::ALL, store::ALL];
 
 pub fn routes() -> OpenApiRouter<Occurrences> {
     routes::router()
         .merge(membership_routes::router())
         .merge(topic_routes::router())
         .merge(imports::router())
+        .merge(judging::router())
         .merge(properties_routes::router())
         .merge(audience_routes::router())
 }

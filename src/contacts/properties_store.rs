@@ -1,7 +1,7 @@
 //! Declared properties in the store.
 
 use super::properties::{Declared, Kind, PropertyKey};
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{DbError, Row, Sql, Stmt, from_row, from_word, statements};
 use crate::id::{PropertyId, WorkspaceId};
 use crate::web::Page;
 
@@ -34,21 +34,12 @@ statements! {
     }
 }
 
+from_row!(Declared { id, key, kind, fallback: json, created_at });
+from_word!(Kind);
+
 impl Declared {
     pub fn read_all(rows: &[Row]) -> Result<Vec<Declared>, DbError> {
         rows.iter().map(Declared::read).collect()
-    }
-
-    pub fn read(row: &Row) -> Result<Declared, DbError> {
-        let broken = |what: &str| DbError::Broken(format!("{what} of a contact property"));
-        let fallback = row.maybe(3, Row::text)?.map(|text| serde_json::from_str(&text));
-        Ok(Declared {
-            id: row.id(0)?,
-            key: row.text(1)?,
-            kind: Kind::parse(&row.text(2)?).ok_or_else(|| broken("type"))?,
-            fallback: fallback.transpose().map_err(|_| broken("fallback"))?,
-            created_at: row.int(4)?,
-        })
     }
 }
 

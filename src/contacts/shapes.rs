@@ -1,8 +1,8 @@
 //! What contacts look like in requests and answers, for the API's description
 //! and for those who read it.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
 
@@ -142,8 +142,9 @@ pub struct ContactDetail {
     #[serde(flatten)]
     item: Item,
     /// Each property with the type of its value.
+    #[serde(serialize_with = "as_object")]
     #[schema(value_type = std::collections::HashMap<String, TypedValue>)]
-    properties: Map<String, Value>,
+    properties: Vec<(String, TypedValue)>,
 }
 
 impl From<Contact> for ContactDetail {
@@ -154,20 +155,25 @@ impl From<Contact> for ContactDetail {
                 Value::Bool(_) => "boolean",
                 _ => "string",
             };
-            (key, json!({"type": kind, "value": value}))
+            (key, TypedValue { kind, value })
         });
         ContactDetail { object: "contact", properties: properties.collect(), item: contact.into() }
     }
 }
 
+fn as_object<S: Serializer>(properties: &[(String, TypedValue)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(properties.iter().map(|(key, value)| (key, value)))
+}
+
 /// The value of a property with its type.
-#[derive(ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[schema(as = PropertyValue)]
-#[expect(dead_code, reason = "describes the answer to readers of the API's description")]
 pub struct TypedValue {
-    #[schema(rename = "type", pattern = "^(string|number|boolean)$")]
-    kind: String,
-    value: PlainValue,
+    #[serde(rename = "type")]
+    #[schema(pattern = "^(string|number|boolean)$")]
+    kind: &'static str,
+    #[schema(value_type = PlainValue)]
+    value: Value,
 }
 
 /// A string, a number or a boolean.

@@ -1,12 +1,12 @@
 //! Contacts in the store.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contact::{Contact, Email, email_key};
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
-use crate::id::{ContactId, SegmentId, WorkspaceId};
-use crate::topics;
+use crate::db::{Batch, Sql, Stmt, from_row, statements};
+use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::web::Page;
+use crate::{segments, topics};
 
 statements! {
     lists {
@@ -60,29 +60,29 @@ statements! {
         "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
          VALUES ($1, $2, $3, $4, $5, '{}', 2, $6)
          ON CONFLICT (workspace_id, email_key) DO UPDATE SET version = contacts.version + 1");
+    /// Which of these addresses get no mail about a topic, and whether they get none at all. Who is
+    /// no contact has not chosen.
+    UNWILLING = Sql::each(
+        "SELECT k.value, COALESCE(c.unsubscribed, FALSE) FROM json_each($3) k
+         LEFT JOIN contacts c ON c.workspace_id = $1 AND c.email_key = k.value
+         LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
+         LEFT JOIN topic_subscriptions s ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = $2
+         WHERE COALESCE(c.unsubscribed, FALSE)
+            OR COALESCE(s.subscription, t.default_subscription, 'opt_in') = 'opt_out'",
+        "SELECT k.value, COALESCE(c.unsubscribed, FALSE)
+         FROM json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON)) AS k (value)
+         LEFT JOIN contacts c ON c.workspace_id = $1 AND c.email_key = k.value
+         LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
+         LEFT JOIN topic_subscriptions s ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = $2
+         WHERE COALESCE(c.unsubscribed, FALSE)
+            OR COALESCE(s.subscription, t.default_subscription, 'opt_in') = 'opt_out'");
     DELETE = Sql::both("DELETE FROM contacts WHERE workspace_id = $1 AND id = $2");
     DELETE_MEMBERSHIPS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND contact_id = $2");
 }
 
-impl Contact {
-    pub fn read(row: &Row) -> Result<Contact, DbError> {
-        Ok(Contact {
-            id: row.id(0)?,
-            email: row.text(1)?,
-            first_name: row.maybe(2, Row::text)?,
-            last_name: row.maybe(3, Row::text)?,
-            unsubscribed: row.bool(4)?,
-            properties: properties(&row.text(5)?)?,
-            version: row.int(6)?,
-            created_at: row.int(7)?,
-            updated_at: row.maybe(8, Row::int)?,
-        })
-    }
-}
-
-fn properties(text: &str) -> Result<Map<String, Value>, DbError> {
-    serde_json::from_str(text).map_err(|error| DbError::Broken(format!("properties of a contact: {error}")))
-}
+from_row! { Contact {
+    id, email, first_name, last_name, unsubscribed, properties: json, version, created_at, updated_at
+} }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
@@ -90,6 +90,11 @@ pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
 
 pub fn page_in_segment(workspace_id: WorkspaceId, segment_id: SegmentId, page: &Page) -> Stmt {
     page.statement(OLDER_IN_SEGMENT, NEWER_IN_SEGMENT, workspace_id, [segment_id.into()])
+}
+
+/// Which of these addresses get no mail about a topic: each with whether it gets none at all.
+pub fn unwilling(workspace_id: WorkspaceId, topic_id: TopicId, email_keys: &[String]) -> Stmt {
+    UNWILLING.with([workspace_id.into(), topic_id.into(), Value::from(email_keys).to_string().into()])
 }
 
 /// Counts up the version of whoever has this address, of which `key` is the key; a
@@ -115,8 +120,10 @@ pub(super) fn upsert_by_email(
 /// by then, or finds it gone.
 pub(super) fn delete(workspace_id: WorkspaceId, id: ContactId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new()
+    let mut batch = Batch::new()
         .and(DELETE.with(of()).expect(1))
         .and(DELETE_MEMBERSHIPS.with(of()))
-        .and(topics::forget(workspace_id, id))
+        .and(topics::forget(workspace_id, id));
+    batch.append(segments::forget(workspace_id, id));
+    batch
 }

@@ -1,21 +1,20 @@
 //! What contacts want to hear of.
 
 use axum::Json;
-use axum::extract::{FromRef, FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request, State};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::path::{Named, not_found};
+use super::path::Named;
 use super::shapes::Reference;
-use super::write;
+use super::subscription;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
-use crate::db::DbError;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::text::kind;
-use crate::topics::{self, ChoiceList, Chosen, TopicChoices};
+use crate::topics::{self, Chosen, TopicChoices};
 use crate::web::{self, Body, List, Page};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
@@ -44,16 +43,15 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
     params(Named), request_body = TopicChoices,
     responses((status = 200, description = "The choices are set.", body = Reference)),
 )]
-async fn choose(caller: Caller<FullAccess>, named: Named, Choices(given): Choices) -> Result<Json<Reference>, Error> {
-    let contact = named.find(&caller).await?;
-    let ChoiceList(choices) = given?.read()?.topics;
-    let choose = || write::choose_topics(caller.workspace_id(), &contact, &choices);
-    match caller.try_commit(choose).await? {
-        Ok(_) => Ok(Json(Reference::to(contact.id))),
-        Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
-        Err(DbError::Unexpected { .. }) => Err(topics::not_found()),
-        Err(error) => Err(error.into()),
-    }
+async fn choose(
+    caller: Caller<FullAccess>,
+    State(app): State<Occurrences>,
+    named: Named,
+    Choices(given): Choices,
+) -> Result<Json<Reference>, Error> {
+    let choices = || given?.read().map(|choices| choices.topics.0);
+    let contact = subscription::choose_topics(&caller, &app, &named, choices).await?;
+    Ok(Json(Reference::to(contact.id)))
 }
 
 /// The list of choices in a body, be it the whole body or its `topics` field. A

@@ -8,9 +8,11 @@ use serde_json::Value;
 use super::contact::{Contact, Email, FIRST_VERSION};
 use super::store;
 use crate::db::{Batch, Stmt};
-use crate::id::{ContactId, SegmentId, WorkspaceId};
+use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{Moment, OccurrenceBatch, SystemEvent, Whom};
-use crate::topics::Choice;
+use crate::segments::Facts;
+use crate::text::words;
+use crate::topics::{Choice, Subscription};
 use crate::{segments, topics};
 
 pub use super::store::hold_version;
@@ -18,10 +20,31 @@ pub use super::store::hold_version;
 /// The making of a contact; nothing for one that was there before.
 const CREATION: Moment = Moment::first(FIRST_VERSION);
 
+/// How somebody came to be unsubscribed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnsubscribedBy {
+    /// A mail program, which was told to.
+    OneClick,
+    /// The person, on the page that a mail's link leads to.
+    Page,
+    Api,
+    Import,
+    Automation,
+}
+
+words!(UnsubscribedBy {
+    OneClick = "one_click",
+    Page = "page",
+    Api = "api",
+    Import = "import",
+    Automation = "automation",
+});
+
 /// Adds a contact, and what it is tied to from the start: see [`ties`].
 pub fn create(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: impl Iterator<Item = Stmt>) {
     occurrences.batch.push(store::insert(occurrences.workspace_id(), contact));
     ties.for_each(|tie| occurrences.batch.push(tie));
+    place_new(occurrences, contact);
     tell(occurrences, SystemEvent::CONTACT_CREATED, contact, CREATION);
 }
 
@@ -32,6 +55,7 @@ pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new
     let (key, now) = (email.key(), occurrences.now());
     occurrences.batch.lock(&key);
     occurrences.batch.push(store::upsert_by_email(occurrences.workspace_id(), (email, &key), new_id, now));
+    place_if_new(occurrences, &key, email, new_id);
     if occurrences.starts_runs(SystemEvent::CONTACT_CREATED) {
         let contact = Contact::new(new_id, email, now);
         occurrences.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
@@ -63,14 +87,37 @@ fn bump_version_by_email(occurrences: &mut OccurrenceBatch<'_>, email_key: &str)
     occurrences.batch.push(store::bump_version_by_email(occurrences.workspace_id(), email_key));
 }
 
-/// Writes a contact over the one that it was read as, unless that has changed since.
-pub fn update(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
+/// Writes a contact over `before`, as which it was read, unless that has changed since; `by` is who
+/// unsubscribed it, if it comes to that.
+pub fn update(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: &Contact, by: UnsubscribedBy) {
     let now = occurrences.now();
     occurrences.batch.push(store::replace(occurrences.workspace_id(), contact, now));
+    move_between_segments(occurrences, before, contact);
     if occurrences.is_told() {
         let contact = Contact { updated_at: Some(now), ..contact.clone() };
         tell(occurrences, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
+        if contact.unsubscribed && !before.unsubscribed {
+            tell_unsubscribed(occurrences, &contact, None, by);
+        }
     }
+}
+
+/// A contact wants no more mail, or none about a topic. It is a happening of its own, behind the
+/// change that brought it about.
+fn tell_unsubscribed(
+    occurrences: &mut OccurrenceBatch<'_>,
+    contact: &Contact,
+    topic_id: Option<TopicId>,
+    by: UnsubscribedBy,
+) {
+    occurrences.batch.lock(contact.id);
+    occurrences.batch.push(store::bump_version(occurrences.workspace_id(), contact.id));
+    let mut payload = contact.json();
+    payload["by"] = by.as_str().into();
+    if let Some(topic_id) = topic_id {
+        payload["topic_id"] = topic_id.to_string().into();
+    }
+    occurrences.tell(SystemEvent::CONTACT_UNSUBSCRIBED, Whom::Id(contact.id), &payload, Moment::NOW);
 }
 
 /// Deletes a contact. What is told of it is told first: nothing can happen to whom
@@ -105,12 +152,100 @@ pub fn add_to_segment(workspace_id: WorkspaceId, contact_id: ContactId, segment_
     segments::add(workspace_id, segment_id, contact_id, now)
 }
 
+/// The segments that fill themselves which a new contact comes into, and whether that is not all: where a filter asks
+/// for more than the contact itself, the contact is judged right after. `None`: there are no such segments.
+fn places_of_new(occurrences: &OccurrenceBatch<'_>, contact: &Contact) -> Option<(Vec<SegmentId>, bool)> {
+    let filters = occurrences.filters()?;
+    let facts = Facts::of_contact(contact.json());
+    let met = filters.iter().filter(|(_, filter)| filter.is_of_contact_alone() && filter.is_met(&facts));
+    let places = met.map(|(id, _)| id).collect();
+    let is_open = filters.iter().any(|(_, filter)| !filter.is_of_contact_alone());
+    Some((places, is_open || occurrences.is_unsure_of_filters()))
+}
+
+/// A new contact comes into the segments that fill themselves, in the commit that makes it.
+fn place_new(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
+    let Some((places, is_open)) = places_of_new(occurrences, contact) else { return };
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    for segment_id in places {
+        occurrences.batch.push(segments::fill_in(workspace_id, segment_id, contact.id, now));
+    }
+    if is_open {
+        occurrences.judge_anew(contact.id);
+    }
+}
+
+/// The same for whoever has an address, if the commit makes it.
+fn place_if_new(occurrences: &mut OccurrenceBatch<'_>, key: &str, email: &Email, new_id: ContactId) {
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    if occurrences.filters().is_none() {
+        return;
+    }
+    let new = Contact::new(new_id, email, now);
+    let Some((places, is_open)) = places_of_new(occurrences, &new) else { return };
+    for segment_id in places {
+        occurrences.batch.push(segments::fill_in_new(workspace_id, segment_id, key, FIRST_VERSION, now));
+    }
+    if is_open {
+        occurrences.judge_new(key, FIRST_VERSION);
+    }
+}
+
+/// A contact that changes moves between the segments that fill themselves, in the same commit. Where a filter asks
+/// for more than the contact itself and an answer of the contact is another now, that is judged right after.
+fn move_between_segments(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: &Contact) {
+    let Some(filters) = occurrences.filters() else { return };
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    let (before, after) = (Facts::of_contact(before.json()), Facts::of_contact(contact.json()));
+    let mut is_open = occurrences.is_unsure_of_filters();
+    for (segment_id, filter) in filters.iter() {
+        if !filter.is_of_contact_alone() {
+            is_open |= filter.is_touched(&before, &after);
+            continue;
+        }
+        match (filter.is_met(&before), filter.is_met(&after)) {
+            (false, true) => occurrences.batch.push(segments::fill_in(workspace_id, segment_id, contact.id, now)),
+            (true, false) => occurrences.batch.push(segments::take_out(workspace_id, segment_id, contact.id)),
+            _ => {}
+        }
+    }
+    if is_open {
+        occurrences.judge_anew(contact.id);
+    }
+}
+
+/// Has a contact judged anew whose choices filters ask for. Its version has to count them: whoever judges it holds on
+/// to that.
+fn judge_choices(occurrences: &mut OccurrenceBatch<'_>, contact_id: ContactId, choices: &[Choice]) {
+    let Some(filters) = occurrences.filters() else { return };
+    let is_asked = |choice: &Choice| filters.name_topic(choice.topic_id);
+    if choices.iter().any(is_asked) || occurrences.is_unsure_of_filters() {
+        occurrences.judge_anew(contact_id);
+    }
+}
+
+/// What a contact that was there before is tied to: see [`ties`].
+pub fn tie(
+    occurrences: &mut OccurrenceBatch<'_>,
+    contact: &Contact,
+    (segment_ids, choices): (&[SegmentId], &[Choice]),
+) {
+    let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    if !choices.is_empty() {
+        occurrences.batch.lock(contact.id);
+        occurrences.batch.push(store::bump_version(workspace_id, contact.id));
+    }
+    ties(workspace_id, contact, (segment_ids, choices), now).for_each(|tie| occurrences.batch.push(tie));
+    judge_choices(occurrences, contact.id, choices);
+}
+
 /// Puts a contact into a segment. The first statement fails where the contact is
-/// gone, the second where the segment is.
+/// gone, the second where the segment is, the third where it fills itself.
 pub fn join_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: SegmentId, now: i64) -> Batch {
     Batch::new()
         .and(store::by_id(workspace_id, contact.id).expect(1))
         .and(segments::exists(workspace_id, segment_id).expect(1))
+        .and(segments::takes_members(workspace_id, segment_id).expect(1))
         .and(add_to_segment(workspace_id, contact.id, segment_id, now))
 }
 
@@ -119,9 +254,28 @@ pub fn leave_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: S
     segments::remove(workspace_id, segment_id, contact.id).into()
 }
 
-/// Notes what a contact chose. The first statement fails where the contact is gone,
-/// another where a topic is.
-pub fn choose_topics(workspace_id: WorkspaceId, contact: &Contact, choices: &[Choice]) -> Batch {
-    let choose = |choice: &Choice| topics::choose(workspace_id, contact.id, choice).expect(1);
-    std::iter::once(store::by_id(workspace_id, contact.id).expect(1)).chain(choices.iter().map(choose)).collect()
+/// Notes what a contact chose, and tells of what it wants no more; `is_news` says of which choices
+/// another held before. Whoever calls this has seen to it that the contact is as it was read: the
+/// statements that fail are those of topics that are gone.
+pub fn choose_topics(
+    occurrences: &mut OccurrenceBatch<'_>,
+    contact: &Contact,
+    choices: &[Choice],
+    is_news: impl Fn(&Choice) -> bool,
+    by: UnsubscribedBy,
+) {
+    let workspace_id = occurrences.workspace_id();
+    choices.iter().for_each(|choice| {
+        occurrences.batch.push(topics::choose(workspace_id, contact.id, choice).expect(1));
+    });
+    let news: Vec<&Choice> = choices.iter().filter(|choice| is_news(choice)).collect();
+    if news.is_empty() {
+        return;
+    }
+    // Who has read what held before must not commit on it.
+    occurrences.batch.push(store::bump_version(workspace_id, contact.id));
+    judge_choices(occurrences, contact.id, choices);
+    for choice in news.iter().filter(|choice| choice.subscription == Subscription::OptOut) {
+        tell_unsubscribed(occurrences, contact, Some(choice.topic_id), by);
+    }
 }

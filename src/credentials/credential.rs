@@ -109,16 +109,14 @@ impl Credentials {
         if claims.iss != base || claims.aud != base || at.clock.now() >= expires_at {
             return Err(Error::InvalidToken);
         }
-        let granted = store::find_token_grant(at.db, &claims).await?;
-        let grant = granted.ok_or(Error::InvalidToken)?;
-        let both = ScopeSet::parse(&claims.scope).ok().zip(ScopeSet::parse(&grant.scopes).ok());
-        let (claimed, granted) = both.ok_or(Error::InvalidToken)?;
+        let grant = store::find_token_grant(at.db, &claims).await?.ok_or(Error::InvalidToken)?;
+        let claimed = ScopeSet::parse(&claims.scope).map_err(|_| Error::InvalidToken)?;
         Ok(Known {
             grant_id: Some(claims.grant),
             domain_id: None,
             source: Source::Grant(claims.grant),
             workspace_id: grant.workspace_id,
-            scopes: claimed.intersection(granted),
+            scopes: claimed.intersection(grant.scopes),
             basis: grant.basis,
             expires_at: Some(expires_at),
             noted: AtomicI64::new(0),
@@ -147,7 +145,7 @@ impl Credentials {
 
 async fn load_key(at: Lookup<'_>, secret: &str, hash: &[u8; 32]) -> Result<Known, Error> {
     let prefix = prefix_of(secret).ok_or(Error::InvalidKey)?;
-    let found = store::find_key(at.db, prefix).await?.ok_or(Error::InvalidKey)?;
+    let (revision, found) = store::find_key(at.db, prefix).await?.ok_or(Error::InvalidKey)?;
     if !secret::equal(&found.hash, hash) {
         return Err(Error::InvalidKey);
     }
@@ -157,7 +155,7 @@ async fn load_key(at: Lookup<'_>, secret: &str, hash: &[u8; 32]) -> Result<Known
         source: Source::Key(found.id),
         workspace_id: found.workspace_id,
         scopes: found.permission.scopes(),
-        basis: found.basis,
+        basis: found.basis(revision),
         expires_at: None,
         noted: AtomicI64::new(0),
     })

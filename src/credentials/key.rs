@@ -8,29 +8,24 @@ use utoipa::ToSchema;
 
 use super::scope::{Scope, ScopeSet};
 use crate::clock::Clock;
-use crate::db::DbError;
 use crate::id::{ApiKeyId, DomainId, GrantId, WorkspaceId};
 use crate::secret;
 use crate::text::words;
 
-/// What a key may do.
-#[derive(ValueEnum, Deserialize, ToSchema, Debug, Clone, Copy, PartialEq, Eq)]
-#[value(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum Permission {
-    /// Every route
-    FullAccess,
-    /// Only the routes that send mail
-    SendingAccess,
+words! {
+    /// What a key may do.
+    #[derive(ValueEnum, Deserialize, ToSchema, Debug, Clone, Copy, PartialEq, Eq)]
+    #[value(rename_all = "snake_case")]
+    #[serde(rename_all = "snake_case")]
+    pub enum Permission: ALL, parse {
+        /// Every route
+        FullAccess = "full_access",
+        /// Only the routes that send mail
+        SendingAccess = "sending_access",
+    }
 }
 
-words!(Permission: ALL, parse { FullAccess = "full_access", SendingAccess = "sending_access" });
-
 impl Permission {
-    pub(super) fn from_store(text: &str) -> Result<Permission, DbError> {
-        Permission::parse(text).ok_or_else(|| DbError::Broken(format!("unknown permission {text}")))
-    }
-
     /// What a key may do, in the words of scopes.
     pub(super) fn scopes(self) -> ScopeSet {
         match self {

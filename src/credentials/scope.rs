@@ -1,16 +1,16 @@
 //! What a token may do: two scopes, and sets of them.
 
+use crate::db::{Columns, DbError, FromRow};
 use crate::text::{word_set, words};
 
-/// A scope of spec section 5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    FullAccess,
-    EmailsSend,
+words! {
+    /// A scope of spec section 5. Widest first: in this order scopes are listed and printed everywhere.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Scope: ALL, parse {
+        FullAccess = "full_access",
+        EmailsSend = "emails:send",
+    }
 }
-
-// Widest first: in this order scopes are listed and printed everywhere.
-words!(Scope: ALL, parse { FullAccess = "full_access", EmailsSend = "emails:send" });
 
 word_set!(
     /// A set of scopes, possibly empty. It prints as the `scope` text of RFC 6749.
@@ -51,6 +51,12 @@ impl ScopeSet {
 
     pub fn intersection(self, other: ScopeSet) -> ScopeSet {
         ScopeSet(self.0 & other.0)
+    }
+}
+
+impl FromRow for ScopeSet {
+    fn take(columns: &mut Columns<'_>) -> Result<ScopeSet, DbError> {
+        columns.parsed("scopes", |text| ScopeSet::parse(text).ok())
     }
 }
 

@@ -33,8 +33,7 @@ const RELOAD: i64 = SECOND;
 /// many cannot be opened.
 pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     let mut unopened = 0;
-    for row in db.read(store::all_signing_keys()).await? {
-        let (id, kept) = (row.text(0)?, row.bytes(1)?);
+    for (id, kept) in db.query::<Vec<(String, Vec<u8>)>>(store::all_signing_keys()).await? {
         match seal.open(&kept) {
             None => unopened += 1,
             Some(key) if seal.has_key() && !seal.is_current(&kept) => {

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::credential::Source;
 use super::jwt::Claims;
 use super::key::{NewKey, Permission};
-use crate::db::{Basis, Batch, Db, DbError, Row, Sql, Stmt, from_row, statements};
+use super::scope::ScopeSet;
+use crate::db::{Basis, Batch, Db, DbError, Sql, Stmt, from_row, from_word, statements};
 use crate::id::{ApiKeyId, DomainId, GrantId, Id, WorkspaceId};
 
 /// A key and the revision it is read under, in one look. One that was made
@@ -49,23 +50,31 @@ statements! {
         /// Keeps a signing key otherwise, unless somebody did so meanwhile.
         pub(super) fn reseal_signing_key(id: &str, kept: &[u8], now_kept: &[u8]) = Sql::both(
             "UPDATE signing_keys SET private_key = $3 WHERE id = $1 AND private_key = $2");
+        fn key_stands(id: ApiKeyId) = Sql::both(key!("", "k.id = $1"));
+        fn touch_key(id: ApiKeyId, now: i64) = Sql::both(
+            "UPDATE api_keys SET last_used_at = $2
+             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
+        fn touch_grant(id: GrantId, now: i64) = Sql::both(
+            "UPDATE oauth_grants SET last_used_at = $2
+             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
+        fn retire_signing_keys(now: i64) = Sql::both(
+            "UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
+        fn insert_signing_key(id: &str, private_key: &[u8], now: i64) = Sql::both(
+            "INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
     }
-    FIND_KEY = Sql::both(key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id, k.domain_id", "k.prefix = $1"));
-    KEY_STANDS = Sql::both(key!("", "k.id = $1"));
-    KEYS = Sql::both(
-        "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
-         JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
+    reads {
+        /// A key by its prefix, and the revision it is read under.
+        pub(super) fn find_key(prefix: &str) -> Option<(i64, Found)> = Sql::both(
+            key!(", k.id, k.workspace_id, k.permission, k.hash, k.grant_id, k.domain_id", "k.prefix = $1"));
+        fn keys_behind(id: Uuid) -> Vec<Listed> = Sql::both(
+            "SELECT k.id, k.name, k.permission, k.prefix, k.created_at, k.last_used_at, w.name FROM api_keys k
+             JOIN workspaces w ON w.id = k.workspace_id WHERE k.id > $1 ORDER BY k.id LIMIT 1000");
+        pub(super) fn signing_keys(retired_after: i64) -> Vec<StoredKey> = Sql::both(
+            "SELECT id, private_key, created_at, retired_at FROM signing_keys
+             WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
+    }
     DELETE_KEY = Sql::both("DELETE FROM api_keys WHERE id = $1").raising();
     DELETE_KEYS_OF_DOMAIN = Sql::both("DELETE FROM api_keys WHERE domain_id = $1").raising();
-    TOUCH_KEY = Sql::both(
-        "UPDATE api_keys SET last_used_at = $2
-         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
-    /// Retires what signed so far and lets the new key sign.
-    RETIRE_SIGNING_KEYS = Sql::both("UPDATE signing_keys SET retired_at = $1 WHERE retired_at IS NULL");
-    INSERT_SIGNING_KEY = Sql::both("INSERT INTO signing_keys (id, private_key, created_at) VALUES ($1, $2, $3)");
-    SIGNING_KEYS = Sql::both(
-        "SELECT id, private_key, created_at, retired_at FROM signing_keys
-         WHERE retired_at IS NULL OR retired_at > $1 ORDER BY id DESC");
     FIND_TOKEN_GRANT = Sql::both(
         "SELECT r.number, g.workspace_id, g.scopes FROM oauth_grants g
          JOIN revisions r ON r.topic = 'access'
@@ -74,13 +83,10 @@ statements! {
          JOIN oauth_clients c ON c.id = g.client_id AND c.disabled_at IS NULL
          WHERE g.id = $1 AND g.client_id = $2 AND g.revoked_at IS NULL
            AND NOT EXISTS (SELECT 1 FROM revoked_tokens t WHERE t.id = $3)");
-    TOUCH_GRANT = Sql::both(
-        "UPDATE oauth_grants SET last_used_at = $2
-         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)");
     ACCESS_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'access' AND number = $1");
 }
 
-/// A key as the store keeps it, and what it rests on.
+/// A key as the store keeps it.
 pub(super) struct Found {
     pub id: ApiKeyId,
     pub workspace_id: WorkspaceId,
@@ -88,22 +94,16 @@ pub(super) struct Found {
     pub hash: Vec<u8>,
     pub grant_id: Option<GrantId>,
     pub domain_id: Option<DomainId>,
-    pub basis: Arc<Basis>,
 }
 
-pub(super) async fn find_key(db: &Db, prefix: &str) -> Result<Option<Found>, DbError> {
-    let rows = db.read(FIND_KEY.with([prefix.into()])).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let id: ApiKeyId = row.id(1)?;
-    Ok(Some(Found {
-        basis: access(KEY_STANDS.with([id.into()]), row.int(0)?),
-        id,
-        workspace_id: row.id(2)?,
-        permission: Permission::from_store(&row.text(3)?)?,
-        hash: row.bytes(4)?,
-        grant_id: row.maybe(5, Row::id)?,
-        domain_id: row.maybe(6, Row::id)?,
-    }))
+from_row!(Found { id, workspace_id, permission, hash, grant_id, domain_id });
+from_word!(Permission);
+
+impl Found {
+    /// What it rests on, where it was read under this revision.
+    pub fn basis(&self, revision: i64) -> Arc<Basis> {
+        access(key_stands(self.id), revision)
+    }
 }
 
 /// A key as a list shows it.
@@ -122,14 +122,11 @@ from_row!(Listed { id, name, permission, prefix, created_at, last_used_at, works
 pub async fn keys(db: &Db) -> Result<Vec<Listed>, DbError> {
     let mut all: Vec<Listed> = Vec::new();
     loop {
-        let after = all.last().map_or(Uuid::nil(), |last| last.id.uuid());
-        let rows = db.read(KEYS.with([after.into()])).await?;
-        if rows.is_empty() {
+        let page = keys_behind(db, all.last().map_or(Uuid::nil(), |last| last.id.uuid())).await?;
+        if page.is_empty() {
             return Ok(all);
         }
-        for row in &rows {
-            all.push(Listed::read(row)?);
-        }
+        all.extend(page);
     }
 }
 
@@ -146,8 +143,8 @@ pub fn delete_keys_of_domain(domain_id: DomainId) -> Batch {
 /// Notes the last use of keys and grants.
 pub(super) fn touch(used: &HashMap<Source, i64>) -> Batch {
     let note = |(source, now): (&Source, &i64)| match source {
-        Source::Key(id) => TOUCH_KEY.with([(*id).into(), (*now).into()]),
-        Source::Grant(id) => TOUCH_GRANT.with([(*id).into(), (*now).into()]),
+        Source::Key(id) => touch_key(*id, *now),
+        Source::Grant(id) => touch_grant(*id, *now),
     };
     used.iter().map(note).collect()
 }
@@ -169,32 +166,21 @@ pub(super) struct StoredKey {
 
 from_row!(StoredKey { id, private_key, created_at, retired_at });
 
-pub(super) async fn signing_keys(db: &Db, retired_after: i64) -> Result<Vec<StoredKey>, DbError> {
-    let rows = db.read(SIGNING_KEYS.with([retired_after.into()])).await?;
-    rows.iter().map(StoredKey::read).collect()
-}
-
 /// A new key to sign with; those before it sign nothing more.
 pub fn new_signing_key(id: &str, private_key: &[u8], now: i64) -> Batch {
-    Batch::new().and(RETIRE_SIGNING_KEYS.with([now.into()])).and(INSERT_SIGNING_KEY.with([
-        id.into(),
-        private_key.into(),
-        now.into(),
-    ]))
+    Batch::from(retire_signing_keys(now)).and(insert_signing_key(id, private_key, now))
 }
 
 /// What is known of the grant of a token.
 pub(super) struct TokenGrant {
     pub workspace_id: WorkspaceId,
-    pub scopes: String,
+    pub scopes: ScopeSet,
     pub basis: Arc<Basis>,
 }
 
 /// A grant that still stands, for a token that was not given back.
 pub(super) async fn find_token_grant(db: &Db, claims: &Claims) -> Result<Option<TokenGrant>, DbError> {
     let find = FIND_TOKEN_GRANT.with([claims.grant.into(), (&claims.client_id).into(), claims.jti.into()]);
-    let rows = db.read(find.clone()).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let (workspace_id, scopes) = (row.id(1)?, row.text(2)?);
-    Ok(Some(TokenGrant { workspace_id, scopes, basis: access(find, row.int(0)?) }))
+    let found: Option<(i64, WorkspaceId, ScopeSet)> = db.query(find.clone()).await?;
+    Ok(found.map(|(revision, workspace_id, scopes)| TokenGrant { workspace_id, scopes, basis: access(find, revision) }))
 }

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::{Db, DbError, Engine, Sql, Stmt, Value, statements};
+use super::{Db, DbError, Engine, Sql, statements};
 use crate::clock::{Clock, SECOND};
 
 /// How often the store's clock is looked at.
@@ -25,13 +25,16 @@ const SLEW: i64 = SECOND / 20;
 const NOISE: i64 = SECOND / 100;
 
 statements! {
-    LOOK = Sql::each(
-        "SELECT CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER), shift, seen, stepped_at, stepped_by FROM clock",
-        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT), shift, seen, stepped_at, stepped_by
-         FROM clock");
-    NOTE = Sql::both("UPDATE clock SET seen = $1 WHERE seen < $1");
-    /// Holds only as long as nobody else has noticed.
-    SHIFT = Sql::both("UPDATE clock SET shift = $2, stepped_at = $3, stepped_by = $4 WHERE shift = $1");
+    functions {
+        pub(super) fn look() = Sql::each(
+            "SELECT CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER), shift, seen, stepped_at, stepped_by FROM clock",
+            "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT), shift, seen, stepped_at, stepped_by
+             FROM clock");
+        fn note(steady: i64) = Sql::both("UPDATE clock SET seen = $1 WHERE seen < $1");
+        /// Holds only as long as nobody else has noticed.
+        fn shift(before: i64, after: i64, now: i64, by: i64) expects 1 = Sql::both(
+            "UPDATE clock SET shift = $2, stepped_at = $3, stepped_by = $4 WHERE shift = $1");
+    }
 }
 
 /// A look at the store's clock.
@@ -100,14 +103,6 @@ impl Reading {
 /// How far a value lies outside of a span.
 fn beyond(value: i64, (from, to): (i64, i64)) -> i64 {
     value - value.clamp(from, to.max(from))
-}
-
-pub(super) fn look() -> Stmt {
-    LOOK.with([])
-}
-
-fn note(steady: i64) -> Stmt {
-    NOTE.with([steady.into()])
 }
 
 /// The clock of a process on this store, and who keeps it in step with others.
@@ -181,9 +176,9 @@ impl Keeper {
 
     /// The store's clock was set: time goes on as if it had not been.
     async fn absorb(&mut self, reading: &Reading, shift: i64, by: i64) -> Result<(), DbError> {
-        let params: [Value; 4] = [reading.shift.into(), (shift - by).into(), reading.shows.into(), by.into()];
-        match self.db.commit(SHIFT.with(params).expect(1)).await {
-            Ok(_) => self.shift = shift - by,
+        let shifted = shift - by;
+        match self.db.commit(self::shift(reading.shift, shifted, reading.shows, by)).await {
+            Ok(_) => self.shift = shifted,
             // Another process was faster; the next look shows what it made of it.
             Err(DbError::Unexpected { .. }) => return Ok(()),
             Err(error) => return Err(error),

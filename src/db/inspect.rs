@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
 use super::clock::{self, Reading};
-use super::{DbError, Location, Row, Sql, Stmt, files, migrate, postgres, sqlite, statements};
+use super::{DbError, FromRows, Location, Row, Sql, Stmt, files, from_row, migrate, postgres, sqlite, statements};
 use crate::clock::Clock;
 
 statements! {
@@ -49,6 +49,8 @@ pub struct Server {
     pub full_page_writes: String,
 }
 
+from_row!(Server { synchronous_commit, fsync, full_page_writes });
+
 impl Inspection {
     pub async fn open(location: &Location) -> anyhow::Result<Inspection> {
         let engine = match location {
@@ -70,14 +72,16 @@ impl Inspection {
         }
     }
 
+    pub async fn query<R: FromRows>(&self, stmt: Stmt) -> Result<R, DbError> {
+        R::from_rows(&self.read(stmt).await?)
+    }
+
     /// `Err` where the store belongs to a newer Posthorn, or to something else.
     pub async fn schema(&self) -> anyhow::Result<Schema> {
         if self.read(HISTORY_EXISTS.with([])).await?.is_empty() {
             return Ok(Schema::Empty);
         }
-        let rows = self.read(HISTORY.with([])).await?;
-        let applied: Vec<_> =
-            rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect::<Result<_, DbError>>()?;
+        let applied: Vec<(String, String)> = self.query(HISTORY.with([])).await?;
         Ok(match migrate::outstanding(&applied)?.len() {
             0 => Schema::Current,
             _ if applied.is_empty() => Schema::Empty,
@@ -86,9 +90,8 @@ impl Inspection {
     }
 
     pub async fn server(&self) -> Result<Server, DbError> {
-        let rows = self.read(SERVER.with([])).await?;
-        let row = rows.first().ok_or_else(|| DbError::Broken("the server says nothing of itself".into()))?;
-        Ok(Server { synchronous_commit: row.text(0)?, fsync: row.text(1)?, full_page_writes: row.text(2)? })
+        let server: Option<Server> = self.query(SERVER.with([])).await?;
+        server.ok_or_else(|| DbError::Broken("the server says nothing of itself".into()))
     }
 
     pub async fn clock(&self, clock: &Clock) -> Result<Reading, DbError> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use sha2::{Digest, Sha256};
 use tokio_postgres::error::SqlState;
 
-use super::{Sql, Stmt, statements};
+use super::{Sql, statements};
 
 /// The steps, in order. A published one is never edited.
 const STEPS: &[(&str, &str)] = &[
@@ -36,6 +36,13 @@ const STEPS: &[(&str, &str)] = &[
     ("0023_delivery", include_str!("../../migrations/0023_delivery.sql")),
     ("0024_dropped_messages", include_str!("../../migrations/0024_dropped_messages.sql")),
     ("0025_emails_by_state", include_str!("../../migrations/0025_emails_by_state.sql")),
+    ("0026_templates", include_str!("../../migrations/0026_templates.sql")),
+    ("0027_broadcasts", include_str!("../../migrations/0027_broadcasts.sql")),
+    ("0028_subscriptions", include_str!("../../migrations/0028_subscriptions.sql")),
+    ("0029_segments", include_str!("../../migrations/0029_segments.sql")),
+    ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
+    ("0031_lost_messages", include_str!("../../migrations/0031_lost_messages.sql")),
+    ("0032_bulk", include_str!("../../migrations/0032_bulk.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (
@@ -58,13 +65,12 @@ const LOCK: &str = "SELECT position FROM posthorn_migrations WHERE position = 0 
 pub(super) const REFUSAL: &str = "a newer Posthorn has migrated the store; this process must not write to it any more";
 
 statements! {
-    /// What a newer version has done to the store. Committers ask for it in every
-    /// transaction.
-    NEWER = Sql::both("SELECT 1 FROM posthorn_migrations WHERE position > $1 LIMIT 1");
-}
-
-pub(super) fn newer() -> Stmt {
-    NEWER.with([(STEPS.len() as i64).into()])
+    functions {
+        /// What a newer version has done to the store. Committers ask for it in every
+        /// transaction.
+        pub(super) fn newer() with [STEPS.len() as i64] = Sql::both(
+            "SELECT 1 FROM posthorn_migrations WHERE position > $1 LIMIT 1");
+    }
 }
 
 /// What is meant for SQLite alone stands between `/*` and `*/`, where PostgreSQL

@@ -30,8 +30,8 @@ pub use guard::{Basis, Guard};
 pub(crate) use sql::statements;
 pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::{Progress, backup, restore};
-pub(crate) use value::from_row;
-pub use value::{Column, Row, Value};
+pub use value::{Columns, FromRow, FromRows, Row, Value};
+pub(crate) use value::{from_row, from_word};
 
 pub const STATEMENTS: &[&[Sql]] = &[clock::ALL, inspect::ALL, migrate::ALL];
 
@@ -208,6 +208,11 @@ impl Db {
     /// Runs one reading statement.
     pub async fn read(&self, stmt: Stmt) -> Result<Vec<Row>, DbError> {
         self.read_when(None, stmt).await
+    }
+
+    /// Runs one reading statement, and makes of its rows what is wanted.
+    pub async fn query<R: FromRows>(&self, stmt: Stmt) -> Result<R, DbError> {
+        R::from_rows(&self.read(stmt).await?)
     }
 
     /// Runs one reading statement together with a guard: [`DbError::Stale`] when

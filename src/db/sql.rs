@@ -36,9 +36,9 @@ impl Text {
         Text { many: Some(postgres), ..self }
     }
 
-    /// How SQLite does the same for four batches that hold nothing else: with the
-    /// parameters of one behind those of the other. It must change a row for each,
-    /// return none, and be told not to undo itself (`INSERT OR FAIL`), for which
+    /// How SQLite does the same for four that follow each other in a batch, or for
+    /// four batches that hold nothing else: with the parameters of one behind those
+    /// of the other. It must change a row for each, return none, and be told not to undo itself (`INSERT OR FAIL`), for which
     /// SQLite would keep copies of pages.
     pub(crate) const fn for_rows(self, sqlite: &'static str) -> Text {
         Text { rows: Some(sqlite), ..self }
@@ -277,6 +277,20 @@ impl Batch {
         self.locks = self.locks.take().or(other.locks);
     }
 
+    /// The same statements with different parameters behind each other, in the order
+    /// in which each of them came first: SQLite runs those as one where it can.
+    #[must_use]
+    pub fn alike_together(mut self) -> Batch {
+        let mut texts: SmallVec<[Sql; 4]> = SmallVec::new();
+        for stmt in &self.stmts {
+            if !texts.contains(&stmt.sql) {
+                texts.push(stmt.sql);
+            }
+        }
+        self.stmts.sort_by_key(|stmt| texts.iter().position(|text| *text == stmt.sql));
+        self
+    }
+
     /// The batch is refused as stale where the guard does not hold.
     #[must_use]
     pub fn when(mut self, guard: impl Into<Guard>) -> Batch {
@@ -324,14 +338,23 @@ impl FromIterator<Stmt> for Batch {
 /// One that a function makes is written as that function, which takes its
 /// parameters, or what they are made of:
 /// `pub fn rename(id: Id, name: &Name) with [id, name.as_str()] expects 1 = …;`.
+/// One that is asked of the store and read is written as the function that does so,
+/// and takes the store first: `pub fn owners(workspace_id: WorkspaceId) -> Vec<String> = …;`.
 macro_rules! statements {
-    (
+    (@sorted
         lists { $($(#[$about:meta])* $older:ident, $newer:ident $(, $one:ident)? = $select:literal by $id:literal;)* }
         functions {
             $(
                 $(#[$what:meta])*
                 $vis:vis fn $function:ident($($param:ident: $type:ty),* $(,)?)
                 $(with [$($value:expr),* $(,)?])? $(expects $rows:literal)? = $text:expr;
+            )*
+        }
+        reads {
+            $(
+                $(#[$meaning:meta])*
+                $seen:vis fn $read:ident($($given:ident: $kind:ty),* $(,)?)
+                $(with [$($part:expr),* $(,)?])? -> $found:ty = $query:expr;
             )*
         }
         $($(#[$doc:meta])* $name:ident = $sql:expr;)*
@@ -355,9 +378,18 @@ macro_rules! statements {
             }
         )*
 
+        $(
+            $(#[$meaning])*
+            $seen async fn $read(db: &$crate::db::Db, $($given: $kind),*) -> Result<$found, $crate::db::DbError> {
+                let params = $crate::db::statements!(@params [$($given),*] $([$($part),*])?);
+                db.query(Texts::$read.with(params)).await
+            }
+        )*
+
         /// Every statement of this file, for the test that prepares them all.
-        pub const ALL: &[$crate::db::Sql] = &[$($older, $newer, $($one,)?)* $(Texts::$function,)* $($name),*];
-        $crate::db::statements! { @texts $($function = $text;)* }
+        pub const ALL: &[$crate::db::Sql] =
+            &[$($older, $newer, $($one,)?)* $(Texts::$function,)* $(Texts::$read,)* $($name),*];
+        $crate::db::statements! { @texts $($function = $text;)* $($read = $query;)* }
     };
     (@params [$($param:ident),*]) => {
         [$($param.into()),*]
@@ -375,14 +407,22 @@ macro_rules! statements {
             $(const $function: $crate::db::Sql = $crate::db::Sql(&$text);)+
         }
     };
-    (functions { $($functions:tt)* } $($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
-        $crate::db::statements! { lists {} functions { $($functions)* } $($(#[$doc])* $name = $sql;)* }
+    (@sort [$($lists:tt)*] [$($functions:tt)*] [$($reads:tt)*] lists { $($more:tt)* } $($rest:tt)*) => {
+        $crate::db::statements! { @sort [$($more)*] [$($functions)*] [$($reads)*] $($rest)* }
     };
-    (lists { $($lists:tt)* } $($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
-        $crate::db::statements! { lists { $($lists)* } functions {} $($(#[$doc])* $name = $sql;)+ }
+    (@sort [$($lists:tt)*] [$($functions:tt)*] [$($reads:tt)*] functions { $($more:tt)* } $($rest:tt)*) => {
+        $crate::db::statements! { @sort [$($lists)*] [$($more)*] [$($reads)*] $($rest)* }
     };
-    ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
-        $crate::db::statements! { lists {} functions {} $($(#[$doc])* $name = $sql;)+ }
+    (@sort [$($lists:tt)*] [$($functions:tt)*] [$($reads:tt)*] reads { $($more:tt)* } $($rest:tt)*) => {
+        $crate::db::statements! { @sort [$($lists)*] [$($functions)*] [$($more)*] $($rest)* }
+    };
+    (@sort [$($lists:tt)*] [$($functions:tt)*] [$($reads:tt)*] $($rest:tt)*) => {
+        $crate::db::statements! {
+            @sorted lists { $($lists)* } functions { $($functions)* } reads { $($reads)* } $($rest)*
+        }
+    };
+    ($($all:tt)*) => {
+        $crate::db::statements! { @sort [] [] [] $($all)* }
     };
 }
 pub(crate) use statements;

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::DbError;
@@ -147,58 +148,169 @@ impl Row {
     }
 }
 
-/// What a column can be read as.
-pub trait Column: Sized {
-    fn read(row: &Row, column: usize) -> Result<Self, DbError>;
+/// What can be read of a row.
+pub trait FromRow: Sized {
+    /// Takes the columns that it needs, one after the other.
+    fn take(columns: &mut Columns<'_>) -> Result<Self, DbError>;
+
+    fn of_row(row: &Row) -> Result<Self, DbError> {
+        Self::take(&mut Columns::of(row))
+    }
+}
+
+/// The columns of a row that were not taken yet.
+pub struct Columns<'a> {
+    row: &'a Row,
+    next: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub fn of(row: &'a Row) -> Columns<'a> {
+        Columns { row, next: 0 }
+    }
+
+    fn next<T>(&mut self, read: impl FnOnce(&Row, usize) -> Result<T, DbError>) -> Result<T, DbError> {
+        self.next += 1;
+        read(self.row, self.next - 1)
+    }
+
+    /// A text by what its words mean.
+    pub fn parsed<T>(&mut self, what: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, DbError> {
+        let text = self.next(Row::text)?;
+        parse(&text).ok_or_else(|| DbError::Broken(format!("{what} that cannot be read: {text}")))
+    }
+
+    /// A text that is JSON; where there is none, null.
+    pub fn json<T: DeserializeOwned>(&mut self) -> Result<T, DbError> {
+        let text = self.next(|row, column| row.maybe(column, Row::text))?;
+        serde_json::from_str(text.as_deref().unwrap_or("null")).map_err(|error| {
+            let column = self.next - 1;
+            DbError::Broken(format!("column {column} holds JSON that cannot be read: {error}"))
+        })
+    }
 }
 
 macro_rules! columns {
-    ($($type:ty: $read:ident;)+) => {$(
-        impl Column for $type {
-            fn read(row: &Row, column: usize) -> Result<$type, DbError> {
-                row.$read(column)
+    ($($type:ty: $read:expr;)+) => {$(
+        impl FromRow for $type {
+            fn take(columns: &mut Columns<'_>) -> Result<$type, DbError> {
+                columns.next($read)
             }
         }
     )+};
 }
 
 columns! {
-    String: text;
-    i64: int;
-    bool: bool;
-    Vec<u8>: bytes;
+    String: Row::text;
+    i64: Row::int;
+    bool: Row::bool;
+    Vec<u8>: Row::bytes;
+    Time: |row, column| row.int(column).map(Time);
 }
 
-impl Column for Time {
-    fn read(row: &Row, column: usize) -> Result<Time, DbError> {
-        row.int(column).map(Time)
+impl<T: Id> FromRow for T {
+    fn take(columns: &mut Columns<'_>) -> Result<T, DbError> {
+        columns.next(Row::id)
     }
 }
 
-impl<T: Id> Column for T {
-    fn read(row: &Row, column: usize) -> Result<T, DbError> {
-        row.id(column)
+/// What takes several columns, and is not there where the first of them is NULL, stands last.
+impl<T: FromRow> FromRow for Option<T> {
+    fn take(columns: &mut Columns<'_>) -> Result<Option<T>, DbError> {
+        match columns.row.0.get(columns.next) {
+            Some(Value::Null) => {
+                columns.next += 1;
+                Ok(None)
+            }
+            _ => T::take(columns).map(Some),
+        }
     }
 }
 
-impl<C: Column> Column for Option<C> {
-    fn read(row: &Row, column: usize) -> Result<Option<C>, DbError> {
-        row.maybe(column, C::read)
-    }
+macro_rules! tuples {
+    ($(($($part:ident),+);)+) => {$(
+        impl<$($part: FromRow),+> FromRow for ($($part,)+) {
+            fn take(columns: &mut Columns<'_>) -> Result<($($part,)+), DbError> {
+                Ok(($($part::take(columns)?,)+))
+            }
+        }
+    )+};
 }
 
-/// Lets a struct be read from a row: each field from a column, in this order.
+tuples! {
+    (A, B);
+    (A, B, C);
+}
+
+/// Lets a struct be read from a row: each field from a column, or from as many as it has fields
+/// itself, in this order. One that is kept as JSON is marked so: `field: json`; one that is not
+/// kept has a value: `field = value`.
 macro_rules! from_row {
-    ($name:ident { $($field:ident),+ }) => {
+    ($name:ident { $($field:ident $(: $how:ident)? $(= $fixed:expr)?),+ }) => {
+        impl $crate::db::FromRow for $name {
+            fn take(columns: &mut $crate::db::Columns<'_>) -> Result<$name, $crate::db::DbError> {
+                Ok($name { $($field: $crate::db::from_row!(@take columns $($how)? $(= $fixed)?)?),+ })
+            }
+
+            fn of_row(row: &$crate::db::Row) -> Result<$name, $crate::db::DbError> {
+                $name::read(row)
+            }
+        }
+
         impl $name {
             pub fn read(row: &$crate::db::Row) -> Result<$name, $crate::db::DbError> {
-                let mut columns = 0..;
-                Ok($name { $($field: $crate::db::Column::read(row, columns.next().unwrap_or_default())?),+ })
+                $crate::db::FromRow::take(&mut $crate::db::Columns::of(row))
             }
         }
     };
+    (@take $columns:ident) => {
+        $crate::db::FromRow::take($columns)
+    };
+    (@take $columns:ident json) => {
+        $columns.json()
+    };
+    (@take $columns:ident = $fixed:expr) => {
+        Ok::<_, $crate::db::DbError>($fixed)
+    };
 }
 pub(crate) use from_row;
+
+/// Lets enums be read from a column by the words that [`words!`](crate::text::words) gives them.
+macro_rules! from_word {
+    ($($name:ty),+) => {$(
+        impl $crate::db::FromRow for $name {
+            fn take(columns: &mut $crate::db::Columns<'_>) -> Result<$name, $crate::db::DbError> {
+                columns.parsed(stringify!($name), <$name>::parse)
+            }
+        }
+    )+};
+}
+pub(crate) use from_word;
+
+/// What can be made of all rows that a statement finds.
+pub trait FromRows: Sized {
+    fn from_rows(rows: &[Row]) -> Result<Self, DbError>;
+}
+
+impl<T: FromRow> FromRows for Vec<T> {
+    fn from_rows(rows: &[Row]) -> Result<Vec<T>, DbError> {
+        rows.iter().map(T::of_row).collect()
+    }
+}
+
+/// The first.
+impl<T: FromRow> FromRows for Option<T> {
+    fn from_rows(rows: &[Row]) -> Result<Option<T>, DbError> {
+        rows.first().map(T::of_row).transpose()
+    }
+}
+
+/// Whether there is one.
+impl FromRows for bool {
+    fn from_rows(rows: &[Row]) -> Result<bool, DbError> {
+        Ok(!rows.is_empty())
+    }
+}
 
 fn mismatch(column: usize, wanted: &str, found: Option<&Value>) -> DbError {
     let found = match found {

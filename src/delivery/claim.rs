@@ -1,21 +1,24 @@
 //! Which recipients are claimed, and what is to be done with them.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Engine;
 use super::line::{Line, Way};
-use super::pass::{BULK, LANES};
+use super::pass::{BULK, LANES, TRANSACTIONAL};
 use super::routes::Route;
 use super::settlement::Outcome;
 use super::sites::{Pause, Sites, Slot};
 use super::store::{self, Claimed, Waiting};
 use super::test_recipients;
+use crate::broadcasts::{self, Lane, Priority, Standing};
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
+use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::WorkspaceId;
+use crate::id::{EmailId, TopicId, WorkspaceId};
 use crate::suppressions;
 use crate::work::{self, Next};
 
@@ -27,6 +30,12 @@ const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
 
 const IS_CAPTURING: &str =
     "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
+
+const UNSUBSCRIBED: &str = "the recipient is unsubscribed, and the mail is about a topic";
+const OPTED_OUT: &str = "the recipient has not opted in to the topic of the mail, or has opted out of it";
+
+/// What becomes of recipients to whom nothing is sent now, by mail and number.
+pub(super) type NotSent = HashMap<(EmailId, i64), Outcome>;
 
 /// What came of a look at all that waits.
 pub(super) struct Look {
@@ -54,6 +63,8 @@ enum Fate {
     Test,
     /// Mail goes by another way now.
     Move,
+    /// It is not wanted any more.
+    Cancel,
     Outcome(Outcome),
 }
 
@@ -90,10 +101,10 @@ impl Engine {
     pub(super) async fn look(self: &Arc<Engine>) -> Result<Look, DbError> {
         let now = self.app.clock.steady();
         let (mut orders, mut next_due) = (Vec::new(), None);
-        for lane in LANES {
-            for Waiting { line, due_at } in self.lines(lane).await? {
+        for lane in self.lanes().await? {
+            for Waiting { line, due_at } in self.lines(lane.number).await? {
                 if due_at <= now {
-                    orders.extend(self.order(lane, line, now).await?);
+                    orders.extend(self.order((lane.number, lane.standing), line, now).await?);
                 } else {
                     next_due = Some(next_due.map_or(due_at, |next: i64| next.min(due_at)));
                 }
@@ -107,13 +118,17 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
+        let mut not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
+        self.look_up_topics(claimed.values().flatten(), &mut not_sent).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
             let count = rows.len();
-            let (at_once, rest): (Vec<_>, Vec<_>) =
-                rows.into_iter().map(|row| (known(&row, &suppressed), row)).partition(|(known, _)| known.is_some());
+            let (at_once, rest): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .map(|row| (known(&row, &suppressed, &not_sent), row))
+                .partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {
@@ -122,6 +137,7 @@ impl Engine {
                     hands.extend((!recipients.is_empty()).then_some(Hand { route, recipients }));
                 }
                 Plan::Together(Fate::Move) => self.move_on(rest.collect(), now).await?,
+                Plan::Together(Fate::Cancel) => ended.extend(rest.map(|row| (row, Outcome::Canceled))),
                 Plan::Together(Fate::Test) => ended.extend(rest.map(|row| {
                     let outcome = test_recipients::outcome(&row.address);
                     (row, outcome)
@@ -134,6 +150,21 @@ impl Engine {
         Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { next } })
     }
 
+    /// The lanes that are to be looked at: those that are always there, and those of broadcasts that go on or were
+    /// canceled.
+    async fn lanes(&self) -> Result<Vec<Lane>, DbError> {
+        let mut lanes =
+            LANES.map(|number| Lane { number, standing: Standing::GoesOn, priority: Priority::default() }).to_vec();
+        lanes.extend(broadcasts::waiting_lanes(&self.app.db, BULK).await?);
+        let mut pass = self.pass();
+        pass.begin_look(&lanes.iter().map(|lane| lane.number).collect::<Vec<_>>());
+        let of_broadcasts = &mut lanes[LANES.len()..];
+        of_broadcasts.rotate_left(pass.turn(of_broadcasts.len()));
+        // Those of one priority take turns.
+        of_broadcasts.sort_by_key(|lane| Reverse(lane.priority));
+        Ok(lanes)
+    }
+
     /// The lines of a lane in which somebody waits, a page at a time; after the last it begins anew.
     async fn lines(&self, lane: i64) -> Result<Vec<Waiting>, DbError> {
         let after = self.pass().after(lane);
@@ -144,14 +175,23 @@ impl Engine {
     }
 
     /// What is to be claimed of a line, if anything is.
-    async fn order(self: &Arc<Engine>, lane: i64, line: String, now: i64) -> Result<Option<Order>, DbError> {
+    async fn order(
+        self: &Arc<Engine>,
+        (lane, standing): (i64, Standing),
+        line: String,
+        now: i64,
+    ) -> Result<Option<Order>, DbError> {
+        if standing == Standing::Canceled {
+            return Ok(Some(Order { lane, line, plan: Plan::Together(Fate::Cancel), room: TOGETHER }));
+        }
         let Some(way) = self.plan(&line, now).await? else { return Ok(None) };
+        let is_bulk = lane != TRANSACTIONAL;
         let (plan, room) = match way {
             Err(fate) => (Plan::Together(fate), TOGETHER),
-            Ok(route) => match self.sites.reserve(&route.site, route.pace, lane == BULK, now) {
+            Ok(route) => match self.sites.reserve(&route.site, route.pace, is_bulk, now) {
                 Ok(count) => {
                     let (sites, site) = (self.sites.clone(), route.site.clone());
-                    let room = Room { sites, site, is_bulk: lane == BULK, count };
+                    let room = Room { sites, site, is_bulk, count };
                     (Plan::Dialogue(route, room), count)
                 }
                 Err(pause) => (Plan::Together(Fate::Outcome(paused(&route, pause))), TOGETHER),
@@ -218,6 +258,31 @@ impl Engine {
         Ok(suppressed)
     }
 
+    /// Adds those who want no mail about the topic of theirs. Most mail is about none; recipients of broadcasts were
+    /// asked already.
+    async fn look_up_topics(
+        &self,
+        claimed: impl Iterator<Item = &Claimed>,
+        not_sent: &mut NotSent,
+    ) -> Result<(), DbError> {
+        let mut by_topic: HashMap<(WorkspaceId, TopicId), Vec<(String, &Claimed)>> = HashMap::new();
+        for row in claimed {
+            if let Some(topic_id) = row.topic_id {
+                by_topic.entry((row.workspace_id, topic_id)).or_default().push((row.email_key(), row));
+            }
+        }
+        for ((workspace_id, topic_id), rows) in by_topic {
+            let keys: Vec<String> = rows.iter().map(|(key, _)| key.clone()).collect();
+            for found in self.app.db.read(contacts::unwilling(workspace_id, topic_id, &keys)).await? {
+                let (email_key, reason) = (found.text(0)?, if found.bool(1)? { UNSUBSCRIBED } else { OPTED_OUT });
+                for (_, row) in rows.iter().filter(|(key, _)| *key == email_key) {
+                    not_sent.insert(row.place_in_mail(), Outcome::Unwanted(reason.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Lets recipients wait where mail goes now.
     async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
         let (mut moves, mut lost) = (Batch::new(), Vec::new());
@@ -243,11 +308,14 @@ pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
 }
 
 /// What is known of a recipient before anything is done for it.
-fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>) -> Option<Outcome> {
+fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>, not_sent: &NotSent) -> Option<Outcome> {
     if row.dot_attempt != 0 {
         let reason = "a process ended between the end of the message and the server's reply".into();
         return Some(Outcome::Unknown { reason, is_found: true });
     }
     let is_suppressed = !row.is_own && suppressed.contains(&(row.workspace_id, row.email_key()));
-    is_suppressed.then_some(Outcome::Suppressed)
+    if is_suppressed {
+        return Some(Outcome::Suppressed);
+    }
+    not_sent.get(&row.place_in_mail()).cloned()
 }

@@ -180,6 +180,9 @@ impl Default for Messages {
 impl Engine {
     /// The mail of a recipient. Those who want the same one at the same time wait for one of them.
     pub(super) async fn message(&self, claimed: &Claimed) -> Result<Arc<Message>, NoMessage> {
+        if claimed.contact_id.is_some() {
+            return self.own_message(claimed).await.map(Arc::new);
+        }
         let write = async { self.writer.write(None, claimed.email_id).await.map(Arc::new) };
         self.messages.0.get_or_insert_async(&claimed.email_id, write).await
     }
@@ -212,7 +215,13 @@ impl Writer {
         if whose.is_some_and(|whose| whose != stored.summary.workspace_id) {
             return Err(gone());
         }
-        let size = stored.size.ok_or_else(gone)?;
+        self.write_stored(stored).await
+    }
+
+    /// A mail as the store has it, or as it was made for one recipient.
+    pub(super) async fn write_stored(&self, stored: Stored) -> Result<Message, NoMessage> {
+        let gone = || NoMessage::Never("its contents are not kept any more".into());
+        let (id, size) = (stored.summary.id, stored.size.ok_or_else(gone)?);
         let wrong = |reason| NoMessage::Never(format!("the mail cannot be written: {reason}"));
         let from = sender(&self.app, &stored).map_err(wrong)?;
         let mut message = match &stored.summary.envelope.written {

@@ -5,12 +5,14 @@
 //! final dot* (committed before the dot leaves), *reply*. A row that is claimed with a dot of which
 //! no reply was written down is uncertain, and is sent again or held as its mail says.
 
+mod certificates;
 mod claim;
 mod feedback;
 mod line;
 mod message;
 mod own_mail;
 mod pass;
+mod people;
 mod policies;
 mod pool;
 mod refusal;
@@ -25,6 +27,7 @@ mod sites;
 mod source;
 mod store;
 mod test_recipients;
+mod times;
 mod transmit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,13 +36,14 @@ use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::broadcasts::{Mailing, Standings};
 use crate::clock::HOUR;
 use crate::config::{Relay, TransportKind};
 use crate::db::{DbError, Sql};
 use crate::dns::Resolver;
 use crate::domains::Domains;
 use crate::http_client::{HttpClient, Reach};
-use crate::id::DomainId;
+use crate::id::{DomainId, EmailId};
 use crate::occurrences::Occurrences;
 use crate::smtp::{Client, Settings, Timeouts};
 use crate::tls;
@@ -55,15 +59,20 @@ pub use feedback::{Effect, Feedback, ReturnToken};
 pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
+pub use sender::sweep_days;
 pub use source::router as pages;
+pub use times::sweep;
 
-pub const STATEMENTS: &[&[Sql]] = &[feedback::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[feedback::ALL, store::ALL, times::ALL];
 
 /// For how long a server is spoken to in clear that failed at encryption.
 const IN_CLEAR_FOR: i64 = HOUR;
 
 /// How many such servers are remembered.
 const MOST_IN_CLEAR: usize = 1_000;
+
+/// How many broadcasts are kept in memory.
+const MOST_MAILINGS: usize = 16;
 
 /// What delivery works with.
 pub struct Engine {
@@ -77,6 +86,9 @@ pub struct Engine {
     client: Client,
     pool: Pool,
     messages: Messages,
+    /// Mails of broadcasts that are on their way.
+    mailings: Cache<EmailId, Arc<Mailing>>,
+    standings: Standings,
     domains: Domains,
     writer: Writer,
     /// Servers that offer encryption and fail at it, and until when that is believed.
@@ -136,23 +148,25 @@ impl Engine {
         let settings = Settings {
             helo: helo.clone(),
             timeouts: Timeouts::default().scaled(mail.smtp_timeout_factor),
-            roots,
+            roots: roots.clone(),
             private_addresses: mail.private_mx,
             mx_port: mail.mx_port,
         };
-        let resolver = Resolver::new(&mail.dns_server);
+        let resolver = Resolver::of_mail(&mail.dns_server, &mail.dane)?;
         let reach = if mail.private_mx { Reach::Anywhere } else { Reach::Public };
         let relays: &[Relay] = app.config.smtp_url.as_slice();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Engine {
             sites: Sites::default(),
-            routes: Routes::default(),
+            routes: Routes::new(mail.mx_port),
             relays: Arc::new(Route::relays(relays)),
             client: Client::new(settings, resolver.clone()),
+            http: HttpClient::asking(resolver.clone(), roots, reach),
             resolver,
-            http: HttpClient::new(reach),
             pool: Pool::default(),
             messages: Messages::default(),
+            mailings: Cache::new(MOST_MAILINGS),
+            standings: Standings::default(),
             writer: Writer::new(App::clone(&app), domains.clone(), cores),
             domains,
             without_tls: Cache::new(MOST_IN_CLEAR),

@@ -1,19 +1,25 @@
 //! A pass over all lines in which somebody waits, a page at a time.
 
+use std::collections::HashMap;
+
 use super::store::{PAGE, Waiting};
 use crate::work::Next;
 
-/// Transactional mail is looked for first.
-pub const LANES: [i64; 2] = [0, BULK];
+/// Lanes that are always there, in the order in which they are looked at. Behind them come those of
+/// broadcasts, which are bulk mail, each in a lane of its own.
+pub const LANES: [i64; 2] = [TRANSACTIONAL, BULK];
+pub const TRANSACTIONAL: i64 = 0;
 pub const BULK: i64 = 1;
 
-/// How far the pass has come. A lane that has come to its end begins anew beside the other, which
-/// may be far longer; when both have, the pass is over.
+/// How far the pass has come. A lane that has come to its end begins anew beside the others, which
+/// may be far longer; when all have, the pass is over.
 #[derive(Debug, Default)]
 pub struct Pass {
-    lanes: [Progress; 2],
+    lanes: HashMap<i64, Progress>,
     /// When something is due of which nothing was.
     next_due: Option<i64>,
+    /// How many looks there were: broadcasts take turns at being first.
+    looks: usize,
 }
 
 #[derive(Debug, Default)]
@@ -24,19 +30,26 @@ struct Progress {
 }
 
 impl Pass {
-    fn lane(&mut self, lane: i64) -> &mut Progress {
-        &mut self.lanes[usize::from(lane == BULK)]
+    /// A look at these lanes begins: in which others nobody waits any more.
+    pub fn begin_look(&mut self, lanes: &[i64]) {
+        self.looks = self.looks.wrapping_add(1);
+        self.lanes.retain(|lane, _| lanes.contains(lane));
+    }
+
+    /// Who of so many is first this time.
+    pub fn turn(&self, count: usize) -> usize {
+        if count == 0 { 0 } else { self.looks % count }
     }
 
     /// Behind which line the next page of a lane begins.
     pub fn after(&mut self, lane: i64) -> String {
-        self.lane(lane).after.clone()
+        self.lanes.entry(lane).or_default().after.clone()
     }
 
     /// A page of a lane was seen.
     pub fn saw(&mut self, lane: i64, lines: &[Waiting]) {
         let next = lines.get(PAGE - 1).map(|last| last.line.clone());
-        let progress = self.lane(lane);
+        let progress = self.lanes.entry(lane).or_default();
         progress.has_ended |= next.is_none();
         progress.after = next.unwrap_or_default();
     }
@@ -44,10 +57,11 @@ impl Pass {
     /// A page of each lane was seen; `due` is when the first is due of those that are not.
     pub fn end_of_look(&mut self, due: Option<i64>) -> Next {
         self.next_due = [self.next_due, due].into_iter().flatten().min();
-        if self.lanes.iter().any(|lane| !lane.has_ended) {
+        if self.lanes.values().any(|lane| !lane.has_ended) {
             return Next::AtOnce;
         }
-        Next::Due(std::mem::take(self).next_due)
+        self.lanes.clear();
+        Next::Due(self.next_due.take())
     }
 }
 
@@ -64,6 +78,7 @@ mod tests {
     fn looks(pass: &mut Pass, lines: [usize; 2], due: &[i64]) -> (usize, [usize; 2], Next) {
         let mut seen = [0; 2];
         for look in 0..50 {
+            pass.begin_look(&LANES);
             for lane in LANES {
                 let found = page(lines[lane as usize], &pass.after(lane));
                 seen[lane as usize] += found.len();
@@ -90,5 +105,32 @@ mod tests {
                 assert_eq!(next, Next::Due(Some(8)));
             }
         }
+    }
+
+    #[test]
+    fn a_lane_in_which_nobody_waits_any_more_does_not_keep_the_pass_going() {
+        let mut pass = Pass::default();
+        pass.begin_look(&[0, 1, 77]);
+        for lane in [0, 1, 77] {
+            let lines = if lane == 77 { PAGE } else { 1 };
+            pass.saw(lane, &page(lines, ""));
+        }
+        assert_eq!(pass.end_of_look(None), Next::AtOnce);
+        pass.begin_look(&LANES);
+        LANES.iter().for_each(|lane| pass.saw(*lane, &[]));
+        assert_eq!(pass.end_of_look(Some(3)), Next::Due(Some(3)));
+    }
+
+    #[test]
+    fn broadcasts_take_turns_at_being_first() {
+        let mut pass = Pass::default();
+        let turns: Vec<usize> = (0..6)
+            .map(|_| {
+                pass.begin_look(&LANES);
+                pass.turn(3)
+            })
+            .collect();
+        assert_eq!(turns, [1, 2, 0, 1, 2, 0]);
+        assert_eq!(pass.turn(0), 0);
     }
 }

@@ -33,8 +33,10 @@ impl ReturnPath {
 
     /// Where bounces of a recipient's mail go.
     pub fn of(&self, claimed: &Claimed) -> String {
-        let number = u16::try_from(claimed.number).unwrap_or(u16::MAX);
-        let mut bytes = claimed.email_id.uuid().as_bytes().to_vec();
+        // Who has a mail of his own is told by its id.
+        let number = if claimed.contact_id.is_some() { 0 } else { claimed.number };
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        let mut bytes = claimed.own_id().uuid().as_bytes().to_vec();
         bytes.extend(number.to_be_bytes());
         let tag = hmac::sign(&self.key, &bytes);
         bytes.extend(&tag.as_ref()[..TAG]);

@@ -1,18 +1,19 @@
-//! By which servers mail goes: those of a domain, as they were looked up and as its policy
-//! (MTA-STS) has them, or the relays.
+//! By which servers mail goes: those of a domain, as they were looked up and as DNSSEC (DANE) and
+//! its policy (MTA-STS) have them, or the relays.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quick_cache::sync::Cache;
 
+use super::certificates::{Certified, certified};
 use super::policies::Policies;
 use super::refusal::Refusal;
 use super::settlement::{Outcome, Via};
 use super::sites::Pace;
 use crate::clock::MINUTE;
 use crate::config::{Encryption, Relay};
-use crate::dns::{NoSite, Resolver, Site};
+use crate::dns::{NoSite, Resolver};
 use crate::http_client::HttpClient;
 use crate::id::DomainId;
 use crate::smtp::{Hop, Phase, Reply, StsMode, StsPolicy, TlsPolicy};
@@ -53,7 +54,7 @@ impl Stop {
         match self {
             Stop::Relay(relay) => Hop::Relay(relay),
             Stop::ForeignRelay(relay) => Hop::ForeignRelay(relay),
-            Stop::Mx { host, tls } => Hop::Mx { host, tls: *tls },
+            Stop::Mx { host, tls } => Hop::Mx { host, tls },
         }
     }
 
@@ -66,6 +67,7 @@ impl Stop {
         match self {
             Stop::Relay(relay) => Stop::Relay(strict(relay)),
             Stop::ForeignRelay(relay) => Stop::ForeignRelay(strict(relay)),
+            Stop::Mx { host, tls: dane @ TlsPolicy::Dane(_) } => Stop::Mx { host: host.clone(), tls: dane.clone() },
             Stop::Mx { host, .. } => Stop::Mx { host: host.clone(), tls: TlsPolicy::Enforced },
         }
     }
@@ -111,26 +113,42 @@ impl Route {
         Route { site: format!("{whose} {}", names.join("+")), pace, via: Via::Relay, stops }
     }
 
-    /// To the servers of a domain: where its policy is to be enforced, to those that it names and
-    /// that prove who they are.
-    fn direct(domain: &str, site: Site, policy: Option<&StsPolicy>) -> Result<Route, Outcome> {
-        let (allowed, others): (Vec<String>, Vec<String>) =
-            site.hosts.into_iter().partition(|host| policy.is_none_or(|policy| policy.allows(host)));
+    /// To the servers of a domain: those whose certificates DNSSEC names, which no policy
+    /// overrides; of the others, where the policy is to be enforced, those that it names and that
+    /// prove who they are.
+    fn direct(
+        domain: &str,
+        site: String,
+        servers: Vec<Certified>,
+        policy: Option<&StsPolicy>,
+    ) -> Result<Route, Outcome> {
         let is_enforced = policy.is_some_and(|policy| policy.mode == StsMode::Enforce);
-        if !others.is_empty() {
-            tracing::info!(domain, ?others, is_enforced, "mail servers that the MTA-STS policy does not name");
+        let (mut stops, mut others, mut unknown) = (Vec::new(), Vec::new(), None);
+        for (host, certified) in servers {
+            let tls = match certified {
+                Ok(Some(tls @ TlsPolicy::Dane(_))) => tls,
+                Ok(_) if is_enforced => TlsPolicy::Enforced,
+                Ok(tls) => tls.unwrap_or(TlsPolicy::Opportunistic),
+                Err(reason) => {
+                    unknown = Some(reason);
+                    continue;
+                }
+            };
+            let is_named = policy.is_none_or(|policy| policy.allows(&host)) || matches!(tls, TlsPolicy::Dane(_));
+            if is_named { &mut stops } else { &mut others }.push(Stop::Mx { host, tls });
         }
-        let (hosts, tls) = match is_enforced {
-            true if allowed.is_empty() => {
-                let others = others.join(", ");
-                let reason = format!("the MTA-STS policy of {domain} names none of its mail servers ({others})");
-                return Err(Outcome::Later(reason));
-            }
-            true => (allowed, TlsPolicy::Enforced),
-            false => ([allowed, others].concat(), TlsPolicy::Opportunistic),
-        };
-        let stops = hosts.into_iter().map(|host| Stop::Mx { host, tls }).collect();
-        Ok(Route { site: site.name, pace: Pace::MX, via: Via::Direct, stops })
+        let names = others.iter().map(Stop::host).collect::<Vec<_>>().join(", ");
+        if !others.is_empty() {
+            tracing::info!(domain, names, is_enforced, "mail servers that the MTA-STS policy does not name");
+        }
+        if !is_enforced {
+            stops.append(&mut others);
+        }
+        if stops.is_empty() {
+            let unnamed = || format!("the MTA-STS policy of {domain} names none of its mail servers ({names})");
+            return Err(Outcome::Later(unknown.unwrap_or_else(unnamed)));
+        }
+        Ok(Route { site, pace: Pace::MX, via: Via::Direct, stops })
     }
 }
 
@@ -144,12 +162,8 @@ pub struct Routes {
     known: Cache<String, Arc<Known>>,
     policies: Policies,
     asked: Mutex<HashSet<String>>,
-}
-
-impl Default for Routes {
-    fn default() -> Routes {
-        Routes { known: Cache::new(MOST_KNOWN), policies: Policies::default(), asked: Mutex::default() }
-    }
+    /// On which mail servers are reached.
+    port: u16,
 }
 
 /// A domain that is being looked up, until this is dropped.
@@ -165,6 +179,10 @@ impl Drop for Asked<'_> {
 }
 
 impl Routes {
+    pub fn new(port: u16) -> Routes {
+        Routes { known: Cache::new(MOST_KNOWN), policies: Policies::default(), asked: Mutex::default(), port }
+    }
+
     /// The route to a domain, or what becomes of mail to it; `None`: it has to be looked up.
     pub fn known(&self, domain: &str, now: i64) -> Option<Result<Arc<Route>, Outcome>> {
         let known = self.known.get(domain).filter(|known| known.until > now)?;
@@ -186,8 +204,10 @@ impl Routes {
         let _asked = Asked { routes: self, domain };
         let route = match resolver.site(domain, own).await {
             Ok(site) => {
-                let policy = self.policies.of((resolver, http), domain, now).await;
-                Route::direct(domain, site, policy.as_deref()).map(Arc::new)
+                let policy = self.policies.of((resolver, http), domain, now);
+                let servers = certified(resolver, domain, &site, self.port);
+                let (policy, servers) = tokio::join!(policy, servers);
+                Route::direct(domain, site.name, servers, policy.as_deref()).map(Arc::new)
             }
             Err(NoSite::Never { code, reason }) => Err(never(domain, code, reason)),
             Err(NoSite::Later(reason)) => Err(Outcome::Later(reason)),
@@ -213,13 +233,14 @@ fn never(domain: &str, code: &str, reason: String) -> Outcome {
 mod tests {
     use super::*;
     use crate::dns;
+    use crate::smtp::MX_PORT;
     use crate::smtp::testing::web_server;
 
     const NOW: i64 = 0;
 
     fn hosts(routes: &Routes, domain: &str, now: i64) -> Result<Vec<(String, TlsPolicy)>, String> {
         let stop = |stop: &Stop| match stop {
-            Stop::Mx { host, tls } => (host.clone(), *tls),
+            Stop::Mx { host, tls } => (host.clone(), tls.clone()),
             Stop::Relay(_) | Stop::ForeignRelay(_) => panic!("a relay"),
         };
         match routes.known(domain, now).expect("looked up") {
@@ -236,7 +257,8 @@ mod tests {
     #[tokio::test]
     async fn a_policy_that_is_enforced_leaves_the_servers_that_it_names_and_they_prove_it() {
         let resolver = dns::tests::resolver().await;
-        let both = |tls| Ok(vec![("mx2.a.example".to_owned(), tls), ("mx1.a.example".to_owned(), tls)]);
+        let both =
+            |tls: TlsPolicy| Ok(vec![("mx2.a.example".to_owned(), tls.clone()), ("mx1.a.example".to_owned(), tls)]);
         for (text, expected) in [
             (policy("enforce", "mx2.a.example"), Ok(vec![("mx2.a.example".to_owned(), TlsPolicy::Enforced)])),
             (policy("enforce", "*.a.example"), both(TlsPolicy::Enforced)),
@@ -245,12 +267,12 @@ mod tests {
             ("nonsense".to_owned(), both(TlsPolicy::Opportunistic)),
         ] {
             let (http, _) = web_server("200 OK", "text/plain", &text).await;
-            let routes = Routes::default();
+            let routes = Routes::new(MX_PORT);
             routes.learn((&resolver, &http), "a.example", "us.example", NOW).await;
             assert_eq!(hosts(&routes, "a.example", NOW), expected, "{text}");
         }
         let (http, _) = web_server("200 OK", "text/plain", &policy("enforce", "mx.b.example")).await;
-        let routes = Routes::default();
+        let routes = Routes::new(MX_PORT);
         routes.learn((&resolver, &http), "a.example", "us.example", NOW).await;
         let reason = hosts(&routes, "a.example", NOW).expect_err("none of them");
         assert!(reason.contains("MTA-STS policy of a.example") && reason.contains("mx1.a.example"), "{reason}");
@@ -261,7 +283,7 @@ mod tests {
         let resolver = dns::tests::resolver().await;
         let (readable, log) = web_server("200 OK", "text/plain", &policy("enforce", "mx2.a.example")).await;
         let (broken, _) = web_server("500 Internal Server Error", "text/plain", "").await;
-        let routes = Routes::default();
+        let routes = Routes::new(MX_PORT);
         routes.learn((&resolver, &readable), "a.example", "us.example", NOW).await;
         let asked = log.lock().expect("the log").len();
         routes.learn((&resolver, &readable), "a.example", "us.example", NOW + MINUTE).await;
@@ -276,7 +298,7 @@ mod tests {
     async fn a_look_up_that_is_dropped_can_be_begun_again() {
         let resolver = dns::tests::resolver().await;
         let (http, _) = web_server("200 OK", "text/plain", "").await;
-        let routes = Routes::default();
+        let routes = Routes::new(MX_PORT);
         assert!(routes.begin("silent.example") && !routes.begin("silent.example"));
         {
             let learning = routes.learn((&resolver, &http), "silent.example", "us.example", NOW);

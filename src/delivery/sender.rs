@@ -5,6 +5,7 @@ use super::Engine;
 use super::message::Message;
 use super::settlement::Outcome;
 use super::store::{self, Claimed};
+use crate::app::App;
 use crate::clock::HOUR;
 use crate::db::{DbError, Stmt};
 use crate::domains::TlsPolicy;
@@ -51,6 +52,12 @@ impl From<DbError> for Refused {
     fn from(error: DbError) -> Refused {
         Refused::Store(error)
     }
+}
+
+/// Forgets how much domains have sent before yesterday: it may still be yesterday elsewhere.
+pub async fn sweep_days(app: &App) -> Result<(), DbError> {
+    let today = app.clock.now().div_euclid(DAY);
+    app.db.commit(store::forget_days(today - 1)).await.map(drop)
 }
 
 impl Engine {

@@ -11,7 +11,6 @@ use super::store::{self, Claimed, Settled};
 use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails::{self, NewEvent, State};
-use crate::id::{EmailId, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
 use crate::secret;
 use crate::suppressions::{self, Origin, Suppression};
@@ -94,7 +93,7 @@ impl Engine {
         let (now, state) = (occurrences.now(), settlement.state());
         tell_contact(occurrences, claimed, settlement);
         let batch = &mut occurrences.batch;
-        batch.lock(claimed.email_id);
+        batch.lock(claimed.own_id());
         let reason = settlement.reason.as_deref();
         batch.push(match settlement.is_held {
             true => store::hold(claimed, reason.unwrap_or_default()),
@@ -103,7 +102,15 @@ impl Engine {
                 store::settle(claimed, &Settled { state, due_at, is_failure, tells_delay, reason })
             }
         });
-        self.tell(batch, (claimed.workspace_id, claimed.email_id, claimed.number), &settlement.news, now);
+        if let Some(queued_at) = settlement.queued_at {
+            batch.push(store::queue_again(claimed.email_id, claimed.number, queued_at));
+        }
+        // One that left took it before its dot; for one that is only captured nobody has.
+        if let Some(place) = claimed.place.filter(|_| state == State::Delivered) {
+            batch.push(place.take(claimed, self.app.clock.steady()));
+        }
+        keep_values(batch, claimed, settlement);
+        self.tell(batch, claimed, &settlement.news, now);
         if let Some(reason) = &settlement.suppresses {
             let (address, origin, email_id) = (claimed.address.as_str(), Origin::Bounce, Some(claimed.email_id));
             let bounce = Suppression { address, origin, reason: Some(reason), email_id };
@@ -112,22 +119,33 @@ impl Engine {
     }
 
     /// What happened to a recipient, as the mail's history has it, and how far the mail is by that.
-    fn tell(
-        &self,
-        batch: &mut Batch,
-        (workspace_id, email_id, number): (WorkspaceId, EmailId, i64),
-        news: &[(State, Value)],
-        now: i64,
-    ) {
+    fn tell(&self, batch: &mut Batch, claimed: &Claimed, news: &[(State, Value)], now: i64) {
+        let Claimed { workspace_id, number, .. } = *claimed;
+        let email_id = claimed.own_id();
         for (state, detail) in news {
             let (id, detail) = (self.app.clock.ordered_id(), detail.to_string());
             let event =
                 NewEvent { workspace_id, email_id, id, number: Some(number), state: *state, detail: &detail, now };
             batch.push(emails::add_event(&event));
         }
-        if let Some(state) = news.iter().map(|(state, _)| *state).max() {
+        // What all recipients of a broadcast share is as far as the broadcast is.
+        if let Some(state) = news.iter().map(|(state, _)| *state).max().filter(|_| claimed.contact_id.is_none()) {
             batch.push(emails::raise(email_id, state, now));
         }
+    }
+}
+
+/// What a mail was made of is kept as long as it may be tried again.
+fn keep_values(batch: &mut Batch, claimed: &Claimed, settlement: &Settlement) {
+    let (id, number) = (claimed.email_id, claimed.number);
+    let Some(made_of) = &claimed.values else { return };
+    let may_be_tried_again = settlement.due_at.is_some() || settlement.is_held;
+    match (may_be_tried_again, made_of.are_kept) {
+        (true, false) if settlement.is_failure => {
+            batch.push(emails::keep_values(id, number, &Value::Object(made_of.values.clone()).to_string()));
+        }
+        (false, true) => batch.push(emails::forget_values(id, number)),
+        _ => {}
     }
 }
 
@@ -135,7 +153,13 @@ impl Engine {
 fn tell_contact(occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settlement: &Settlement) {
     for (state, detail) in &settlement.news {
         let Some(name) = event_name(*state) else { continue };
-        let payload = || json!({"email_id": claimed.email_id, "to": claimed.address, "detail": detail});
+        let payload = || {
+            let mut payload = json!({"email_id": claimed.own_id(), "to": claimed.address, "detail": detail});
+            if claimed.contact_id.is_some() {
+                payload["broadcast_id"] = json!(claimed.email_id);
+            }
+            payload
+        };
         tell_of(occurrences, claimed, name, payload);
     }
 }
@@ -182,15 +206,16 @@ pub(super) fn event_name(state: State) -> Option<&'static str> {
 }
 
 fn count(claimed: &Claimed, outcome: &Outcome) {
-    let (id, to, attempt) = (claimed.email_id, claimed.number, claimed.attempt);
+    let (id, to, attempt) = (claimed.own_id(), claimed.number, claimed.attempt);
     let label = match outcome {
         Outcome::Captured | Outcome::Complained => "captured",
         Outcome::Taken { host, .. } => {
             tracing::debug!(%id, to, attempt, host, "a mail was taken");
             "taken"
         }
-        Outcome::Suppressed => "suppressed",
-        Outcome::Waits { .. } | Outcome::OverLimit { .. } => "waits",
+        Outcome::Suppressed | Outcome::Unwanted(_) => "suppressed",
+        Outcome::Canceled => "canceled",
+        Outcome::Waits { .. } | Outcome::OverLimit { .. } | Outcome::PutOff { .. } | Outcome::Paused => "waits",
         Outcome::Later(reason) => {
             tracing::info!(%id, to, attempt, reason, "a mail could not be delivered yet");
             "later"

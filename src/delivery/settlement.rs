@@ -1,12 +1,15 @@
 //! What an attempt leads to: how far its recipient is now, what is told of it, and when it is
 //! tried again.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 use super::retry;
 use super::store::Claimed;
 use crate::emails::State;
+use crate::smtp::Security;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +17,7 @@ pub enum Outcome {
     /// Nothing leaves here; who wrote it can read it.
     Captured,
     /// A server has taken it: the recipient's own, or one that passes it on.
-    Taken { via: Via, host: String, reply: String },
+    Taken { via: Via, host: String, reply: String, security: Security },
     /// A server said no, for good.
     Refused { refusal: Refusal, host: String },
     /// It may go better later.
@@ -30,6 +33,14 @@ pub enum Outcome {
     Unknown { reason: String, is_found: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
+    /// The recipient does not want it, or is none any more.
+    Unwanted(Cow<'static, str>),
+    /// It may not be sent before this moment, as whoever sends it wants it.
+    PutOff { until: i64, reason: String },
+    /// It was taken back.
+    Canceled,
+    /// Its broadcast rests, and nobody was asked.
+    Paused,
     /// A test recipient that complains of what it got.
     Complained,
 }
@@ -52,6 +63,8 @@ pub struct Settlement {
     pub reason: Option<String>,
     /// It waits for a person.
     pub is_held: bool,
+    /// From when on it counts how long it has been waiting, where that is not since it was queued.
+    pub queued_at: Option<i64>,
     /// Why nobody writes to this recipient any more.
     pub suppresses: Option<String>,
 }
@@ -70,6 +83,7 @@ impl Settlement {
             tells_delay: false,
             reason: None,
             is_held: false,
+            queued_at: None,
             suppresses: None,
         }
     }
@@ -87,8 +101,9 @@ impl Settlement {
             Outcome::Taken { via: Via::Test, .. } => {
                 Settlement::end(vec![(State::Delivered, json!({"to": to, "via": "test"}))])
             }
-            Outcome::Taken { via, host, reply } => {
-                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply}));
+            Outcome::Taken { via, host, reply, security } => {
+                let tls = security.as_str();
+                let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply, "tls": tls}));
                 let delivered = match via {
                     // What it does next is not told to us.
                     Via::Relay => json!({"to": to, "via": "relay"}),
@@ -104,6 +119,18 @@ impl Settlement {
                 Settlement::failure(State::Failed, json!({"to": to, "reason": reason}), reason.clone())
             }
             Outcome::Suppressed => Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": SUPPRESSED}))]),
+            Outcome::Unwanted(reason) => Settlement {
+                reason: Some(reason.to_string()),
+                ..Settlement::end(vec![(State::Suppressed, json!({"to": to, "reason": reason}))])
+            },
+            Outcome::PutOff { until, reason } => Settlement {
+                due_at: Some(*until),
+                queued_at: Some(*until),
+                reason: Some(reason.clone()),
+                ..Settlement::end(Vec::new())
+            },
+            Outcome::Paused => Settlement { due_at: Some(now), ..Settlement::end(Vec::new()) },
+            Outcome::Canceled => Settlement::end(vec![(State::Canceled, json!({"to": to}))]),
             Outcome::Complained => Settlement::end(vec![
                 (State::Delivered, json!({"to": to, "via": "test"})),
                 (State::Complained, json!({"to": to, "via": "test"})),

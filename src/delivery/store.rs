@@ -1,9 +1,14 @@
 //! Recipients in the store, as far as delivery brings them on.
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Origin, State};
-use crate::id::{DomainId, EmailId, WorkspaceId};
+use crate::emails::{Envelope, Origin, State, own_id};
+use crate::id::{ContactId, DomainId, EmailId, TopicId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -36,6 +41,11 @@ macro_rules! found {
 }
 
 statements! {
+    functions {
+        /// It was put off by whoever sends it: how long it has been waiting counts from then on.
+        pub fn queue_again(email_id: EmailId, number: i64, queued_at: i64) = Sql::both(
+            "UPDATE email_recipients SET queued_at = $3 WHERE email_id = $1 AND number = $2");
+    }
     /// Every line of a lane behind `$2` with the time at which its first recipient is due,
     /// found in steps from one to the next: a line may be long.
     WAITING = Sql::both(
@@ -57,7 +67,9 @@ statements! {
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
                    dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
-                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id)");
+                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id,
+                   (SELECT e.envelope FROM emails e
+                    WHERE e.id = email_recipients.email_id AND contact_id IS NULL AND e.envelope LIKE '%\"topic_id\":%')");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -77,6 +89,7 @@ statements! {
                 lost_attempt = CASE ", found!(), " ELSE lost_attempt END, due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
     MOVE = Sql::both(
         "UPDATE email_recipients SET line = $4, due_at = $5 WHERE email_id = $1 AND number = $2 AND attempt = $3");
+    FORGET_DAYS = Sql::both("DELETE FROM domain_days WHERE day < $1");
     /// How many mails a domain has sent on a day.
     SENT_ON_DAY = Sql::both("SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
     /// One more, as long as the limit of the day is not reached.
@@ -127,6 +140,22 @@ pub struct Claimed {
     pub is_own: bool,
     /// Sent by an automation that a system event started: what happens to it starts no runs.
     pub is_reaction: bool,
+    /// Whom it is for, where it is a broadcast's.
+    pub contact_id: Option<ContactId>,
+    /// What it is about, where it is none of a broadcast's.
+    pub topic_id: Option<TopicId>,
+    /// What its mail is made of, where that is known.
+    pub values: Option<Arc<Values>>,
+    /// Its place among the bulk mails that the contact may get.
+    pub place: Option<Place>,
+}
+
+/// What the mail of a recipient of a broadcast is made of.
+#[derive(Debug)]
+pub struct Values {
+    pub values: Map<String, Value>,
+    /// They are those of an earlier attempt.
+    pub are_kept: bool,
 }
 
 impl Claimable for Claimed {
@@ -151,14 +180,35 @@ impl Claimable for Claimed {
             is_held_when_uncertain: row.maybe(12, Row::text)?.is_some_and(|policy| policy == "hold"),
             is_own: origin.as_deref() == Some(Origin::System.as_str()),
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
+            contact_id: row.maybe(14, Row::id)?,
+            topic_id: row.maybe(15, Row::text)?.and_then(|envelope| topic_of(&envelope)),
+            values: None,
+            place: None,
         })
     }
 }
 
+/// The topic of a mail, of which few have one: only of those the envelope is read.
+fn topic_of(envelope: &str) -> Option<TopicId> {
+    serde_json::from_str::<Envelope>(envelope).ok()?.topic_id
+}
+
 impl Claimed {
+    pub fn place_in_mail(&self) -> (EmailId, i64) {
+        (self.email_id, self.number)
+    }
+
     /// What all spellings of the address have in common.
     pub fn email_key(&self) -> String {
         Address::key_of(&self.address)
+    }
+
+    /// The id by which it is told of: of its mail, or of the recipient's own.
+    pub fn own_id(&self) -> EmailId {
+        match self.contact_id {
+            Some(_) => own_id(self.email_id, self.number),
+            None => self.email_id,
+        }
     }
 
     fn key(&self) -> [crate::db::Value; 3] {
@@ -188,6 +238,11 @@ pub fn dot(claimed: &Claimed) -> Stmt {
 }
 
 /// Finds how many mails a domain has sent on a day.
+/// Forgets what was sent before a day.
+pub fn forget_days(day: i64) -> Stmt {
+    FORGET_DAYS.with([day.into()])
+}
+
 pub fn sent_on_day(domain_id: DomainId, day: i64) -> Stmt {
     SENT_ON_DAY.with([domain_id.into(), day.into()])
 }

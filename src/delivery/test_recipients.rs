@@ -2,7 +2,7 @@
 
 use super::refusal::Refusal;
 use super::settlement::{Outcome, Via};
-use crate::smtp::{Phase, Reply};
+use crate::smtp::{Phase, Reply, Security};
 
 /// What becomes of a mail to a test recipient, from the first word of its address.
 pub fn outcome(address: &str) -> Outcome {
@@ -12,7 +12,7 @@ pub fn outcome(address: &str) -> Outcome {
         "bounced" => Outcome::Refused { refusal: no_such_mailbox(), host: "a test recipient".into() },
         "complained" => Outcome::Complained,
         "suppressed" => Outcome::Suppressed,
-        _ => Outcome::Taken { via: Via::Test, host: String::new(), reply: String::new() },
+        _ => Outcome::Taken { via: Via::Test, host: String::new(), reply: String::new(), security: Security::Clear },
     }
 }
 

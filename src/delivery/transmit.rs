@@ -14,11 +14,14 @@ use super::sender::{Ration, Refused};
 use super::settlement::{Outcome, Via};
 use super::sites::Slot;
 use super::store::{self, Claimed};
+use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
 use crate::hold;
 use crate::mime::Address;
 use crate::smtp::{self, Connection, Envelope, Failure, Hop, Phase, TlsPolicy};
 use crate::work;
+
+const PLACE_LOST: &str = "it waits for a moment: another bulk mail leaves for the contact, and they are counted";
 
 /// What is brought to whom.
 struct Errand<'a> {
@@ -30,6 +33,13 @@ struct Errand<'a> {
     ration: Option<Ration>,
     /// From the dot on, what the server says must be written down.
     is_committed: &'a AtomicBool,
+}
+
+impl Errand<'_> {
+    /// Whether this statement of its announcement is the one that takes a place.
+    fn is_place_lost(&self, statement: usize, has_ration: bool) -> bool {
+        self.claimed.place.is_some() && statement == usize::from(has_ration)
+    }
 }
 
 /// What a server made of an attempt.
@@ -114,6 +124,14 @@ impl Engine {
             Ok(turn) => turn,
             Err(pause) => return Some(paused(route, pause)),
         };
+        match self.stopped(claimed).await {
+            Ok(None) => {}
+            Ok(outcome) => return outcome,
+            Err(error) => {
+                unread(error);
+                return None;
+            }
+        }
         let terms = match self.terms(claimed, &message).await {
             Ok(terms) => terms,
             Err(Refused::Outcome(outcome)) => return Some(outcome),
@@ -165,6 +183,10 @@ impl Engine {
     fn unwritten(&self, errand: &Errand<'_>, error: DbError) -> Option<Outcome> {
         let reason = match (error, &errand.ration) {
             (DbError::Unexpected { statement: 0 }, Some(ration)) => return Some(ration.excess.clone()),
+            (DbError::Unexpected { statement }, ration) if errand.is_place_lost(statement, ration.is_some()) => {
+                let (until, reason) = (self.app.clock.steady() + SECOND, PLACE_LOST.to_owned());
+                return Some(Outcome::PutOff { until, reason });
+            }
             // Another worker has it.
             (DbError::Unexpected { .. }, _) => return None,
             (DbError::Stale, _) => "nothing is sent while the store is on hold".to_owned(),
@@ -211,7 +233,7 @@ impl Engine {
     /// for more; that is remembered.
     async fn connect(&self, stop: &Stop) -> Result<Connection, Failure> {
         let in_clear = match stop.hop() {
-            Hop::Mx { host, tls: TlsPolicy::Opportunistic } => Hop::Mx { host, tls: TlsPolicy::None },
+            Hop::Mx { host, tls: TlsPolicy::Opportunistic } => Hop::Mx { host, tls: &TlsPolicy::None },
             hop => return self.client.connect(&hop).await,
         };
         if self.without_tls.get(stop.host()).is_some_and(|until| until > self.app.clock.steady()) {
@@ -232,7 +254,8 @@ impl Engine {
         // While the store refuses writes, or is on hold, nothing is delivered.
         let before_dot = async {
             is_committed.store(true, Ordering::Relaxed);
-            self.app.db.commit(announcement(claimed, ration.as_ref())).await.map(drop).map_err(|error| {
+            let announced = announcement(claimed, ration.as_ref(), self.app.clock.steady());
+            self.app.db.commit(announced).await.map(drop).map_err(|error| {
                 let reason = error.to_string();
                 let _ = unwritten.set(error);
                 reason
@@ -254,9 +277,9 @@ impl Engine {
         let host = connection.host().to_owned();
         let now = self.app.clock.steady();
         match outcome {
-            smtp::Outcome::Accepted { reply, .. } => {
+            smtp::Outcome::Accepted { reply, security } => {
                 self.sites.answered(&route.site, now);
-                Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string() })
+                Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string(), security })
             }
             smtp::Outcome::Refused { reply, at } => {
                 self.sites.answered(&route.site, now);
@@ -275,12 +298,17 @@ impl Engine {
     }
 }
 
-/// That the dot will be sent, and one mail more of those that its domain may send today.
-fn announcement(claimed: &Claimed, ration: Option<&Ration>) -> Batch {
+/// That the dot will be sent, and one mail more of those that its domain may send today and of those
+/// that its contact may get.
+fn announcement(claimed: &Claimed, ration: Option<&Ration>, now: i64) -> Batch {
     let mut batch = Batch::new().when(hold::absent());
     if let Some(ration) = ration {
         batch.lock(ration.domain_id);
         batch.push(ration.count());
+    }
+    if let Some(place) = &claimed.place {
+        batch.lock(claimed.own_id());
+        batch.push(place.take(claimed, now).expect(1));
     }
     batch.and(store::dot(claimed))
 }

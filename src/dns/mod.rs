@@ -4,18 +4,21 @@
 mod site;
 #[cfg(test)]
 pub(crate) mod tests;
+mod validated;
 
 pub use site::{NoSite, Site};
+pub use validated::{Tlsa, TlsaRecord};
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError as AnswerError, NetError, NoRecords};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use validated::Validated;
 
 /// What is not there is asked for again after this time at the latest: somebody
 /// may just be setting it up.
@@ -62,6 +65,8 @@ pub struct Exchange {
 pub struct Resolver {
     /// Why there is none: nobody then knows an answer, and others go on.
     resolver: Result<TokioResolver, String>,
+    /// Where these servers are believed to have looked at signatures.
+    validated: Option<Validated>,
 }
 
 impl Resolver {
@@ -75,18 +80,36 @@ impl Resolver {
         Resolver::built(servers, 0, PATIENCE)
     }
 
+    /// Asks those of whom it is believed that they have looked at signatures (DNSSEC), where
+    /// there are any.
+    pub fn of_mail(servers: &[SocketAddr], validating: &[SocketAddr]) -> anyhow::Result<Resolver> {
+        match validating {
+            [] => Ok(Resolver::new(servers)),
+            validating => Resolver::validating(validating, MOST_KEPT, PATIENCE),
+        }
+    }
+
+    fn validating(servers: &[SocketAddr], kept: u64, patience: Duration) -> anyhow::Result<Resolver> {
+        let validated = Some(Validated::new(servers, patience)?);
+        Ok(Resolver { validated, ..Resolver::built(servers, kept, patience) })
+    }
+
     fn built(servers: &[SocketAddr], kept: u64, patience: Duration) -> Resolver {
         let resolver = set_up(servers, kept, patience).map_err(|error| {
             tracing::warn!(%error, "names cannot be looked up: name servers by --dns-server");
             format!("names cannot be looked up here: {error}")
         });
-        Resolver { resolver }
+        Resolver { resolver, validated: None }
     }
 
     /// Where mail for a domain goes, `own` being what we call ourselves.
     pub async fn site(&self, domain: &str, own: &str) -> Result<Site, NoSite> {
-        match self.mx(domain).await {
-            Ok(exchanges) => site::choose(domain, exchanges, own),
+        let found = match &self.validated {
+            Some(validated) => validated.mx(domain).await,
+            None => self.mx(domain).await.map(|exchanges| (exchanges, false)),
+        };
+        match found {
+            Ok((exchanges, is_secure)) => site::choose(domain, exchanges, own).map(|site| Site { is_secure, ..site }),
             // Without any, the domain itself is asked (RFC 5321, 5.1).
             Err(DnsError::Missing) => match self.addresses(domain).await {
                 Ok(_) => Ok(Site::of(domain)),
@@ -100,12 +123,25 @@ impl Resolver {
         }
     }
 
+    /// Whether an answer of which everybody knows that it is signed is said to be valid: of the root.
+    pub async fn is_validating(&self) -> Result<bool, DnsError> {
+        match &self.validated {
+            Some(validated) => validated.is_validating().await,
+            None => Ok(false),
+        }
+    }
+
     pub async fn mx(&self, name: &str) -> Result<Vec<Exchange>, DnsError> {
-        self.records(name, RecordType::MX, |data| match data {
-            RData::MX(mx) => Some(Exchange { preference: mx.preference, host: text(&mx.exchange) }),
-            _ => None,
-        })
-        .await
+        self.records(name, RecordType::MX, exchange).await
+    }
+
+    /// What DNSSEC says of the certificate of a host's server at a port; `None` where it says
+    /// nothing, or nobody was asked to look at signatures.
+    pub async fn tlsa(&self, host: &str, port: u16) -> Result<Option<Tlsa>, DnsError> {
+        match &self.validated {
+            Some(validated) => validated.tlsa(host, port).await,
+            None => Ok(None),
+        }
     }
 
     /// The texts of a name, each put together from its strings.
@@ -184,7 +220,11 @@ fn set_up(servers: &[SocketAddr], kept: u64, patience: Duration) -> anyhow::Resu
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         }
     };
-    let options = builder.options_mut();
+    adjust(builder.options_mut(), kept, patience);
+    Ok(builder.build()?)
+}
+
+fn adjust(options: &mut ResolverOpts, kept: u64, patience: Duration) {
     options.timeout = patience;
     options.attempts = 1;
     options.cache_size = kept;
@@ -193,7 +233,6 @@ fn set_up(servers: &[SocketAddr], kept: u64, patience: Duration) -> anyhow::Resu
     options.max_active_requests = MOST_ASKED;
     options.use_hosts_file = ResolveHosts::Never;
     options.try_tcp_on_error = true;
-    Ok(builder.build()?)
 }
 
 fn server(address: &SocketAddr) -> NameServerConfig {
@@ -202,6 +241,13 @@ fn server(address: &SocketAddr) -> NameServerConfig {
         connection.port = address.port();
     }
     config
+}
+
+fn exchange(data: &RData) -> Option<Exchange> {
+    match data {
+        RData::MX(mx) => Some(Exchange { preference: mx.preference, host: text(&mx.exchange) }),
+        _ => None,
+    }
 }
 
 fn text(name: &Name) -> String {

@@ -13,12 +13,15 @@ pub struct Site {
     pub name: String,
     /// By preference; those of equal preference in any order.
     pub hosts: Vec<String>,
+    /// Whether somebody who looks at signatures (DNSSEC) says that these are its servers.
+    pub is_secure: bool,
 }
 
 impl Site {
+    /// A domain that is its own server: its name is certain, and what its address is worth shows when that is asked for.
     pub(super) fn of(host: &str) -> Site {
         let host = host.to_ascii_lowercase();
-        Site { name: host.clone(), hosts: vec![host] }
+        Site { name: host.clone(), hosts: vec![host], is_secure: true }
     }
 }
 
@@ -71,7 +74,7 @@ pub(super) fn choose(domain: &str, mut exchanges: Vec<Exchange>, own: &str) -> R
             hosts.push(exchange.host);
         }
     }
-    Ok(Site { name, hosts })
+    Ok(Site { name, hosts, is_secure: false })
 }
 
 #[cfg(test)]

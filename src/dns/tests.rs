@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hickory_resolver::proto::op::{Message, ResponseCode};
-use hickory_resolver::proto::rr::rdata::{CNAME, MX, PTR, SOA, TXT};
+use hickory_resolver::proto::rr::rdata::tlsa::Selector;
+use hickory_resolver::proto::rr::rdata::{CNAME, MX, PTR, SOA, TLSA, TXT};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::net::UdpSocket;
 
-use super::{DnsError, NoSite, Resolver, Site};
+use super::{DnsError, NoSite, Resolver, Site, Tlsa, TlsaRecord};
 
 fn name(text: &str) -> Name {
     Name::from_ascii(text).expect(text)
@@ -26,6 +27,10 @@ fn a(address: &str) -> RData {
 
 fn aaaa(address: &str) -> RData {
     RData::AAAA(address.parse::<std::net::Ipv6Addr>().expect(address).into())
+}
+
+fn tlsa(usage: u8, matching: u8) -> RData {
+    RData::TLSA(TLSA::new(usage.into(), Selector::Spki, matching.into(), vec![1; 32]))
 }
 
 enum Said {
@@ -56,6 +61,15 @@ fn said(of: &str, kind: RecordType) -> Said {
         ("_mta-sts.absent.example.", _) => Said::Code(ResponseCode::NXDomain),
         ("_mta-sts.silent.example.", _) => Said::Nothing,
         ("1.2.0.192.in-addr.arpa.", RecordType::PTR) => Said::Records(vec![RData::PTR(PTR(name("Mail.a.example.")))]),
+        ("signed.example.", RecordType::MX) => Said::Records(vec![mx(10, "mx.signed.example.")]),
+        ("mx.signed.example." | "bogus.signed.example.", RecordType::A) => Said::Records(vec![a("192.0.2.1")]),
+        ("bare.signed.example.", RecordType::AAAA) => Said::Records(vec![aaaa("2001:db8::1")]),
+        ("www.signed.example.", RecordType::A) => {
+            Said::Records(vec![RData::CNAME(CNAME(name("mx.signed.example."))), a("192.0.2.1")])
+        }
+        ("_25._tcp.mx.signed.example.", RecordType::TLSA) => Said::Records(vec![tlsa(3, 1), tlsa(2, 2)]),
+        ("_25._tcp.alone.example.", RecordType::TLSA) => Said::Records(vec![tlsa(3, 1)]),
+        ("_25._tcp.bogus.signed.example.", _) => Said::Code(ResponseCode::ServFail),
         ("broken.example.", _) => Said::Code(ResponseCode::ServFail),
         ("silent.example.", _) => Said::Nothing,
         ("absent.example.", _) => Said::Code(ResponseCode::NXDomain),
@@ -75,18 +89,22 @@ async fn name_server() -> (SocketAddr, Arc<AtomicUsize>) {
             count.fetch_add(1, Ordering::Relaxed);
             let question = Message::from_vec(&buffer[..length]).expect("a question");
             let query = question.queries[0].clone();
+            // Whoever does not ask for signatures is told nothing of them.
+            let is_asked = question.edns.as_ref().is_some_and(|edns| edns.flags().dnssec_ok);
             let mut answer = question.into_response();
             let of = query.name().to_lowercase();
+            answer.metadata.authentic_data = is_asked && of.to_ascii().ends_with("signed.example.");
             match said(&of.to_ascii(), query.query_type()) {
                 Said::Nothing => continue,
                 Said::Code(code) => answer.metadata.response_code = code,
                 Said::Records(records) => {
                     // Behind an alias stands what it leads to.
-                    let alias = name("a.example.");
-                    let is_alias = matches!(records.first(), Some(RData::CNAME(_)));
-                    for (at, data) in records.into_iter().enumerate() {
-                        let owner = if is_alias && at > 0 { alias.clone() } else { query.name().clone() };
-                        answer.add_answer(Record::from_rdata(owner, 300, data));
+                    let mut owner = query.name().clone();
+                    for data in records {
+                        answer.add_answer(Record::from_rdata(owner.clone(), 300, data.clone()));
+                        if let RData::CNAME(target) = data {
+                            owner = target.0;
+                        }
                     }
                 }
             }
@@ -110,9 +128,11 @@ async fn a_domain_leads_to_its_servers() {
     let both = Site {
         name: "mx1.a.example+mx2.a.example".into(),
         hosts: vec!["mx2.a.example".into(), "mx1.a.example".into()],
+        is_secure: false,
     };
     assert_eq!(site("a.example").await, Ok(both));
-    assert_eq!(site("alias.example").await, Ok(Site::of("mx2.a.example")));
+    let aliased = Site { is_secure: false, ..Site::of("mx2.a.example") };
+    assert_eq!(site("alias.example").await, Ok(aliased));
     assert_eq!(site("alone.example").await, Ok(Site::of("alone.example")));
     assert_eq!(site("six.example").await, Ok(Site::of("six.example")));
 }
@@ -160,5 +180,35 @@ async fn answers_are_kept_unless_somebody_wants_to_see_what_changed() {
             assert_eq!(resolver.mx("absent.example").await, Err(DnsError::NoName));
         }
         assert_eq!(asked.load(Ordering::Relaxed), questions);
+    }
+}
+
+#[tokio::test]
+async fn signatures_count_where_somebody_is_believed_to_have_looked_at_them() {
+    let (server, _) = name_server().await;
+    let believed = Resolver::validating(&[server], 16, Duration::from_millis(500)).expect("a resolver");
+    for (resolver, domain, is_secure) in [
+        (&believed, "signed.example", true),
+        (&believed, "a.example", false),
+        (&Resolver::new(&[server]), "signed.example", false),
+    ] {
+        assert_eq!(resolver.site(domain, "us.example").await.map(|site| site.is_secure), Ok(is_secure), "{domain}");
+    }
+    let record = |usage, matching| TlsaRecord { usage, selector: 1, matching, data: vec![1; 32] };
+    let known = Tlsa { base: "mx.signed.example".into(), records: vec![record(3, 1), record(2, 2)] };
+    for (host, expected) in [
+        ("mx.signed.example", Ok(Some(known.clone()))),
+        // They stand where its name leads to.
+        ("www.signed.example", Ok(Some(known))),
+        ("bare.signed.example", Ok(None)),
+        ("absent.example", Ok(None)),
+        // There are some, and anybody may have written them.
+        ("alone.example", Ok(None)),
+    ] {
+        assert_eq!(believed.tlsa(host, 25).await, expected, "{host}");
+        assert_eq!(Resolver::new(&[server]).tlsa(host, 25).await, Ok(None), "{host}");
+    }
+    for unknown in ["bogus.signed.example", "broken.example", "silent.example"] {
+        assert!(matches!(believed.tlsa(unknown, 25).await, Err(DnsError::Later(_))), "{unknown}");
     }
 }

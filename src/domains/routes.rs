@@ -14,12 +14,12 @@ use super::sender::anothers;
 use super::shapes::{Item, Whole};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::{DomainId, WorkspaceId};
-use crate::web::{self, Answer, Body, Idempotency, List, OfDomain, OfState, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OfDomain, OfState, Page, PathId};
 use crate::work::Claimable;
 
 type Reference = web::Reference<DomainId>;
@@ -43,7 +43,7 @@ pub fn router() -> OpenApiRouter<Domains> {
     responses((status = 201, description = "The domain is added.", body = Whole), OfDomain),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(domains): State<Domains>,
     key: Idempotency,
     body: Body<NewDomain>,
@@ -70,7 +70,7 @@ async fn create(
 }
 
 /// Refuses a name that cannot be added, before anything costs.
-async fn may_add(caller: &Caller<FullAccess>, name: &str) -> Result<(), Error> {
+async fn may_add(caller: &Caller, name: &str) -> Result<(), Error> {
     let workspace_id = caller.workspace_id();
     let whose = caller.read(|| store::taken(workspace_id, name)).await?;
     let whose: Vec<WorkspaceId> = whose.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
@@ -149,7 +149,7 @@ impl Domains {
     get, path = "/domains", tag = "Domains", operation_id = "list_domains",
     params(Page), responses((status = 200, description = "The domains, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Item::from(&Stored::read(row)?)))
 }
@@ -161,11 +161,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/domains/{id}", tag = "Domains", operation_id = "read_domain",
     params(PathId), responses((status = 200, description = "The domain.", body = Whole)),
 )]
-async fn read(
-    caller: Caller<FullAccess>,
-    State(domains): State<Domains>,
-    PathId(id): PathId<DomainId>,
-) -> Result<Json<Whole>, Error> {
+async fn read(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Whole> {
     let domain = find(&caller, id).await?;
     let (expected, _) = domains.expected(&domain).await?;
     Ok(Json(Whole::new(&domain, &expected)))
@@ -180,11 +176,11 @@ async fn read(
     responses((status = 200, description = "The domain is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(domains): State<Domains>,
     PathId(id): PathId<DomainId>,
     body: Body<DomainChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let (change, app) = (body.read()?, &domains.app);
     let set = || store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
     caller.try_commit(set).await?.or_missing(not_found)?;
@@ -198,7 +194,7 @@ async fn update(
     delete, path = "/domains/{id}", tag = "Domains", operation_id = "delete_domain",
     params(PathId), responses((status = 200, description = "The domain is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<DomainId>) -> JsonResult<Deleted> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
@@ -211,11 +207,7 @@ async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<DomainId>) -> Res
     post, path = "/domains/{id}/verify", tag = "Domains", operation_id = "verify_domain",
     params(PathId), responses((status = 200, description = "DNS was looked at.", body = Reference)),
 )]
-async fn verify(
-    caller: Caller<FullAccess>,
-    State(domains): State<Domains>,
-    PathId(id): PathId<DomainId>,
-) -> Result<Json<Reference>, Error> {
+async fn verify(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Reference> {
     let now = domains.app.clock.steady();
     let begin = || store::begin(caller.workspace_id(), id, now + Stored::LEASE, now).into();
     let effects = caller.try_commit(begin).await?.or_missing(not_found)?;
@@ -232,11 +224,7 @@ async fn verify(
     post, path = "/domains/{id}/dkim-keys", tag = "Domains", operation_id = "rotate_dkim_keys",
     params(PathId), responses((status = 200, description = "The keys are made.", body = Reference), OfState),
 )]
-async fn rotate(
-    caller: Caller<FullAccess>,
-    State(domains): State<Domains>,
-    PathId(id): PathId<DomainId>,
-) -> Result<Json<Reference>, Error> {
+async fn rotate(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Reference> {
     find(&caller, id).await?;
     let _turn = domains.turn(caller.workspace_id()).await;
     let batch = Box::pin(domains.prepare_rotation(caller.workspace_id(), id)).await?.ok_or_else(unpublished)?;
@@ -255,7 +243,7 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Domain not found. `GET /domains` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: DomainId) -> Result<Stored, Error> {
+async fn find(caller: &Caller, id: DomainId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

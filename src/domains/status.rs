@@ -37,29 +37,22 @@ pub enum RecordStatus {
     Failed,
 }
 
-/// What is known of a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = DomainStatus)]
-pub enum Status {
-    NotStarted,
-    Pending,
-    Verified,
-    Failed,
-    /// Mail can be sent; other records are awaited.
-    PartiallyVerified,
-    /// Mail can be sent; other records are not there.
-    PartiallyFailed,
+words! {
+    /// What is known of a domain.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = DomainStatus)]
+    pub enum Status: ALL, parse {
+        NotStarted = "not_started",
+        Pending = "pending",
+        Verified = "verified",
+        Failed = "failed",
+        /// Mail can be sent; other records are awaited.
+        PartiallyVerified = "partially_verified",
+        /// Mail can be sent; other records are not there.
+        PartiallyFailed = "partially_failed",
+    }
 }
-
-words!(Status: ALL, parse {
-    NotStarted = "not_started",
-    Pending = "pending",
-    Verified = "verified",
-    Failed = "failed",
-    PartiallyVerified = "partially_verified",
-    PartiallyFailed = "partially_failed",
-});
 
 impl Status {
     /// Whether the records that sending needs stand.

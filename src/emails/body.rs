@@ -9,6 +9,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::templated::TemplateToSend;
 use crate::id::TopicId;
 use crate::mime::{AttachmentInfo, Header, Mailbox};
 use crate::web::{LONG_MARK, LongFields, is_longer};
@@ -32,19 +33,22 @@ pub struct EmailToSend {
     /// Whom it goes to: an address or up to 50.
     #[schema(value_type = AddressList)]
     pub to: Mailboxes<1>,
+    /// A template that was published, instead of `html` and `text`. What the mail says of `from`, `subject` and
+    /// `reply_to` goes before what the template says.
     #[serde(rename = "template")]
-    #[schema(ignore)]
-    pub _template: Option<NoTemplate>,
+    #[schema(value_type = Option<TemplateToSend>)]
+    pub _template: Option<TemplateToSend>,
     /// The body as HTML. Where there is no `text`, one is made of it.
     #[schema(value_type = Option<String>)]
     pub html: Option<Text>,
     /// The body as plain text. An empty one says that none is wanted beside the HTML.
     #[schema(value_type = Option<String>)]
     pub text: Option<Text>,
-    /// Whom it comes from: `name@example.com`, or `Name <name@example.com>`.
-    #[schema(value_type = String)]
+    /// Whom it comes from: `name@example.com`, or `Name <name@example.com>`. A template may say so, too.
+    #[schema(value_type = String, required = false)]
     pub from: OneMailbox,
-    #[schema(value_type = String, max_length = 2000)]
+    /// A template may have one, too.
+    #[schema(value_type = String, max_length = 2000, required = false)]
     pub subject: Subject,
     /// Further recipients that everybody sees.
     #[schema(value_type = Option<AddressList>)]
@@ -245,17 +249,6 @@ impl<'de> Visitor<'de> for HeadersVisitor {
             true => Err(A::Error::custom(format!("must hold at most {MOST_HEADERS} headers"))),
             false => Ok(Headers(found)),
         }
-    }
-}
-
-/// A template would be named here.
-#[derive(Debug)]
-pub struct NoTemplate;
-
-impl<'de> Deserialize<'de> for NoTemplate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NoTemplate, D::Error> {
-        IgnoredAny::deserialize(deserializer)?;
-        Err(D::Error::custom("is not supported: there are no templates yet. Send `html` or `text`"))
     }
 }
 

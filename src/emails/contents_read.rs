@@ -4,14 +4,11 @@ use std::future::ready;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::HeaderValue;
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -20,6 +17,7 @@ use super::{Emails, Stored, links};
 use crate::db::{Db, DbError};
 use crate::error::Error;
 use crate::id::EmailId;
+use crate::web;
 
 /// A body that is longer does not stand among other things in an answer.
 const LONGEST_SHOWN: u64 = 1 << 20;
@@ -28,11 +26,6 @@ const LONGEST_SHOWN: u64 = 1 << 20;
 pub fn is_shown(size: u64) -> bool {
     size <= LONGEST_SHOWN
 }
-
-/// What a mail may do in a browser: show itself, and nothing else.
-const SANDBOX: &str = "sandbox; default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; font-src data:; \
-     base-uri 'none'; \
-     frame-ancestors 'self'";
 
 pub fn router() -> OpenApiRouter<Emails> {
     OpenApiRouter::new()
@@ -94,19 +87,8 @@ pub fn file(db: &Db, id: EmailId, attachment: &Attachment) -> Response {
     );
     headers.extend(text(&disposition).ok().map(|value| (CONTENT_DISPOSITION, value)));
     headers.insert(CONTENT_LENGTH, attachment.size.into());
-    protect(&mut response);
+    web::protect(&mut response);
     response
-}
-
-fn protect(response: &mut Response) {
-    for (name, value) in [
-        (CONTENT_SECURITY_POLICY, SANDBOX),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (CACHE_CONTROL, "no-store"),
-        (REFERRER_POLICY, "no-referrer"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
 }
 
 /// The pieces of a part, one after the other.
@@ -133,8 +115,8 @@ async fn shared(State(emails): State<Emails>, Path(token): Path<String>) -> Resu
 pub fn sandboxed(db: &Db, email: Stored) -> Result<Response, Error> {
     let envelope = &email.summary.envelope;
     match (email.html, envelope.html_size.filter(|_| email.size.is_some())) {
-        (Some(html), _) => Ok(html_page(html.into())),
-        (None, Some(size)) => Ok(html_page(Body::from_stream(pieces(db.clone(), email.summary.id, HTML, size)))),
+        (Some(html), _) => Ok(web::sandboxed(html.into())),
+        (None, Some(size)) => Ok(web::sandboxed(Body::from_stream(pieces(db.clone(), email.summary.id, HTML, size)))),
         (None, None) => text_page(db, Stored { html: None, ..email }),
     }
 }
@@ -149,13 +131,7 @@ pub fn text_page(db: &Db, email: Stored) -> Result<Response, Error> {
     };
     let part = |html: &'static str| stream::once(ready(Ok(Bytes::from(html))));
     let whole = part("<!doctype html><meta charset=utf-8><pre>").chain(text.map_ok(escaped)).chain(part("</pre>"));
-    Ok(html_page(Body::from_stream(whole)))
-}
-
-fn html_page(body: Body) -> Response {
-    let mut response = Html(body).into_response();
-    protect(&mut response);
-    response
+    Ok(web::sandboxed(Body::from_stream(whole)))
 }
 
 /// Text as HTML shows it; it does not matter where pieces of it end.

@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 
 use super::Emails;
+use super::own_id::own_id;
+use super::recipients;
 use super::state::State;
 use super::store::{self, NewEvent, Recipient};
 use crate::clock::SECOND;
@@ -23,9 +25,9 @@ const DROPPED: &str = "a person decided not to send it";
 const ARRIVED: &str = "a person knows that it arrived";
 
 statements! {
-    /// Holds unless somebody has claimed the recipient meanwhile.
+    /// Holds unless somebody has claimed the recipient meanwhile. From now on it has as long as any other.
     RETRY = Sql::both(
-        "UPDATE email_recipients SET due_at = $4, reason = $5
+        "UPDATE email_recipients SET due_at = $4, queued_at = $4, reason = $5
          WHERE email_id = $1 AND number = $2 AND attempt = $3 AND dot_attempt = 0");
     /// The same; and whoever has claimed it, and does not know yet that it has ended, loses it.
     END = Sql::both(
@@ -120,13 +122,15 @@ pub enum Whom {
     Number(i64),
     /// By what all spellings of an address have in common.
     Key(String),
+    /// The recipient of this number, who has a mail of his own.
+    Own(i64),
 }
 
 impl Whom {
     fn is(&self, recipient: &Recipient) -> bool {
         match self {
             Whom::All => true,
-            Whom::Number(number) => recipient.number == *number,
+            Whom::Number(number) | Whom::Own(number) => recipient.number == *number,
             Whom::Key(key) => Address::key_of(&recipient.address) == *key,
         }
     }
@@ -142,7 +146,12 @@ pub async fn decide<F: Future<Output = Result<Result<Vec<Effect>, DbError>, Erro
     commit: impl Fn(Batch) -> F,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
-        let rows = emails.db.read(store::recipients(id)).await?;
+        // A broadcast has many.
+        let rows = emails.db.read(match whom {
+            Whom::Own(number) => recipients::recipient(workspace_id, id, *number),
+            _ => store::recipients(id),
+        });
+        let rows = rows.await?;
         let recipients: Result<Vec<Recipient>, DbError> = rows.iter().map(Recipient::read).collect();
         let recipients: Vec<Recipient> = recipients?.into_iter().filter(|one| whom.is(one)).collect();
         if recipients.is_empty() && matches!(whom, Whom::Key(_)) {
@@ -163,7 +172,7 @@ pub async fn decide<F: Future<Output = Result<Result<Vec<Effect>, DbError>, Erro
         // Rare as it is, it is prepared under what is read for it alone.
         let listeners = emails.listeners_for(workspace_id, GUARDED).await?;
         let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, now);
-        meaning(Meaning::Change).for_each(|one| fill(emails, &mut occurrences, (id, one), decision));
+        meaning(Meaning::Change).for_each(|one| fill(emails, &mut occurrences, (id, one), decision, whom));
         let (batch, follow_up) = occurrences.follow_up();
         match commit(batch).await? {
             // A worker has claimed one of them meanwhile: look again.
@@ -182,23 +191,27 @@ fn fill(
     occurrences: &mut OccurrenceBatch<'_>,
     (id, recipient): (EmailId, &Recipient),
     decision: Decision,
+    whom: &Whom,
 ) {
     let Some(Ending { state, event, reason, detail }) = decision.ending(recipient) else {
         occurrences.batch.lock(id);
         return occurrences.batch.push(retry(id, recipient, emails.clock.steady()));
     };
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
+    let told = if matches!(whom, Whom::Own(_)) { own_id(id, recipient.number) } else { id };
     if occurrences.is_heard(event) {
-        let payload = json!({"email_id": id, "to": recipient.address, "detail": detail});
+        let payload = json!({"email_id": told, "to": recipient.address, "detail": detail});
         contacts::tell_by_email(occurrences, event, &contacts::email_key(&recipient.address), &payload);
     }
     let (event_id, detail, number) = (emails.clock.ordered_id(), detail.to_string(), Some(recipient.number));
-    let event = NewEvent { workspace_id, email_id: id, id: event_id, number, state, detail: &detail, now };
+    let event = NewEvent { workspace_id, email_id: told, id: event_id, number, state, detail: &detail, now };
     let batch = &mut occurrences.batch;
     batch.lock(id);
     batch.push(end(id, recipient, state, reason));
     batch.push(store::add_event(&event));
-    batch.push(store::raise(id, state, now));
+    if told == id {
+        batch.push(store::raise(id, state, now));
+    }
 }
 
 fn retry(id: EmailId, recipient: &Recipient, due_at: i64) -> Stmt {

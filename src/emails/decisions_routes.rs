@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::Emails;
 use super::body::OneMailbox;
 use super::decisions::{Decision, Whom, decide};
-use super::routes::{Reference, find};
+use super::routes::{Found, Reference, find_any};
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
 use crate::id::EmailId;
@@ -95,8 +95,19 @@ async fn answer(
     decision: Decision,
 ) -> Result<Json<Reference>, Error> {
     let to = body.read()?.to.map(|OneMailbox(mailbox)| mailbox.address.key());
-    find(caller, id).await?;
-    let (whose, whom) = ((caller.workspace_id(), id), to.map_or(Whom::All, Whom::Key));
+    let (shared, whom) = match find_any(caller, id).await? {
+        Found::Own { email, recipient } => (email.summary.id, Whom::Own(recipient.number)),
+        Found::Whole(email) if email.is_shared() => return Err(of_many()),
+        Found::Whole(_) => (id, to.map_or(Whom::All, Whom::Key)),
+    };
+    let whose = (caller.workspace_id(), shared);
     decide(emails, whose, decision, &whom, |batch| caller.commit_once(batch)).await?;
     Ok(Json(Reference::to(id)))
+}
+
+/// Its recipients may be a million.
+fn of_many() -> Error {
+    let message = "This is the mail of a broadcast. Decide of one recipient by the id of its own mail, which `GET \
+                   /broadcasts/{id}/recipients` tells.";
+    Error::Conflict { message: message.into() }
 }

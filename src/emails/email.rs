@@ -19,6 +19,10 @@ pub enum Origin {
     Reaction,
     System,
     Command,
+    /// To everybody in a segment: one mail in the store, and one for each recipient.
+    Broadcast,
+    /// A form that asks a stranger whether the address is his.
+    Form,
 }
 
 words!(Origin {
@@ -28,6 +32,8 @@ words!(Origin {
     Reaction = "reaction",
     System = "system",
     Command = "command",
+    Broadcast = "broadcast",
+    Form = "form",
 });
 
 /// What is transactional goes before what goes to many. The store keeps the number.

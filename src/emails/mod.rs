@@ -14,10 +14,12 @@ mod fuzzing;
 mod incoming;
 mod line;
 mod links;
+mod own_id;
 mod page_one;
 mod pages;
 mod progress;
 mod queue;
+mod recipients;
 mod retention;
 mod routes;
 mod schedule;
@@ -26,17 +28,26 @@ mod sender;
 mod shapes;
 mod state;
 mod store;
+mod templated;
+mod waiting;
 
-pub use body::{LARGEST, MOST_ADDRESSES, check_subject};
+pub use body::{AddressList, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
 pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
+pub use own_id::{own_id, shared_id};
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
-pub use queue::{Ready, add, hand_in, queued_payload, tell_queued};
+pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, tell_queued};
+pub use recipients::{
+    Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
+    kept_values, lane_waits, page_of_recipients, why_lane_waits,
+};
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
+pub use schedule::parse as parse_schedule;
+pub use sender::line as line_of;
 pub use state::State;
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
@@ -48,22 +59,26 @@ use crate::db::Sql;
 use crate::domains::Domains;
 use crate::http_client::Reach;
 use crate::occurrences::Occurrences;
+use crate::templates::Templates;
 use fetch::Fetcher;
 
-pub const STATEMENTS: &[&[Sql]] = &[decisions::ALL, filter::ALL, progress::ALL, retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] =
+    &[decisions::ALL, filter::ALL, progress::ALL, recipients::ALL, retention::ALL, store::ALL, waiting::ALL];
 
-/// What emails need: who is told of them, who may send, and what fetches attachments. Clones share it.
+/// What emails need: who is told of them, who may send, what they are made of, and what fetches attachments. Clones
+/// share it.
 #[derive(Clone)]
 pub struct Emails {
     occurrences: Occurrences,
     domains: Domains,
+    templates: Templates,
     fetcher: Fetcher,
 }
 
 impl Emails {
-    pub fn new(occurrences: Occurrences, domains: Domains) -> Emails {
+    pub fn new(occurrences: Occurrences, domains: Domains, templates: Templates) -> Emails {
         let reach = if occurrences.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Emails { fetcher: Fetcher::new(reach), occurrences, domains }
+        Emails { fetcher: Fetcher::new(reach), occurrences, domains, templates }
     }
 }
 

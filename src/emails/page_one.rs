@@ -9,17 +9,20 @@ use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
 use super::pages::{Badge, titled};
-use super::state::State;
+use super::recipients::uncertain_recipients;
 use super::store::{self, Recipient, Stored};
+use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::clock::Clock;
-use crate::db::{DbError, Row};
+use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
 use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.
 const MOST_EVENTS: i64 = 500;
+
+/// How many recipients of a broadcast are shown.
+const MOST_UNCERTAIN: i64 = 100;
 
 #[derive(Template)]
 #[template(path = "emails/one.html")]
@@ -92,7 +95,7 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     let email = find(&member, id.map(|PathId(id)| id)).await?;
     let (app, id) = (&member.app, email.summary.id);
     let recipients: Result<Vec<Recipient>, DbError> =
-        member.read(store::recipients(id)).await?.iter().map(Recipient::read).collect();
+        member.read(shown_recipients(&email)).await?.iter().map(Recipient::read).collect();
     let recipients = recipients?;
     let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
     let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
@@ -100,7 +103,8 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one)).collect();
+    let lines = Lines::find(&app.db, &email).await?;
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one, &lines)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),
         name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
@@ -133,6 +137,14 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
     Ok(web::page_framing(StatusCode::OK, &content))
 }
 
+/// All of them; of a broadcast's many those of whom somebody has to decide.
+fn shown_recipients(email: &Stored) -> Stmt {
+    match email.is_shared() {
+        true => uncertain_recipients(email.summary.id, MOST_UNCERTAIN),
+        false => store::recipients(email.summary.id),
+    }
+}
+
 fn facts(email: &Stored) -> Vec<(&'static str, String)> {
     let envelope = &email.summary.envelope;
     let tags: Vec<String> = envelope.tags.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -147,7 +159,7 @@ fn facts(email: &Stored) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient) -> RecipientRow {
+fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient, lines: &Lines) -> RecipientRow {
     let clock = &member.app.clock;
     let is_open = |decision: &Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
     let act = |decision: Decision| {
@@ -163,7 +175,7 @@ fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient) -> R
     RecipientRow {
         address: recipient.address.clone(),
         state: recipient.state.into(),
-        why: why(recipient, clock),
+        why: lines.why(recipient, clock),
         acts: Decision::ALL.into_iter().filter(is_open).map(act).collect(),
     }
 }
@@ -196,30 +208,13 @@ pub async fn decide(
     let gone = || Error::not_found("There is no such recipient here.");
     let number: i64 = number.parse().map_err(|_| gone())?;
     let decision = Decision::parse(&decision).ok_or_else(gone)?;
-    let id = find(&member, id.parse().map_err(|_| gone())).await?.summary.id;
+    let email = find(&member, id.parse().map_err(|_| gone())).await?;
+    let id = email.summary.id;
     let accepted = member.accept(&purpose(decision, id, number), &form)?;
     let whose = (member.workspace_id(), id);
-    decisions::decide(&emails, whose, decision, &Whom::Number(number), |batch| accepted.commit(batch)).await?;
+    let whom = if email.is_shared() { Whom::Own(number) } else { Whom::Number(number) };
+    decisions::decide(&emails, whose, decision, &whom, |batch| accepted.commit(batch)).await?;
     Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
-}
-
-/// Why a recipient waits, and until when; or what the last server said.
-fn why(recipient: &Recipient, clock: &Clock) -> Option<String> {
-    let at = |due: i64| Stamp::exact(clock.shown_at(due)).text;
-    let reason = recipient.reason.as_ref();
-    match (recipient.state, recipient.due_at) {
-        (State::Scheduled, Some(due)) => Some(format!("It is scheduled for {} UTC.", at(due))),
-        (State::Uncertain, None) => {
-            let said = "Nobody knows whether it arrived; it waits until somebody decides.";
-            Some(reason.map_or(said.into(), |reason| format!("{said} {reason}")))
-        }
-        (_, Some(due)) if due > clock.steady() => {
-            let next = format!("It is looked at again at {} UTC.", at(due));
-            Some(reason.map_or(next.clone(), |reason| format!("{reason} {next}")))
-        }
-        (_, Some(_)) => Some(reason.cloned().unwrap_or_else(|| "It is next in its line.".into())),
-        (_, None) => reason.cloned(),
-    }
 }
 
 /// From when it was handed in to what happened last.

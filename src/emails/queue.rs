@@ -8,16 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use super::sender::{line, may_send};
+use super::templated::filled;
 use super::{Emails, NewEmail, Origin, insert};
 use crate::auth::{Caller, Need};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, DbError, Stmt};
 use crate::domains::Sender;
 use crate::error::Error;
 use crate::id::{EmailId, WorkspaceId};
+use crate::mime::Mailbox;
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
-use crate::web::{self, Answer, IdempotentRequest};
+use crate::web::{Answer, Body, IdempotentRequest};
 
 /// A mail that is ready to be queued.
 pub struct Ready {
@@ -89,40 +91,61 @@ pub async fn commit_once<N: Need>(
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
 pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
-    let Draft { email, .. } = Draft::new(emails, workspace_id, web::read_fields(fields)?)?;
-    let email = NewEmail { origin: Origin::Command, ..email };
+    let fields = filled(emails, workspace_id, Body::new(fields)).await?;
+    let Draft { email, .. } = Draft::new(emails, workspace_id, fields.read()?)?;
+    queue(emails, NewEmail { origin: Origin::Command, ..email }, None).await?.ok_or(Error::Internal)
+}
+
+/// Queues a mail that no caller hands in, if a statement finds what it expects; `None` where it
+/// does not.
+pub async fn queue(emails: &Emails, email: NewEmail, condition: Option<Stmt>) -> Result<Option<EmailId>, Error> {
+    let workspace_id = email.workspace_id;
     let (id, domain) = (emails.clock.ordered_id(), email.from.address.ascii_domain().to_owned());
     let sender = emails.domains.may_send(workspace_id, None, &domain).await?;
     let mut mail = Ready { id, email, sender };
     for attempt in 0..ATTEMPTS {
         let listeners = emails.listeners_for(workspace_id, attempt).await?;
         let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, emails.clock.now());
+        condition.iter().for_each(|condition| occurrences.batch.push(condition.clone()));
         add(&mut occurrences.batch, &emails.clock, std::slice::from_ref(&mail));
         tell_queued(&mut occurrences, std::slice::from_ref(&mail));
-        let (batch, _) = occurrences.follow_up();
+        let (batch, follow_up) = occurrences.follow_up();
         match emails.db.commit(batch).await {
+            Ok(effects) => {
+                emails.wake_workers_if(follow_up.is_urgent(&effects));
+                emails.wake_mail();
+                return Ok(Some(id));
+            }
+            Err(DbError::Unexpected { statement: 0 }) if condition.is_some() => return Ok(None),
             Err(DbError::Stale) => {
                 emails.forget_listeners(workspace_id);
                 mail.forget_sender(emails);
                 mail.sender = emails.domains.may_send(workspace_id, None, &domain).await?;
             }
-            settled => return Ok(settled.map(|_| id)?),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(Error::Unavailable)
 }
 
+/// Refuses a sender that nobody in the workspace may send as.
+pub async fn check_sender(emails: &Emails, workspace_id: WorkspaceId, from: &Mailbox) -> Result<(), Error> {
+    emails.domains.may_send(workspace_id, None, from.address.ascii_domain()).await.map(drop)
+}
+
 /// Adds mails to a commit, which is refused as stale where they may not be sent any more.
 pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
     let mut before: Option<&Arc<Sender>> = None;
+    let mut inserts = Batch::new();
     for mail in mails {
         // What is asked of one domain is asked once.
         if before.is_none_or(|before| !Arc::ptr_eq(before, &mail.sender)) {
             batch.guard(mail.sender.guard());
             before = Some(&mail.sender);
         }
-        batch.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
+        inserts.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
     }
+    batch.append(inserts.alike_together());
 }
 
 /// Tells contacts that mail for them is queued, where somebody listens. What is scheduled is queued

@@ -22,6 +22,7 @@ statements! {
          ORDER BY created_at LIMIT $3");
     FORGET_CONTENT = Sql::both("UPDATE emails SET html = NULL, text = NULL, size = NULL WHERE id = $1");
     FORGET_CHUNKS = Sql::both("DELETE FROM email_chunks WHERE email_id = $1");
+    FORGET_VALUES = Sql::both("DELETE FROM email_values WHERE email_id = $1");
 }
 
 /// How many mails are looked at at once.
@@ -67,5 +68,6 @@ pub fn forget_lost(id: EmailId) -> Stmt {
 }
 
 fn forget(id: EmailId) -> Batch {
-    Batch::new().and(FORGET_CONTENT.with([id.into()])).and(FORGET_CHUNKS.with([id.into()]))
+    let of = || [id.into()];
+    Batch::new().and(FORGET_CONTENT.with(of())).and(FORGET_CHUNKS.with(of())).and(FORGET_VALUES.with(of()))
 }

@@ -10,26 +10,32 @@ use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
 use super::links::{LONGEST, Link, Signer};
+use super::own_id::parts_of;
 use super::shapes::{Detail, File, Item, Shared};
-use super::store::{self, Attachment, Stored, Summary};
-use super::{Emails, State as EmailState, decisions_routes, schedule, send};
+use super::store::{self, Attachment, Recipient, Stored, Summary};
+use super::waiting::Lines;
+use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send, templated};
 use crate::auth::{Caller, FullAccess};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{self, Body, List, Newest, Page, PathId, id_in_path};
+use crate::web::{self, Body, List, Newest, OfState, Page, PathId, id_in_path};
 
 pub type Reference = web::Reference<EmailId>;
 
 /// How long an attachment can be downloaded by its link.
 const DOWNLOADS_FOR: i64 = HOUR;
 
+/// How many recipients of a mail are shown with it.
+const MOST_SHOWN: i64 = 200;
+
 pub fn router() -> OpenApiRouter<Emails> {
     let aliases = ["/email", "/emails/sending", "/email/sending"];
     let router = OpenApiRouter::new()
         .routes(routes!(send::send, list))
         .routes(routes!(send::send_many))
+        .routes(routes!(templated::send_test))
         .routes(routes!(read, reschedule))
         .routes(routes!(cancel))
         .routes(routes!(decisions_routes::retry))
@@ -55,6 +61,51 @@ pub async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Er
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
 
+/// A mail, or the one that a recipient of a broadcast got.
+pub enum Found {
+    Whole(Stored),
+    /// `email` is the one that all recipients share.
+    Own {
+        email: Stored,
+        recipient: Recipient,
+    },
+}
+
+impl Found {
+    /// As it is shown.
+    fn shown(self) -> Stored {
+        match self {
+            Found::Whole(email) => email,
+            Found::Own { mut email, recipient } => {
+                let id = recipient.own_id(email.summary.id);
+                let domain = email.sender_domain.as_str();
+                email.summary.message_id = format!("<{id}@{domain}>");
+                email.summary.envelope.to = vec![recipient.address];
+                email.summary.state = recipient.state;
+                email.summary.id = id;
+                email
+            }
+        }
+    }
+}
+
+pub async fn find_any(caller: &Caller<FullAccess>, id: EmailId) -> Result<Found, Error> {
+    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    if let Some(row) = rows.first() {
+        return Ok(Found::Whole(Stored::read(row)?));
+    }
+    let (shared, number) = parts_of(id);
+    let rows = caller.read(|| recipients::recipient(caller.workspace_id(), shared, number)).await?;
+    let recipient = Recipient::read(rows.first().ok_or_else(not_found)?)?;
+    Ok(Found::Own { email: find(caller, shared).await?, recipient })
+}
+
+/// A broadcast has routes of its own for what is refused here.
+fn not_shared(email: &Stored) -> Result<(), Error> {
+    let message = "This is the mail of a broadcast. Use the routes of the broadcast, which has the same id.";
+    if email.is_shared() { Err(Error::Conflict { message: message.into() }) } else { Ok(()) }
+}
+
 /// List emails
 ///
 /// The mails of the workspace, newest first, without their contents.
@@ -72,7 +123,8 @@ async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<L
 
 /// Read an email
 ///
-/// With its contents, as long as they are kept, and with what became of it.
+/// With its contents, as long as they are kept, and with what became of it. The mail of a broadcast is shown as it
+/// was written, also under the id of the mail that one of its recipients got.
 #[utoipa::path(
     get, path = "/emails/{id}", tag = "Emails", operation_id = "read_email",
     params(PathId),
@@ -85,9 +137,23 @@ async fn read(
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
 ) -> Result<Json<Detail>, Error> {
-    let email = find(&caller, id).await?;
-    let (html, text) = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
-    Ok(Json(Detail::new(email, html, text)))
+    let found = find_any(&caller, id).await?;
+    let email = match &found {
+        Found::Whole(email) | Found::Own { email, .. } => email,
+    };
+    let contents = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
+    let (lines, recipients) = match &found {
+        Found::Own { email, recipient } => {
+            (Lines::of_one(&emails.db, email.summary.id, recipient.number).await?, vec![recipient.clone()])
+        }
+        Found::Whole(email) => {
+            let rows = emails.db.read(store::first_recipients(email.summary.id, MOST_SHOWN)).await?;
+            let recipients = rows.iter().map(Recipient::read).collect::<Result<_, _>>()?;
+            (Lines::find(&emails.db, email).await?, recipients)
+        }
+    };
+    let recipients = recipients.into_iter().map(|recipient| lines.told(recipient, &emails.clock)).collect();
+    Ok(Json(Detail::new(found.shown(), contents, recipients)))
 }
 
 /// When to send.
@@ -108,6 +174,7 @@ struct Change {
     request_body = Change,
     responses(
         (status = 200, description = "It has its new time.", body = Reference),
+        OfState,
     ),
 )]
 async fn reschedule(
@@ -120,6 +187,7 @@ async fn reschedule(
     let at = schedule::parse(&body.read()?.scheduled_at, now)
         .map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
     let email = find(&caller, id).await?;
+    not_shared(&email)?;
     let too_late = |state: EmailState| {
         Error::invalid(format!("Only a scheduled email can be rescheduled; this one is `{}`.", state.as_str()))
     };
@@ -142,6 +210,7 @@ async fn reschedule(
     params(PathId),
     responses(
         (status = 200, description = "It will not be sent.", body = Reference),
+        OfState,
     ),
 )]
 async fn cancel(
@@ -150,6 +219,7 @@ async fn cancel(
     PathId(id): PathId<EmailId>,
 ) -> Result<Json<Reference>, Error> {
     let email = find(&caller, id).await?;
+    not_shared(&email)?;
     let too_late = |word: &str| {
         Error::invalid(format!("Only an email that is not on its way can be canceled; this one is `{word}`."))
     };

@@ -20,7 +20,7 @@ const ALLOWED: &str = "must be a time in ISO 8601 with its zone, such as `2026-0
 pub fn parse(text: &str, now: i64) -> Result<i64, String> {
     let at = match text.trim().parse::<Timestamp>() {
         Ok(at) => at.as_microsecond(),
-        Err(_) => in_words(text, now).ok_or(ALLOWED)?,
+        Err(_) => in_words(text, now).ok_or(ALLOWED)??,
     };
     match at - now {
         ..=0 => Err("must be in the future".into()),
@@ -36,14 +36,14 @@ pub fn parse_span(text: &str) -> Option<i64> {
     span_of(&words).filter(|_| text.len() <= LONGEST)
 }
 
-fn in_words(text: &str, now: i64) -> Option<i64> {
+fn in_words(text: &str, now: i64) -> Option<Result<i64, String>> {
     if text.len() > LONGEST || !text.is_ascii() {
         return None;
     }
     let text = text.trim().to_ascii_lowercase().replace(',', " ");
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.split_first()? {
-        (&"in", span) => now.checked_add(span_of(span)?),
+        (&"in", span) => now.checked_add(span_of(span)?).map(Ok),
         _ => on_calendar(&words, now),
     }
 }
@@ -87,7 +87,8 @@ enum Day {
 }
 
 /// Such as `tomorrow at 9am`, `friday at 3pm et`, `at noon`: a day, a time or both, and perhaps a zone.
-fn on_calendar(words: &[&str], now: i64) -> Option<i64> {
+/// Of a time that clocks show twice on that day, the first is meant; one that they skip is refused.
+fn on_calendar(words: &[&str], now: i64) -> Option<Result<i64, String>> {
     let (zone, words) = match words.split_last()? {
         (last, rest) if !rest.is_empty() => zone(last).map_or((TimeZone::UTC, words), |zone| (zone, rest)),
         _ => (TimeZone::UTC, words),
@@ -111,7 +112,12 @@ fn on_calendar(words: &[&str], now: i64) -> Option<i64> {
             days => later(days)?,
         },
     };
-    Some(found.timestamp().as_microsecond())
+    if found.time() != time {
+        let (date, zone) = (found.date(), found.time_zone().iana_name().unwrap_or("its zone"));
+        let time = time.strftime("%H:%M");
+        return Some(Err(format!("names {time} on {date}, which clocks in {zone} skip: choose another time")));
+    }
+    Some(Ok(found.timestamp().as_microsecond()))
 }
 
 fn day<'a, 'b>(words: &'a [&'b str]) -> Option<(Day, &'a [&'b str])> {
@@ -306,6 +312,17 @@ mod tests {
             let refused = at(text).expect_err(text);
             assert!(refused.contains(word), "{text}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_time_that_clocks_skip_is_refused_and_of_one_that_comes_twice_the_first_is_meant() {
+        let before = |text: &str| text.parse::<Timestamp>().expect("a time").as_microsecond();
+        let spring = before("2026-03-28T12:00:00Z");
+        let refused = parse("tomorrow at 2:30am Europe/Berlin", spring).expect_err("skipped");
+        assert_eq!(refused, "names 02:30 on 2026-03-29, which clocks in Europe/Berlin skip: choose another time");
+        assert!(parse("tomorrow at 3am Europe/Berlin", spring).is_ok());
+        let autumn = parse("tomorrow at 2:30am Europe/Berlin", before("2026-10-24T12:00:00Z"));
+        assert_eq!(autumn, Ok(before("2026-10-25T00:30:00Z")));
     }
 
     proptest! {

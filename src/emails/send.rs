@@ -14,10 +14,11 @@ use super::queue::{self, Ready};
 use super::retention::forget_lost;
 use super::sender::may_send;
 use super::shapes::{Refused, Sent, SentMany};
+use super::templated::{filled, names_template};
 use super::{Emails, contents};
 use crate::auth::{Caller, Need, SendMany, SendOnly};
 use crate::domains::Sender;
-use crate::error::Error;
+use crate::error::{Envelope, Error};
 use crate::id::WorkspaceId;
 use crate::occurrences::ATTEMPTS;
 use crate::topics;
@@ -38,6 +39,8 @@ const MOST: usize = 100;
         (status = 200, description = "It is queued.", body = Sent, links(
             ("read" = (operation_id = "read_email", parameters(("id" = "$response.body#/id")))),
         )),
+        (status = 429, description = "Many attachments of the workspace are being fetched from their `path` already. \
+            Try again after `Retry-After` seconds.", body = Envelope),
     ),
     params(Idempotency),
     security(("api_key" = []), ("oauth" = ["emails:send"])),
@@ -49,7 +52,12 @@ pub async fn send(
     LongBody { body, values }: LongBody<EmailToSend>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &emails, &body);
-    let draft = match draft::read(body).and_then(|read| Draft::new(&emails, caller.workspace_id(), read)) {
+    let body = match names_template(&body) {
+        true => Box::pin(filled(&emails, caller.workspace_id(), body)).await,
+        false => Ok(body),
+    };
+    let read = body.and_then(draft::read);
+    let draft = match read.and_then(|read| Draft::new(&emails, caller.workspace_id(), read)) {
         Ok(draft) => draft,
         // What is refused now may have been accepted before: its time may have passed since.
         Err(refusal) => return request.run(async { Err(refusal) }).await,
@@ -68,10 +76,10 @@ pub async fn send(
     large.await
 }
 
-async fn accept(
+pub async fn accept<N: Need>(
     emails: &Emails,
-    caller: &Caller<SendOnly>,
-    request: &IdempotentRequest<'_, SendOnly>,
+    caller: &Caller<N>,
+    request: &IdempotentRequest<'_, N>,
     draft: Draft,
 ) -> Result<Response, Error> {
     let mut ready = ready(emails, caller, draft).await?;
@@ -174,7 +182,7 @@ pub async fn send_many(
     let (reading, workspace_id, is_large) = (emails.clone(), caller.workspace_id(), many.is_large);
     let mut digest = key.digest();
     let read = move || {
-        let drafts: Vec<Result<Draft, Error>> =
+        let drafts: Vec<Result<OneOfMany, Error>> =
             many.places().map(|at| one_of_many(&reading, workspace_id, &many, at, &mut digest)).collect();
         (drafts, digest)
     };
@@ -183,13 +191,19 @@ pub async fn send_many(
     request.run(accept_many(&emails, &caller, &request, validation, drafts)).await
 }
 
+/// A mail of a batch, as far as it can be read without the store.
+enum OneOfMany {
+    Draft(Box<Draft>),
+    Templated(Body<EmailToSend>),
+}
+
 fn one_of_many(
     emails: &Emails,
     workspace_id: WorkspaceId,
     many: &Many,
     at: usize,
     digest: &mut Option<Sha256>,
-) -> Result<Draft, Error> {
+) -> Result<OneOfMany, Error> {
     let body: Result<Body<EmailToSend>, Error> = many.body(at);
     if let Some(digest) = digest {
         body.iter().for_each(|body| body.write(digest));
@@ -204,9 +218,12 @@ fn one_of_many(
             return Err(Error::invalid(message));
         }
     }
+    if names_template(&body) {
+        return Ok(OneOfMany::Templated(body));
+    }
     let draft = Draft::new(emails, workspace_id, draft::read(body)?)?;
     match draft.pending.is_empty() {
-        true => Ok(draft),
+        true => Ok(OneOfMany::Draft(Box::new(draft))),
         false => Err(Error::invalid("The `html` or `text` field must be a string, but is an array.")),
     }
 }
@@ -216,15 +233,23 @@ async fn accept_many(
     caller: &Caller<SendMany>,
     request: &IdempotentRequest<'_, SendMany>,
     validation: Validation,
-    drafts: Vec<Result<Draft, Error>>,
+    drafts: Vec<Result<OneOfMany, Error>>,
 ) -> Result<Response, Error> {
     let mut many =
         Sorted { validation, mails: Vec::with_capacity(drafts.len()), places: Vec::new(), refused: Vec::new() };
     for (index, draft) in drafts.into_iter().enumerate() {
-        match draft {
-            Ok(draft) => many.sort(index, ready(emails, caller, draft).await)?,
-            Err(refusal) => many.sort(index, Err(refusal))?,
-        }
+        let one = async {
+            let draft = match draft? {
+                OneOfMany::Draft(draft) => *draft,
+                OneOfMany::Templated(body) => {
+                    let body = Box::pin(filled(emails, caller.workspace_id(), body)).await?;
+                    Draft::new(emails, caller.workspace_id(), draft::read(body)?)?
+                }
+            };
+            ready(emails, caller, draft).await
+        };
+        let one = one.await;
+        many.sort(index, one)?;
     }
     // Whoever commits next to something large waits for it.
     let _turn = match many.mails.iter().map(|mail| mail.email.size()).sum::<u64>() > LIGHT as u64 {

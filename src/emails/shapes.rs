@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::links::{Link, Signer};
 use super::store::{Attachment, Stored, Summary};
+use super::waiting::RecipientState;
 use crate::clock::rfc3339;
 use crate::id::{AttachmentId, EmailId, TopicId};
 
@@ -111,11 +112,17 @@ pub struct Detail {
     tags: Vec<Tag>,
     #[schema(value_type = Option<Uuid>, required = true)]
     topic_id: Option<TopicId>,
+    /// Each with what became of the mail's way to it; of very many, the first.
+    recipients: Vec<RecipientState>,
 }
 
 impl Detail {
     /// `html` and `text` are the contents, wherever they stand.
-    pub fn new(mut email: Stored, html: Option<String>, text: Option<String>) -> Detail {
+    pub fn new(
+        mut email: Stored,
+        (html, text): (Option<String>, Option<String>),
+        recipients: Vec<RecipientState>,
+    ) -> Detail {
         let tags = std::mem::take(&mut email.summary.envelope.tags);
         Detail {
             object: "email",
@@ -123,6 +130,7 @@ impl Detail {
             text,
             tags: tags.into_iter().map(|(name, value)| Tag { name, value }).collect(),
             topic_id: email.summary.envelope.topic_id,
+            recipients,
             item: email.summary.into(),
         }
     }

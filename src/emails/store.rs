@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::email::{Content, NewEmail, Written};
+use super::email::{Content, NewEmail, Origin, Written};
 use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
@@ -30,11 +30,25 @@ statements! {
     INSERT = Sql::both(
         "INSERT INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
              message_id, html, text, size, scheduled_at, state, when_uncertain, run_id, step, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $3)");
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $3)")
+        .for_rows(
+        "INSERT OR FAIL INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
+             message_id, html, text, size, scheduled_at, state, when_uncertain, run_id, step, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $3),
+             ($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $21),
+             ($37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54, $39),
+             ($55, $56, $57, $58, $59, $60, $61, $62, $63, $64, $65, $66, $67, $68, $69, $70, $71, $72, $57)");
     ADD_RECIPIENT = Sql::both(
         "INSERT INTO email_recipients (email_id, number, workspace_id, address, state, lane, line, due_at, queued_at,
              attempt, dot_attempt, tries, delay_told)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0, FALSE)");
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0, FALSE)")
+        .for_rows(
+        "INSERT OR FAIL INTO email_recipients (email_id, number, workspace_id, address, state, lane, line, due_at,
+             queued_at, attempt, dot_attempt, tries, delay_told)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0, FALSE),
+             ($9, $10, $11, $12, $13, $14, $15, $16, $16, 0, 0, 0, FALSE),
+             ($17, $18, $19, $20, $21, $22, $23, $24, $24, 0, 0, 0, FALSE),
+             ($25, $26, $27, $28, $29, $30, $31, $32, $32, 0, 0, 0, FALSE)");
     ADD_CHUNK = Sql::both("INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
     READ_CHUNK = Sql::both("SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
     LOAD = Sql::both(
@@ -49,6 +63,9 @@ statements! {
     RECIPIENTS = Sql::both(
         "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
          WHERE email_id = $1 ORDER BY number");
+    FIRST_RECIPIENTS = Sql::both(
+        "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+         WHERE email_id = $1 ORDER BY number LIMIT $2");
     RAISE = Sql::both(
         "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
     EVENTS = Sql::both(
@@ -298,6 +315,11 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// Whether each of its recipients has a mail of his own: it is a broadcast's.
+    pub fn is_shared(&self) -> bool {
+        self.origin == Origin::Broadcast.as_str()
+    }
+
     pub fn read(row: &Row) -> Result<Stored, DbError> {
         let run_id = row.maybe(17, Row::id)?;
         Ok(Stored {
@@ -370,6 +392,10 @@ impl Recipient {
 
 pub fn recipients(id: EmailId) -> Stmt {
     RECIPIENTS.with([id.into()])
+}
+
+pub fn first_recipients(id: EmailId, most: i64) -> Stmt {
+    FIRST_RECIPIENTS.with([id.into(), most.into()])
 }
 
 /// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time.

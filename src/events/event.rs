@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::{self, ObjectBuilder};
 
+use super::payload::Type;
 use crate::text::{is_longer, kind, shown};
 use crate::web::{schema, text_schema};
 
@@ -16,7 +17,6 @@ pub const RESERVED_PREFIX: &str = "svc:";
 const LONGEST_NAME: usize = 1024;
 const LONGEST_KEY: usize = 255;
 const MOST_KEYS: usize = 256;
-const TYPES: [&str; 4] = ["string", "number", "boolean", "date"];
 
 /// The name that automations are matched by. Any text that does not start with
 /// `svc:`; dots are a convention, not a rule.
@@ -78,7 +78,7 @@ schema!(Schema as "EventSchema" = {
         .description(Some("A flat object of keys and types."))
         .property_names(Some(openapi::Schema::from(key)))
         .max_properties(Some(MOST_KEYS))
-        .additional_properties(Some(openapi::Schema::from(text_schema().enum_values(Some(TYPES)))))
+        .additional_properties(Some(openapi::Schema::from(text_schema().enum_values(Some(Type::ALL.map(Type::as_str))))))
         .examples([serde_json::json!({"plan": "string", "signed_up": "date"})])
 });
 
@@ -96,7 +96,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), String> {
         return Err(format!("has the key `{}`, but keys have at most {LONGEST_KEY} characters", shown(key)));
     }
     let found = match value {
-        Value::String(name) if TYPES.contains(&name.as_str()) => return Ok(()),
+        Value::String(name) if Type::parse(name).is_some() => return Ok(()),
         Value::String(name) => format!("the unknown type `{}`", shown(name)),
         Value::Object(_) | Value::Array(_) => format!("{}, but a schema is flat", kind(value)),
         other => format!("{} where a type belongs", kind(other)),

@@ -64,8 +64,7 @@ impl Definitions {
 }
 
 async fn load(db: &Db, workspace_id: WorkspaceId, name: &str) -> Result<InForce, DbError> {
-    let found = db.read(store::by_name(workspace_id, name)).await?;
-    let found = found.first().map(Stored::read).transpose()?;
+    let found: Option<Stored> = db.query(store::by_name(workspace_id, name)).await?;
     Ok(InForce {
         types: Types::of(found.as_ref().and_then(|stored| stored.schema.as_deref())),
         is_defined: found.is_some(),

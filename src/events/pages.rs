@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::store::{self, Stored};
 use crate::accounts::{Look, Member};
 use crate::app::App;
-use crate::db::DbError;
 use crate::id::EventId;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
@@ -48,10 +47,8 @@ struct EventRow {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let rows = member.read(store::page_in_force(member.workspace_id(), &page)).await?;
-    let stored: Result<Vec<(Stored, bool)>, DbError> =
-        rows.iter().map(|row| Ok((Stored::read(row)?, row.bool(6)?))).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/events"), |(event, _)| event.id);
+    let stored: Vec<(Stored, bool)> = member.query(store::page_in_force(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(stored, &member.address("/events"), |(event, _)| event.id);
     let now = member.app.clock.now();
     let content = EventsPage {
         layout: member.layout(),
@@ -88,6 +85,7 @@ fn fields(schema: Option<&str>) -> (Vec<(String, String)>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::DbError;
     use crate::testing::{self, NOW, Store};
 
     #[tokio::test]

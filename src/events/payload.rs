@@ -11,28 +11,20 @@ use serde_json::{Map, Number, Value};
 
 use crate::clock::rfc3339;
 use crate::error::Error;
-use crate::text::{kind, shown};
+use crate::text::{kind, shown, words};
 
-/// The type of one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
-    String,
-    Number,
-    Boolean,
-    Date,
+words! {
+    /// The type of one key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Type: ALL, parse {
+        String = "string",
+        Number = "number",
+        Boolean = "boolean",
+        Date = "date",
+    }
 }
 
 impl Type {
-    fn parse(text: &str) -> Option<Type> {
-        Some(match text {
-            "string" => Type::String,
-            "number" => Type::Number,
-            "boolean" => Type::Boolean,
-            "date" => Type::Date,
-            _ => return None,
-        })
-    }
-
     fn wanted(self) -> &'static str {
         match self {
             Type::String => "a string",

@@ -17,13 +17,13 @@ use utoipa_axum::routes;
 use super::event::{EventName, Schema};
 use super::occurrences;
 use super::store::{self, Stored};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{Error, OrMissing};
 use crate::events::Events;
 use crate::id::EventId;
 use crate::occurrences::SystemEvent;
-use crate::web::{self, Answer, Body, Idempotency, List, OrNull, Page, RECENT};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OrNull, Page, RECENT};
 
 type Reference = web::Reference<EventId>;
 type Deleted = web::Deleted<EventId>;
@@ -120,7 +120,7 @@ impl Item {
     responses((status = 201, description = "The event is defined.", body = Reference)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Events>,
     key: Idempotency,
     body: Body<NewEvent>,
@@ -151,7 +151,7 @@ fn read_new(body: Body<NewEvent>) -> Result<NewEvent, Error> {
     get, path = "/events", tag = "Events", operation_id = "list_events",
     params(Page), responses((status = 200, description = "The definitions, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Item::new(Stored::read(row)?))
 }
@@ -163,7 +163,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/events/{*identifier}", tag = "Events", operation_id = "read_event",
     params(EventPath), responses((status = 200, description = "The definition.", body = Item)),
 )]
-async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Response, Error> {
+async fn read(caller: Caller, EventPath(uri): EventPath) -> Result<Response, Error> {
     match find(&caller, uri.path()).await {
         Ok(stored) => {
             let mut item = Item::new(stored)?;
@@ -180,7 +180,7 @@ async fn read(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<R
 /// What happened under a name, or under the name that an id stands for. Here
 /// because names may hold slashes, so one route has to take all paths. A name
 /// that is not defined may have been once, or be the product's own.
-async fn read_occurrences(caller: &Caller<FullAccess>, path: &str, uri: &Uri) -> Result<Response, Error> {
+async fn read_occurrences(caller: &Caller, path: &str, uri: &Uri) -> Result<Response, Error> {
     let page = Page::parse(uri.query().unwrap_or_default(), RECENT)?;
     let name = match find(caller, path).await {
         Ok(stored) => stored.name,
@@ -213,11 +213,11 @@ fn name_in(path: &str) -> Option<String> {
     responses((status = 200, description = "The schema is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Events>,
     EventPath(uri): EventPath,
     body: Body<Change>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let OrNull(schema) = body.read()?.schema;
     let id = find(&caller, uri.path()).await?.id;
     let now = app.clock.now();
@@ -233,7 +233,7 @@ async fn update(
     delete, path = "/events/{*identifier}", tag = "Events", operation_id = "delete_event",
     params(EventPath), responses((status = 200, description = "The definition is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, EventPath(uri): EventPath) -> JsonResult<Deleted> {
     let id = find(&caller, uri.path()).await?.id;
     caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
@@ -241,16 +241,14 @@ async fn delete(caller: Caller<FullAccess>, EventPath(uri): EventPath) -> Result
 
 /// Finds an event by what stands behind `/events/` in the path: an id, or else
 /// a name, which may hold slashes of its own.
-async fn find(caller: &Caller<FullAccess>, path: &str) -> Result<Stored, Error> {
+async fn find(caller: &Caller, path: &str) -> Result<Stored, Error> {
     let key = name_in(path).ok_or_else(not_found)?;
-    let mut rows = Vec::new();
-    if let Ok(id) = key.parse() {
-        rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+    if let Ok(id) = key.parse()
+        && let Some(stored) = caller.query(|| store::by_id(caller.workspace_id(), id)).await?
+    {
+        return Ok(stored);
     }
-    if rows.is_empty() {
-        rows = caller.read(|| store::by_name(caller.workspace_id(), &key)).await?;
-    }
-    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+    caller.query::<Option<_>>(|| store::by_name(caller.workspace_id(), &key)).await?.ok_or_else(not_found)
 }
 
 fn not_found() -> Error {

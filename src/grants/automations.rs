@@ -1,7 +1,7 @@
 //! Automations that an app published and that call the outside. When the app's
 //! access ends, they stop, unless a person says that they shall go on.
 
-use crate::db::{Batch, DbError, Row, Sql, statements};
+use crate::db::{Batch, Sql, from_row, statements};
 use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
 
 /// As many as a page shows.
@@ -37,7 +37,7 @@ macro_rules! raise {
 statements! {
     functions {
         pub fn of_grant(workspace_id: WorkspaceId, grant_id: GrantId) with [workspace_id, grant_id, MOST] = Sql::both(
-            "SELECT a.id, a.name, a.status
+            "SELECT a.id, a.name, CASE WHEN a.status = 'enabled' THEN 1 ELSE 0 END
              FROM automation_version_grants b
              JOIN automations a ON a.workspace_id = $1 AND a.id = b.automation_id AND a.version = b.version
              WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
@@ -60,11 +60,7 @@ pub struct AppAutomation {
     pub is_enabled: bool,
 }
 
-impl AppAutomation {
-    pub fn read(row: &Row) -> Result<AppAutomation, DbError> {
-        Ok(AppAutomation { id: row.id(0)?, name: row.text(1)?, is_enabled: row.text(2)? == "enabled" })
-    }
-}
+from_row!(AppAutomation { id, name, is_enabled });
 
 /// Belongs into the commit that ends a grant.
 pub fn stop_of_grant(grant_id: GrantId, now: i64) -> Batch {

@@ -34,27 +34,19 @@ statements! {
          WHERE user_id = $1 AND used_at IS NULL AND workspace_id = COALESCE($3, workspace_id)");
 }
 
-/// Why a grant ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    CodeReuse,
-    RefreshReuse,
-    Client,
-    Api,
-    Dashboard,
-    UserDisabled,
-    UserRemoved,
+words! {
+    /// Why a grant ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Reason: ALL {
+        CodeReuse = "authorization_code_reuse",
+        RefreshReuse = "refresh_token_reuse",
+        Client = "revoked_by_client",
+        Api = "revoked_from_api",
+        Dashboard = "revoked_from_dashboard",
+        UserDisabled = "user_disabled",
+        UserRemoved = "user_removed",
+    }
 }
-
-words!(Reason: ALL {
-    CodeReuse = "authorization_code_reuse",
-    RefreshReuse = "refresh_token_reuse",
-    Client = "revoked_by_client",
-    Api = "revoked_from_api",
-    Dashboard = "revoked_from_dashboard",
-    UserDisabled = "user_disabled",
-    UserRemoved = "user_removed",
-});
 
 /// Ends a grant everywhere at once, the keys that were made through it, and what its
 /// app published that calls the outside. An ended one stays as it is: the batch then

@@ -4,7 +4,7 @@ use askama::Template;
 use http::StatusCode;
 
 use crate::accounts::{Look, Member};
-use crate::db::{Row, Stmt};
+use crate::db::{Stmt, from_row};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
 use crate::{api_keys, emails, events, oauth};
@@ -40,14 +40,14 @@ struct Tally {
     last: Option<i64>,
 }
 
+from_row!(Tally { count, last });
+
 /// Who has more wants to know that there are many, not wait until they are counted.
 const MOST_COUNTED: i64 = 1000;
 
 impl Tally {
     async fn take(member: &Member<Look>, stmt: Stmt) -> Result<Tally, Error> {
-        let rows = member.read(stmt).await?;
-        let row = rows.first().ok_or(Error::Internal)?;
-        Ok(Tally { count: row.int(0)?, last: row.maybe(1, Row::int)? })
+        member.query::<Option<Tally>>(stmt).await?.ok_or(Error::Internal)
     }
 
     fn shown(&self) -> String {

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
 
 use crate::accounts;
@@ -28,11 +28,7 @@ struct Door {
     text: String,
 }
 
-pub async fn show(State(app): State<App>) -> Response {
-    welcome(&app).await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn welcome(app: &App) -> Result<Response, Error> {
+pub async fn show(State(app): State<App>) -> Result<Response, Error> {
     let base = app.addresses.base.as_str();
     let door = |path: &str, label: &str, text: &str| Door {
         href: format!("{base}{path}"),
@@ -40,12 +36,12 @@ async fn welcome(app: &App) -> Result<Response, Error> {
         text: text.into(),
     };
     let content = WelcomePage {
-        layout: Layout::beside_api(app),
+        layout: Layout::beside_api(&app),
         base_url: base.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         docs_url: format!("{base}/docs"),
         awaiting_setup: !accounts::any_user(&app.db).await?,
-        example: web::first_call(app),
+        example: web::first_call(&app),
         doors: vec![
             door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
             door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),

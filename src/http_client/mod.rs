@@ -21,8 +21,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::dns::{DnsError, Resolver};
 use crate::tls;
 
 /// What the status line and the headers of an answer may take up.
@@ -141,10 +142,13 @@ pub struct HttpClient {
     network: Network,
 }
 
-/// Names that are looked up and addresses that are connected to. Tests have
-/// others than the internet's; a server that runs has only these.
+/// Names that are looked up and addresses that are connected to.
 enum Network {
+    /// As the system looks them up.
     Internet,
+    /// As name servers that were chosen have them.
+    Named(Resolver),
+    /// Tests have others than the internet's.
     #[cfg(test)]
     Staged(Staged),
 }
@@ -162,6 +166,11 @@ type LookUp = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
 impl HttpClient {
     pub fn new(reach: Reach) -> HttpClient {
         HttpClient { reach, tls: with_http(tls::client()), network: Network::Internet }
+    }
+
+    /// Asks these name servers, and believes certificates below these roots.
+    pub fn asking(resolver: Resolver, roots: RootCertStore, reach: Reach) -> HttpClient {
+        HttpClient { reach, tls: with_http(tls::client_trusting(roots)), network: Network::Named(resolver) }
     }
 
     #[cfg(test)]
@@ -232,6 +241,11 @@ impl HttpClient {
     async fn look_up(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
         let found: Vec<SocketAddr> = match &self.network {
             Network::Internet => tokio::net::lookup_host((host, port)).await.map_err(HttpError::Lookup)?.collect(),
+            Network::Named(resolver) => match resolver.addresses(host).await {
+                Ok(found) => found.into_iter().map(|address| SocketAddr::new(address, port)).collect(),
+                Err(DnsError::NoName | DnsError::Missing) => Vec::new(),
+                Err(DnsError::Later(reason)) => return Err(HttpError::Lookup(io::Error::other(reason))),
+            },
             #[cfg(test)]
             Network::Staged(staged) => (staged.look_up)(host, port),
         };
@@ -248,7 +262,7 @@ impl HttpClient {
         let mut failure = io::ErrorKind::AddrNotAvailable.into();
         for &address in addresses.iter().take(MOST_ADDRESSES) {
             let address = match &self.network {
-                Network::Internet => address,
+                Network::Internet | Network::Named(_) => address,
                 #[cfg(test)]
                 Network::Staged(staged) => (staged.connect)(address),
             };

@@ -12,7 +12,7 @@ pub(super) enum Markup<'a> {
     Text,
 }
 
-pub(super) struct Tag<'a> {
+pub struct Tag<'a> {
     /// In lower case.
     pub name: String,
     pub closes: bool,
@@ -21,7 +21,7 @@ pub(super) struct Tag<'a> {
 
 impl<'a> Tag<'a> {
     /// What begins with `<`, and what is behind it. What is never closed reaches to the end.
-    pub fn read(markup: &'a str) -> Markup<'a> {
+    pub(super) fn read(markup: &'a str) -> Markup<'a> {
         if let Some(comment) = markup.strip_prefix("<!--") {
             return Markup::Ignored(behind(comment, "-->"));
         }
@@ -40,7 +40,7 @@ impl<'a> Tag<'a> {
         Markup::Tag(Tag { name, closes, attributes: &attributes[..tag_end] }, behind)
     }
 
-    /// The value of an attribute, decoded.
+    /// The value of an attribute, decoded; empty where it has none.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let mut rest = self.attributes;
         loop {
@@ -53,6 +53,9 @@ impl<'a> Tag<'a> {
             let (found, behind) = rest.split_at(ends.next().map_or(rest.len(), |(at, _)| at));
             let behind = behind.trim_ascii_start();
             let Some(value) = behind.strip_prefix('=').map(str::trim_ascii_start) else {
+                if found.eq_ignore_ascii_case(name) {
+                    return Some(String::new());
+                }
                 rest = behind;
                 continue;
             };
@@ -70,6 +73,24 @@ impl<'a> Tag<'a> {
             rest = later;
         }
     }
+}
+
+/// The tags of a page.
+pub fn tags(html: &str) -> impl Iterator<Item = Tag<'_>> {
+    let mut rest = html;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[memchr(b'<', rest.as_bytes())?..];
+            match Tag::read(rest) {
+                Markup::Tag(tag, behind) => {
+                    rest = behind;
+                    return Some(tag);
+                }
+                Markup::Ignored(behind) => rest = behind,
+                Markup::Text => rest = &rest[1..],
+            }
+        }
+    })
 }
 
 /// Where the `>` stands that ends a tag: not within quotes that follow a `=`.

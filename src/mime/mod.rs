@@ -39,6 +39,7 @@ pub use dkim_key::DkimKey;
 pub use encoder::{Encoder, Encoding};
 pub use fuzzing::{composed_message, mailbox_text, written_message};
 pub use header::{Header, check_line};
+pub use html_tag::tags;
 pub use html_text::text_of_html;
 pub use lines::Lines;
 pub use mailbox::Mailbox;

@@ -29,7 +29,7 @@ pub fn sample_client() -> Client {
         client_uri: None,
         logo_uri: None,
         verified_host: None,
-        disabled: false,
+        disabled_at: None,
         created_at: 0,
     }
 }

@@ -6,37 +6,24 @@ use serde_json::{Value, json};
 
 use crate::text::words;
 
-/// The error codes this product answers with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
-    InvalidRequest,
-    InvalidClient,
-    InvalidRedirectUri,
-    InvalidClientMetadata,
-    UnauthorizedClient,
-    InvalidScope,
-    InvalidGrant,
-    UnsupportedGrantType,
-    AccessDenied,
-    ServerError,
-    TemporarilyUnavailable,
-    TooManyRequests,
+words! {
+    /// The error codes this product answers with.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ErrorCode {
+        InvalidRequest = "invalid_request",
+        InvalidClient = "invalid_client",
+        InvalidRedirectUri = "invalid_redirect_uri",
+        InvalidClientMetadata = "invalid_client_metadata",
+        UnauthorizedClient = "unauthorized_client",
+        InvalidScope = "invalid_scope",
+        InvalidGrant = "invalid_grant",
+        UnsupportedGrantType = "unsupported_grant_type",
+        AccessDenied = "access_denied",
+        ServerError = "server_error",
+        TemporarilyUnavailable = "temporarily_unavailable",
+        TooManyRequests = "too_many_requests",
+    }
 }
-
-words!(ErrorCode {
-    InvalidRequest = "invalid_request",
-    InvalidClient = "invalid_client",
-    InvalidRedirectUri = "invalid_redirect_uri",
-    InvalidClientMetadata = "invalid_client_metadata",
-    UnauthorizedClient = "unauthorized_client",
-    InvalidScope = "invalid_scope",
-    InvalidGrant = "invalid_grant",
-    UnsupportedGrantType = "unsupported_grant_type",
-    AccessDenied = "access_denied",
-    ServerError = "server_error",
-    TemporarilyUnavailable = "temporarily_unavailable",
-    TooManyRequests = "too_many_requests",
-});
 
 /// Why a request is refused. The fields are private because the description's alphabet
 /// (RFC 6749 appendix A.8) is kept by the constructor.

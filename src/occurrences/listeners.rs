@@ -17,6 +17,7 @@ use super::Whom;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql, Stmt, statements};
 use crate::id::{OccurrenceId, WorkspaceId};
+use crate::segments::Filters;
 
 statements! {
     REVISION_IS = Sql::both("SELECT 1 FROM workspaces WHERE id = $1 AND automations_revision = $2");
@@ -70,15 +71,26 @@ pub struct Listeners {
     revision: Option<i64>,
     waking: HashSet<String>,
     starts: Box<dyn Starts>,
+    /// Of the segments that fill themselves.
+    filters: Filters,
 }
 
 /// How much of a name tells whether runs may be woken by it.
 const START: usize = 128;
 
 impl Listeners {
-    fn new(workspace_id: WorkspaceId, loaded: Loaded) -> Listeners {
+    fn new(workspace_id: WorkspaceId, loaded: Loaded, filters: Filters) -> Listeners {
         let Loaded { revision, waking, starts } = loaded;
-        Listeners { workspace_id, revision: Some(revision), waking, starts }
+        Listeners { workspace_id, revision: Some(revision), waking, starts, filters }
+    }
+
+    pub fn filters(&self) -> &Filters {
+        &self.filters
+    }
+
+    /// Whether they are those of a moment that has passed.
+    pub(super) fn is_passed(&self) -> bool {
+        self.revision.is_none()
     }
 
     pub(super) fn count(&self, event_name: &str) -> usize {
@@ -120,15 +132,20 @@ impl Listening {
         if let Some(known) = self.known.get(&workspace_id) {
             return Ok(known);
         }
-        let listeners = Arc::new(Listeners::new(workspace_id, self.automations.load(db, workspace_id).await?));
+        let listeners = Arc::new(self.load(db, workspace_id).await?);
         self.known.insert(workspace_id, listeners.clone());
         Ok(listeners)
     }
 
     /// As they are at this moment, for one commit without a guard.
     pub async fn of_this_moment(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
-        let listeners = Listeners::new(workspace_id, self.automations.load(db, workspace_id).await?);
-        Ok(Arc::new(Listeners { revision: None, ..listeners }))
+        Ok(Arc::new(Listeners { revision: None, ..self.load(db, workspace_id).await? }))
+    }
+
+    async fn load(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Listeners, DbError> {
+        // The automations first, because their revision is read before them.
+        let loaded = self.automations.load(db, workspace_id).await?;
+        Ok(Listeners::new(workspace_id, loaded, Filters::load(db, workspace_id).await?))
     }
 
     pub fn forget(&self, workspace_id: WorkspaceId) {

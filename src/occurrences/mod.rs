@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::db::{self, Batch, DbError, Effect, Sql, Stmt};
 use crate::error::Error;
 use crate::id::{ContactId, OccurrenceId, WorkspaceId};
+use crate::segments::{self, Filters};
 use listeners::Listening;
 
 pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, store::ALL];
@@ -78,6 +79,8 @@ pub struct OccurrenceBatch<'a> {
     workspace_id: WorkspaceId,
     /// `None`: nobody is told.
     listeners: Option<&'a Listeners>,
+    /// What segments that fill themselves go by; `None`: no contact is changed.
+    filters: Option<&'a Listeners>,
     clock: &'a Clock,
     now: i64,
     steady: i64,
@@ -89,21 +92,28 @@ pub struct OccurrenceBatch<'a> {
 
 impl<'a> OccurrenceBatch<'a> {
     pub fn new(workspace_id: WorkspaceId, listeners: &'a Listeners, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
-        let mut occurrences =
-            OccurrenceBatch { listeners: Some(listeners), ..OccurrenceBatch::untold(workspace_id, clock, now) };
-        listeners.guard().into_iter().for_each(|guard| occurrences.batch.guard(guard));
-        occurrences
+        let untold = OccurrenceBatch::untold(workspace_id, Some(listeners), clock, now);
+        OccurrenceBatch { listeners: Some(listeners), ..untold }
     }
 
-    /// The same, of which nobody is told.
-    pub fn untold(workspace_id: WorkspaceId, clock: &'a Clock, now: i64) -> OccurrenceBatch<'a> {
+    /// The same, of which nobody is told. Whoever changes a contact has to name the listeners all the same: segments
+    /// that fill themselves go by their filters.
+    pub fn untold(
+        workspace_id: WorkspaceId,
+        filters: Option<&'a Listeners>,
+        clock: &'a Clock,
+        now: i64,
+    ) -> OccurrenceBatch<'a> {
+        let mut batch = Batch::new();
+        filters.and_then(Listeners::guard).into_iter().for_each(|guard| batch.guard(guard));
         OccurrenceBatch {
             workspace_id,
             listeners: None,
+            filters,
             clock,
             now,
             steady: clock.steady(),
-            batch: Batch::new(),
+            batch,
             follow_up: FollowUp::default(),
             weight: 0,
         }
@@ -116,6 +126,29 @@ impl<'a> OccurrenceBatch<'a> {
     /// The time of all that it holds.
     pub fn now(&self) -> i64 {
         self.now
+    }
+
+    /// The filters that a change of a contact may concern. `None` where there are none, and nobody makes one meanwhile.
+    pub fn filters(&self) -> Option<&'a Filters> {
+        let listeners = self.filters?;
+        (listeners.is_passed() || !listeners.filters().is_empty()).then(|| listeners.filters())
+    }
+
+    /// Whether a change of any contact has to be judged anew: filters may be there that are not known.
+    pub fn is_unsure_of_filters(&self) -> bool {
+        self.filters.is_some_and(Listeners::is_passed)
+    }
+
+    /// Has a contact judged anew for the segments that fill themselves.
+    pub fn judge_anew(&mut self, contact_id: ContactId) {
+        self.follow_up.judges = true;
+        self.batch.push(segments::judge_anew(self.workspace_id, contact_id, self.steady));
+    }
+
+    /// Has whoever has this address judged anew, if its version is no higher.
+    pub fn judge_new(&mut self, email_key: &str, version: i64) {
+        self.follow_up.judges = true;
+        self.batch.push(segments::judge_new(self.workspace_id, email_key, version, self.steady));
     }
 
     /// Whether anybody is told.
@@ -188,6 +221,11 @@ impl<'a> OccurrenceBatch<'a> {
         let heard = moment.newest == Moment::NOW.newest && listeners.may_wake(occurrence.name);
         self.batch.push(store::insert(self.workspace_id, occurrence, (whom, moment), heard, self.now));
         let (workspace_id, occurrence_id) = (self.workspace_id, occurrence.id);
+        if let Some(key) = self.filters().and_then(|filters| filters.event_key(occurrence.name)) {
+            self.follow_up.judges = true;
+            self.batch.push(segments::count_event(workspace_id, occurrence_id, key));
+            self.batch.push(segments::judge_after(workspace_id, occurrence_id, self.steady));
+        }
         let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady };
         self.weight += 1;
         if starts {
@@ -248,21 +286,62 @@ impl Occurrences {
         fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
-            let listeners = self.listeners_for(caller.workspace_id(), attempt).await?;
-            let mut occurrences =
-                OccurrenceBatch::new(caller.workspace_id(), &listeners, &self.clock, self.clock.now());
-            fill(&mut occurrences);
-            let (batch, follow_up) = occurrences.follow_up();
-            match caller.commit_once(batch).await? {
-                Ok(effects) => {
-                    self.wake_workers_if(follow_up.is_urgent(&effects));
-                    return Ok(Ok(effects));
-                }
-                Err(DbError::Stale) => self.forget_listeners(caller.workspace_id()),
-                Err(error) => return Ok(Err(error)),
+            let (batch, follow_up) = self.prepare(caller.workspace_id(), attempt, &fill).await?;
+            let settled = caller.commit_once(batch).await?;
+            if let Some(settled) = self.settle(caller.workspace_id(), &follow_up, settled) {
+                return Ok(settled);
             }
         }
         Err(Error::Unavailable)
+    }
+
+    /// The same, for somebody who needs no credential.
+    pub async fn commit_uncalled(
+        &self,
+        workspace_id: WorkspaceId,
+        fill: impl Fn(&mut OccurrenceBatch<'_>),
+    ) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        for attempt in 0..ATTEMPTS {
+            let (batch, follow_up) = self.prepare(workspace_id, attempt, &fill).await?;
+            let settled = self.db.commit(batch).await;
+            if let Some(settled) = self.settle(workspace_id, &follow_up, settled) {
+                return Ok(settled);
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    async fn prepare(
+        &self,
+        workspace_id: WorkspaceId,
+        attempt: usize,
+        fill: impl Fn(&mut OccurrenceBatch<'_>),
+    ) -> Result<(Batch, FollowUp), DbError> {
+        let listeners = self.listeners_for(workspace_id, attempt).await?;
+        let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &self.clock, self.clock.now());
+        fill(&mut occurrences);
+        Ok(occurrences.follow_up())
+    }
+
+    /// What came of a commit; `None` where it has to be prepared anew.
+    fn settle(
+        &self,
+        workspace_id: WorkspaceId,
+        follow_up: &FollowUp,
+        settled: Result<Vec<Effect>, DbError>,
+    ) -> Option<Result<Vec<Effect>, DbError>> {
+        match &settled {
+            Ok(effects) => {
+                self.wake_workers_if(follow_up.is_urgent(effects));
+                self.wake_judges_if(follow_up.judges());
+            }
+            Err(DbError::Stale) => {
+                self.forget_listeners(workspace_id);
+                return None;
+            }
+            Err(_) => {}
+        }
+        Some(settled)
     }
 }
 
@@ -278,9 +357,16 @@ pub struct FollowUp {
     /// Which statements define an event that nobody had defined.
     definitions: Vec<usize>,
     starts_now: bool,
+    /// Whether contacts are to be judged anew.
+    judges: bool,
 }
 
 impl FollowUp {
+    /// Whether contacts are to be judged anew, for the segments that fill themselves.
+    pub fn judges(&self) -> bool {
+        self.judges
+    }
+
     /// Whether there is work for a worker at once.
     pub fn is_urgent(&self, effects: &[Effect]) -> bool {
         let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);
@@ -314,6 +400,7 @@ impl SystemEvent {
     pub const CONTACT_CREATED: &str = "svc:contact.created";
     pub const CONTACT_UPDATED: &str = "svc:contact.updated";
     pub const CONTACT_DELETED: &str = "svc:contact.deleted";
+    pub const CONTACT_UNSUBSCRIBED: &str = "svc:contact.unsubscribed";
     pub const EMAIL_QUEUED: &str = "svc:email.queued";
     pub const EMAIL_SENT: &str = "svc:email.sent";
     pub const EMAIL_DELIVERED: &str = "svc:email.delivered";
@@ -323,10 +410,11 @@ impl SystemEvent {
     pub const EMAIL_FAILED: &str = "svc:email.failed";
     pub const EMAIL_SUPPRESSED: &str = "svc:email.suppressed";
 
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 12] = [
         SystemEvent::CONTACT_CREATED,
         SystemEvent::CONTACT_UPDATED,
         SystemEvent::CONTACT_DELETED,
+        SystemEvent::CONTACT_UNSUBSCRIBED,
         SystemEvent::EMAIL_QUEUED,
         SystemEvent::EMAIL_SENT,
         SystemEvent::EMAIL_DELIVERED,

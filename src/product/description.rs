@@ -27,6 +27,9 @@ use crate::web;
     ),
     tags(
         (name = "Emails", description = "Mail to send, and what became of it."),
+        (name = "Broadcasts", description = "Mail to everybody in a segment."),
+        (name = "Templates", description = "Mail with variables, written once and sent often. A template is named by its \
+            id or its alias; only what was published is sent."),
         (name = "Domains", description = "Domains that mail is sent from: the records to set, and what DNS says of them."),
         (name = "Events", description = "Named events with an optional schema of their payload. Automations are \
             matched to events by name; the newest definition of a name is the one in force."),
@@ -38,10 +41,13 @@ use crate::web;
             where it said nothing, the topic's default holds."),
         (name = "Suppressions", description = "Addresses that get no mail any more: mail to them bounced, somebody \
             complained, or they were put here."),
+        (name = "Subscriptions", description = "Forms with which strangers subscribe, and how the workspace shows \
+            itself to the people it writes to."),
         (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \
             may have others, too."),
         (name = "Audiences", description = "Segments under their older name, for programs that know them by it."),
         (name = "API keys", description = "Keys that programs show to act for the workspace."),
+        (name = "Workspace", description = "What holds for all mail of a workspace."),
         (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
             without seeing a key or a password."),
         (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),

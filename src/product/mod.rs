@@ -10,14 +10,20 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::accounts::{self, Accounts};
 use crate::app::{App, holds_app};
 use crate::automations::{self, Triggers};
+use crate::broadcasts::{self, Broadcasts};
 use crate::db::{self, Sql};
 use crate::domains::{self, Domains};
 use crate::emails::{self, Emails};
 use crate::events::{self, Events};
+use crate::forms::{self, Forms};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
+use crate::subscriptions::{self, Preferences};
+use crate::templates::{self, Templates};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, suppressions, topics};
+use crate::{
+    api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, suppressions, topics, workspaces,
+};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -28,8 +34,12 @@ pub struct Product {
     events: Events,
     domains: Domains,
     emails: Emails,
+    broadcasts: Broadcasts,
+    templates: Templates,
     /// Shows mail as it travels.
     writer: delivery::Writer,
+    preferences: Preferences,
+    forms: Forms,
     system: System,
 }
 
@@ -40,13 +50,19 @@ impl Product {
         let triggers = Box::new(Triggers::new(app.config.contact_run_limit));
         let occurrences = Occurrences::new(app.clone(), triggers);
         let domains = Domains::new(app.clone());
+        let templates = Templates::new(app.clone());
+        let emails = Emails::new(occurrences.clone(), domains.clone(), templates.clone());
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
-            emails: Emails::new(occurrences.clone(), domains.clone()),
+            forms: Forms::new(emails.clone()),
+            emails,
+            broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
+            preferences: Preferences::new(occurrences.clone()),
             events: Events::new(occurrences),
             writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
+            templates,
             system: System::new(app.clone()),
             app,
         }
@@ -60,8 +76,16 @@ impl Product {
         &self.emails
     }
 
+    pub fn broadcasts(&self) -> &Broadcasts {
+        &self.broadcasts
+    }
+
     pub fn domains(&self) -> &Domains {
         &self.domains
+    }
+
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -79,6 +103,8 @@ impl Product {
     pub fn sweep_limits(&self) {
         self.accounts.sweep_limits();
         self.oauth.sweep_limits();
+        self.preferences.sweep_limits();
+        self.forms.sweep_limits();
     }
 
     /// The gate, with everything behind it.
@@ -95,7 +121,10 @@ impl Product {
         let callers = refusing(self.for_callers().into()).route_layer(web::NameRoute::for_callers(self.app.clone()));
         let described =
             web::description_routes(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
-        let doors = refusing(Router::from(self.doors()).merge(described));
+        let public = subscriptions::pages()
+            .with_state(self.preferences.clone())
+            .merge(forms::pages().with_state(self.forms.clone()));
+        let doors = refusing(Router::from(self.doors()).merge(described).merge(public));
         let api = callers.merge(named(doors)).fallback(web::not_found);
         let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
         let main = nested(base, api).merge(if outside.has_routes() { named(outside) } else { outside });
@@ -116,15 +145,20 @@ impl Product {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
             .merge(emails::routes().with_state(self.emails.clone()))
+            .merge(broadcasts::routes().with_state(self.broadcasts.clone()))
+            .merge(templates::routes().with_state(self.templates.clone()))
             .merge(api_keys::routes().with_state(app()))
             .merge(domains::routes().with_state(self.domains.clone()))
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
             .merge(suppressions::routes().with_state(app()))
+            .merge(subscriptions::routes().with_state(app()))
+            .merge(forms::routes().with_state(self.forms.clone()))
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
+            .merge(workspaces::routes().with_state(app()))
     }
 
     /// What nobody has to show an API key or an access token for.
@@ -147,8 +181,11 @@ impl Product {
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))
+            .merge(broadcasts::pages().with_state(self.broadcasts.clone()))
+            .merge(templates::pages().with_state(self.templates.clone()))
             .merge(delivery::pages().with_state(self.writer.clone()))
             .merge(oauth::pages().with_state(self.oauth.clone()))
+            .merge(workspaces::pages().with_state(app()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
             .fallback(web::no_such_page)
@@ -167,16 +204,21 @@ pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
         emails::routes().into_openapi(),
+        broadcasts::routes().into_openapi(),
+        templates::routes().into_openapi(),
         api_keys::routes().into_openapi(),
         domains::routes().into_openapi(),
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
         suppressions::routes().into_openapi(),
+        subscriptions::routes().into_openapi(),
+        forms::routes().into_openapi(),
         events::routes().into_openapi(),
         automations::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
         oauth::routes().into_openapi(),
+        workspaces::routes().into_openapi(),
         web::system_routes().into_openapi(),
     ];
     let mut whole = api.into_openapi();
@@ -196,6 +238,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         api_keys::STATEMENTS,
         auth::STATEMENTS,
         automations::STATEMENTS,
+        broadcasts::STATEMENTS,
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
@@ -203,14 +246,18 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         domains::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
+        forms::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         segments::STATEMENTS,
+        subscriptions::STATEMENTS,
         suppressions::STATEMENTS,
+        templates::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,
+        workspaces::STATEMENTS,
     ]
     .into_iter()
     .flatten()

@@ -2,12 +2,14 @@
 //! that a run waited for.
 
 mod budget;
+mod duration;
 mod rule;
 
 use serde_json::{Map, Value};
 
 pub use budget::Budget;
-pub use rule::Rule;
+pub use duration::Duration;
+pub use rule::{DEEPEST, MOST, Rule};
 
 /// Names of events are part of paths, so these are generous.
 const LONGEST: usize = 2048;

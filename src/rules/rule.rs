@@ -8,8 +8,9 @@ use super::budget::Budget;
 use super::{Path, Root, Values, excerpt};
 use crate::text::{kind, shown, words};
 
-const DEEPEST: usize = 8;
-const MOST: usize = 100;
+/// How deep groups may be nested, and how many rules a tree may have.
+pub const DEEPEST: usize = 8;
+pub const MOST: usize = 100;
 
 /// How much of what was compared in one step a run's history keeps.
 const KEPT: usize = 8 << 10;

@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::routes::{self as segments, Item, SegmentBody};
+use super::routes as segments;
+use super::shapes::{Item, SegmentBody};
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
 use crate::error::Error;
@@ -92,7 +93,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     params(PathId), responses((status = 200, description = "The audience.", body = Audience)),
 )]
 async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
-    let Item { id, name, created_at, .. } = segments::find(&caller, id).await?;
+    let Item { id, name, created_at } = segments::find(&caller, id).await?;
     Ok(Json(Audience { object: "audience", id, name, created_at }))
 }
 

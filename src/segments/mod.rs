@@ -1,22 +1,36 @@
 //! Segments: named sets of contacts, to write to at once.
 //!
-//! Who is in a segment is told and changed by `contacts`.
+//! Who is in a segment is told and changed by `contacts`, and so are those judged that
+//! belong into a segment which fills itself.
 
 mod audiences;
+mod filling;
+mod filter;
+mod filters;
 mod routes;
 mod segment;
+mod shapes;
 mod store;
+mod upkeep;
 
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::db::Sql;
 
-pub use routes::{Item, must_exist, not_found};
+pub use filling::Filling;
+pub use filter::{EventCount, Facts, Filter};
+pub use filters::Filters;
+pub use routes::{
+    check_filter, fills_itself, is_self_filling, must_exist, must_take_members, not_found, why_not_taken,
+};
 pub use segment::{SegmentList, SegmentName};
-pub use store::{add, exists, insert, is_member, names_between, page_of_contact, remove};
+pub use shapes::{Item, Wish};
+pub use store::{add, exists, insert, is_member, names_between, page_of_contact, refill_naming, remove, takes_members};
+pub(crate) use upkeep::due;
+pub use upkeep::{count_event, fill_in, fill_in_new, forget, judge_after, judge_anew, judge_new, take_out};
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL, upkeep::ALL];
 
 pub fn routes() -> OpenApiRouter<App> {
     routes::router().merge(audiences::router())

@@ -3,89 +3,32 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::de::{Deserializer, Error as _};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use utoipa::ToSchema;
+use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::segment::SegmentName;
-use super::store;
+use super::filter::Filter;
+use super::shapes::{Created, Detail, Item, SegmentBody, SegmentChange, Wish};
+use super::store::{self, MOST_SELF_FILLING};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
-use crate::clock::rfc3339;
-use crate::db::Row;
+use crate::auth::{Caller, FullAccess, Need};
+use crate::db::{Batch, DbError, Row};
 use crate::error::{Error, OrMissing};
-use crate::id::SegmentId;
+use crate::id::{SegmentId, TopicId};
+use crate::text::shown;
 use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
 
 type Reference = web::Reference<SegmentId>;
 type Deleted = web::Deleted<SegmentId>;
 
 pub fn router() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, rename, delete))
-}
-
-/// What to make or to change.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = SegmentWish)]
-pub struct SegmentBody {
-    name: SegmentName,
-    #[serde(rename = "filter")]
-    #[schema(ignore)]
-    _filter: Option<NoFilter>,
-}
-
-/// A segment that fills itself cannot be made. Leaving the wish aside would give
-/// one that stays empty.
-struct NoFilter;
-
-impl<'de> Deserialize<'de> for NoFilter {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NoFilter, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Object(conditions) if conditions.is_empty() => Ok(NoFilter),
-            _ => Err(D::Error::custom("is not supported: contacts are put into a segment one by one. Leave it out")),
-        }
-    }
-}
-
-/// A new segment.
-#[derive(Serialize, ToSchema)]
-#[schema(as = CreatedSegment)]
-pub struct Created {
-    #[schema(pattern = "^segment$")]
-    object: &'static str,
-    #[schema(value_type = Uuid)]
-    id: SegmentId,
-    #[schema(example = "Newsletter")]
-    name: String,
-}
-
-/// A named set of contacts.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Segment)]
-pub struct Item {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^segment$", nullable = false)]
-    pub(super) object: Option<&'static str>,
-    #[schema(value_type = Uuid)]
-    pub(super) id: SegmentId,
-    #[schema(example = "Newsletter")]
-    pub(super) name: String,
-    #[schema(format = DateTime)]
-    pub(super) created_at: String,
-}
-
-impl Item {
-    pub fn read(row: &Row) -> Result<Item, Error> {
-        Ok(Item { object: None, id: row.id(0)?, name: row.text(1)?, created_at: rfc3339(row.int(2)?) })
-    }
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
 }
 
 /// Create a segment
 ///
-/// Makes a set that contacts can be put into. Names need not be unique.
+/// Makes a set that contacts can be put into, or with a `filter` one that fills itself and stays up to date. Names
+/// need not be unique.
 #[utoipa::path(
     post, path = "/segments", tag = "Segments", operation_id = "create_segment",
     params(Idempotency), request_body = SegmentBody,
@@ -109,11 +52,27 @@ pub(super) async fn make<T: Serialize>(
     shown: impl FnOnce(SegmentId, String) -> T,
 ) -> Result<Response, Error> {
     let request = key.request(caller, app, &body);
-    let name = body.read()?.name;
-    let (id, now) = (app.clock.ordered_id(), app.clock.now());
-    let answer = Answer::created(&shown(id, name.as_str().to_owned()))?;
-    let insert = || store::insert(caller.workspace_id(), id, &name, now).into();
-    Ok(request.commit(answer, insert).await??)
+    let make = async {
+        let SegmentBody { name, filter } = body.read()?;
+        let filter = filter.and_then(|Wish(filter)| filter);
+        if let Some(filter) = &filter {
+            check_filter(caller, filter).await?;
+        }
+        let (id, now, workspace_id) = (app.clock.ordered_id(), app.clock.now(), caller.workspace_id());
+        let answer = Answer::created(&shown(id, name.as_str().to_owned()))?;
+        let insert = || match &filter {
+            Some(filter) => store::insert_self_filling(workspace_id, (id, &name), filter, (now, app.clock.steady())),
+            None => store::insert(workspace_id, id, &name, now).into(),
+        };
+        match request.commit(answer, insert).await? {
+            Err(DbError::Unexpected { .. }) => Err(too_many()),
+            made => {
+                app.wake_judges_if(filter.is_some());
+                Ok(made?)
+            }
+        }
+    };
+    request.run(make).await
 }
 
 /// List segments
@@ -130,35 +89,64 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
 
 /// Read a segment
 ///
-/// Its name, and since when there is one. `GET /segments/{id}/contacts` lists who is in it.
+/// Its name, its filter if it fills itself, and how many contacts are in it. `GET /segments/{id}/contacts` lists them.
 #[utoipa::path(
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
-    params(PathId), responses((status = 200, description = "The segment.", body = Item)),
+    params(PathId), responses((status = 200, description = "The segment.", body = Detail)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Item>, Error> {
-    Ok(Json(Item { object: Some("segment"), ..find(&caller, id).await? }))
+async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Detail>, Error> {
+    let row = row(&caller, id).await?;
+    let count = caller.read(|| store::count(caller.workspace_id(), id)).await?;
+    Ok(Json(Detail::read(&row, count.first().ok_or(Error::Internal)?.int(0)?)?))
 }
 
 pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Item, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Item::read(rows.first().ok_or_else(not_found)?)
+    Item::read(&row(caller, id).await?)
 }
 
-/// Rename a segment
+async fn row(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Row, Error> {
+    caller.read(|| store::detail(caller.workspace_id(), id)).await?.pop().ok_or_else(not_found)
+}
+
+/// Change a segment
 ///
-/// Changes its name; who is in it stays.
+/// Changes what the body names and leaves the rest. A new `filter` is worked off in the background, and who is in the
+/// segment follows it; without one, whoever is in the segment stays in it.
 #[utoipa::path(
-    patch, path = "/segments/{id}", tag = "Segments", operation_id = "rename_segment",
-    params(PathId), request_body = SegmentBody,
-    responses((status = 200, description = "The segment has its new name.", body = Reference)),
+    patch, path = "/segments/{id}", tag = "Segments", operation_id = "update_segment",
+    params(PathId), request_body = Option<SegmentChange>,
+    responses((status = 200, description = "The segment is changed.", body = Reference)),
 )]
-async fn rename(
+async fn update(
     caller: Caller<FullAccess>,
+    State(app): State<App>,
     PathId(id): PathId<SegmentId>,
-    body: Body<SegmentBody>,
+    body: Body<SegmentChange>,
 ) -> Result<Json<Reference>, Error> {
-    let name = body.read()?.name;
-    caller.try_commit(|| store::rename(caller.workspace_id(), id, &name).into()).await?.or_missing(not_found)?;
+    let SegmentChange { name, filter } = body.read()?;
+    must_exist(&caller, id).await?;
+    // Null and an empty object are no filter; what is left out stays.
+    let filter = filter.0.map(|wish| wish.and_then(|Wish(filter)| filter));
+    if let Some(Some(filter)) = &filter {
+        check_filter(&caller, filter).await?;
+    }
+    let workspace_id = caller.workspace_id();
+    let change = || {
+        let mut batch: Batch = store::exists(workspace_id, id).expect(1).into();
+        name.iter().for_each(|name| batch.push(store::rename(workspace_id, id, name)));
+        if let Some(filter) = &filter {
+            batch.append(store::change_filter(workspace_id, id, filter.as_ref(), app.clock.steady()));
+        }
+        batch
+    };
+    match caller.try_commit(change).await? {
+        Err(DbError::Unexpected { statement }) if statement > 0 => {
+            must_exist(&caller, id).await?;
+            return Err(too_many());
+        }
+        changed => changed.or_missing(not_found)?,
+    };
+    app.wake_judges_if(filter.is_some());
     Ok(Json(Reference::to(id)))
 }
 
@@ -180,9 +168,63 @@ pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
+pub async fn must_exist<N: Need>(caller: &Caller<N>, id: SegmentId) -> Result<(), Error> {
     let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
+}
+
+/// Refuses a segment that the caller's workspace does not have, or that fills itself.
+pub async fn must_take_members(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
+    must_exist(caller, id).await?;
+    if is_self_filling(caller, id).await? { Err(fills_itself()) } else { Ok(()) }
+}
+
+pub async fn is_self_filling(caller: &Caller<FullAccess>, id: SegmentId) -> Result<bool, Error> {
+    let rows = caller.read(|| store::detail(caller.workspace_id(), id)).await?;
+    Ok(rows.first().map(|row| row.maybe(3, Row::text)).transpose()?.flatten().is_some())
+}
+
+/// Why a contact could not be put into a segment.
+pub async fn why_not_taken(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Error, Error> {
+    Ok(if is_self_filling(caller, id).await? { fills_itself() } else { not_found() })
+}
+
+/// Refuses a filter that names what is not there: it would be met by nobody.
+pub async fn check_filter(caller: &Caller<FullAccess>, filter: &Filter) -> Result<(), Error> {
+    let properties = filter.properties();
+    if !properties.is_empty() {
+        let rows = caller.read(|| store::declared_keys(caller.workspace_id())).await?;
+        let declared: Vec<String> = rows.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
+        if let Some(unknown) = properties.iter().find(|key| !declared.iter().any(|known| known == *key)) {
+            return Err(Error::invalid(format!(
+                "The `filter` field names the contact property `{}`, which is not declared. \
+                 `POST /contact-properties` declares it.",
+                shown(unknown)
+            )));
+        }
+    }
+    let topics = filter.topics();
+    if !topics.is_empty() {
+        let rows = caller.read(|| store::topic_ids(caller.workspace_id())).await?;
+        let known: Vec<TopicId> = rows.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
+        if let Some(unknown) = topics.iter().find(|id| !known.contains(id)) {
+            return Err(Error::invalid(format!(
+                "The `filter` field names the topic `{unknown}`, which is not there. `GET /topics` lists those there are."
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub fn fills_itself() -> Error {
+    Error::invalid(
+        "This segment fills itself by its `filter`: contacts cannot be put into it or taken out of it. Change the \
+         contact, or take the `filter` away.",
+    )
+}
+
+fn too_many() -> Error {
+    Error::invalid(format!("At most {MOST_SELF_FILLING} segments of a workspace can have a `filter`."))
 }
 
 pub fn not_found() -> Error {

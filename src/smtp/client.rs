@@ -12,8 +12,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection::Connection;
+use super::dane::{Dane, Verifier};
 use super::extensions::Extensions;
-use super::outcome::{Failure, Phase};
+use super::outcome::{Failure, Phase, Security};
 use super::reply::Reply;
 use super::stream::{HandshakeError, Stream};
 use super::timeouts::Timeouts;
@@ -51,10 +52,14 @@ impl Settings {
 }
 
 /// How far a recipient's server is asked to encrypt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TlsPolicy {
+    /// With a certificate that DNSSEC names, or nothing is sent.
+    Dane(Arc<Dane>),
     /// With a certificate that is valid for the host, or nothing is sent.
     Enforced,
+    /// Whatever the certificate, or nothing is sent.
+    Encrypted,
     /// Where it is offered, whatever the certificate.
     Opportunistic,
     None,
@@ -68,7 +73,7 @@ pub enum Hop<'a> {
     ForeignRelay(&'a Relay),
     Mx {
         host: &'a str,
-        tls: TlsPolicy,
+        tls: &'a TlsPolicy,
     },
 }
 
@@ -89,11 +94,29 @@ struct Shared {
 struct Terms<'a> {
     host: &'a str,
     encryption: Encryption,
-    /// Whether the certificate has to be valid.
-    verify: bool,
+    proof: Proof<'a>,
     /// Whether a password may be said in clear.
     clear_login: bool,
     credentials: Option<&'a (String, String)>,
+}
+
+/// What makes a certificate the right one.
+#[derive(Clone, Copy)]
+enum Proof<'a> {
+    None,
+    /// Somebody who is believed vouches for it.
+    Authority,
+    Dane(&'a Arc<Dane>),
+}
+
+impl Proof<'_> {
+    fn security(self) -> Security {
+        match self {
+            Proof::None => Security::Encrypted,
+            Proof::Authority => Security::Verified,
+            Proof::Dane(_) => Security::Dane,
+        }
+    }
 }
 
 impl<'a> Terms<'a> {
@@ -106,19 +129,23 @@ impl<'a> Terms<'a> {
                     host: &relay.host,
                     encryption: relay.encryption,
                     // A password is told to nobody who merely claims to be the relay.
-                    verify: is_strict || relay.credentials.is_some() && !is_here,
+                    proof: match is_strict || relay.credentials.is_some() && !is_here {
+                        true => Proof::Authority,
+                        false => Proof::None,
+                    },
                     clear_login: is_here || relay.encryption == Encryption::None,
                     credentials: relay.credentials.as_ref(),
                 }
             }
             Hop::Mx { host, tls } => {
-                let encryption = match tls {
-                    TlsPolicy::Enforced => Encryption::Required,
-                    TlsPolicy::Opportunistic => Encryption::Opportunistic,
-                    TlsPolicy::None => Encryption::None,
+                let (encryption, proof) = match tls {
+                    TlsPolicy::Dane(dane) => (Encryption::Required, Proof::Dane(dane)),
+                    TlsPolicy::Enforced => (Encryption::Required, Proof::Authority),
+                    TlsPolicy::Encrypted => (Encryption::Required, Proof::None),
+                    TlsPolicy::Opportunistic => (Encryption::Opportunistic, Proof::None),
+                    TlsPolicy::None => (Encryption::None, Proof::None),
                 };
-                let verify = tls == TlsPolicy::Enforced;
-                Terms { host, encryption, verify, clear_login: false, credentials: None }
+                Terms { host, encryption, proof, clear_login: false, credentials: None }
             }
         }
     }
@@ -146,19 +173,20 @@ impl Client {
     /// Everything that is said before the first message.
     async fn converse(&self, mut stream: Stream, terms: &Terms<'_>) -> Result<Connection, Failure> {
         let timeouts = self.shared.settings.timeouts;
-        let is_wrapped = terms.encryption == Encryption::Wrapped;
-        if is_wrapped {
+        let mut security = Security::Clear;
+        if terms.encryption == Encryption::Wrapped {
             stream = self.encrypt(stream, terms).await?;
+            security = terms.proof.security();
         }
         let banner = stream.reply(timeouts.banner).await.map_err(|lost| Failure::new(Phase::Banner, lost))?;
         positive(banner, Phase::Banner)?;
         let extensions = self.hello(&mut stream).await?;
-        let mut connection = Connection::new(stream, extensions, terms.host, timeouts, is_wrapped);
+        let mut connection = Connection::new(stream, extensions, terms.host, timeouts, security);
         if matches!(terms.encryption, Encryption::Required | Encryption::Opportunistic) {
             connection = self.start_tls(connection, terms).await?;
         }
         if let Some((user, password)) = terms.credentials {
-            if !connection.secured && !terms.clear_login {
+            if !connection.is_secured() && !terms.clear_login {
                 let reason = "the relay offers no encryption, and the password is not sent without; \
                               ?tls=none in its address allows it";
                 return Err(Failure::new(Phase::Auth, reason));
@@ -170,9 +198,13 @@ impl Client {
 
     async fn encrypt(&self, stream: Stream, terms: &Terms<'_>) -> Result<Stream, Failure> {
         let Shared { verifying, unverified, settings, .. } = &*self.shared;
-        let tls = if terms.verify { verifying } else { unverified };
-        let tls_failed = terms.encryption == Encryption::Opportunistic && !terms.verify;
-        let encrypted = stream.encrypt(tls.clone(), terms.host, settings.timeouts.hello).await;
+        let tls = match terms.proof {
+            Proof::None => unverified.clone(),
+            Proof::Authority => verifying.clone(),
+            Proof::Dane(dane) => Arc::new(tls::client_verified_by(Arc::new(Verifier::new(dane.clone())))),
+        };
+        let tls_failed = terms.encryption == Encryption::Opportunistic && matches!(terms.proof, Proof::None);
+        let encrypted = stream.encrypt(tls, terms.host, settings.timeouts.hello).await;
         encrypted.map_err(|error: HandshakeError| Failure { tls_failed, ..Failure::new(Phase::StartTls, error) })
     }
 
@@ -223,7 +255,7 @@ impl Client {
         }
         let mut stream = self.encrypt(connection.stream, terms).await?;
         let extensions = self.hello(&mut stream).await?;
-        Ok(Connection::new(stream, extensions, terms.host, timeouts, true))
+        Ok(Connection::new(stream, extensions, terms.host, timeouts, terms.proof.security()))
     }
 
     async fn log_in(&self, connection: &mut Connection, user: &str, password: &str) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::dots::Dots;
 use super::extensions::{Extensions, Size};
-use super::outcome::{Outcome, Phase};
+use super::outcome::{Outcome, Phase, Security};
 use super::reply::Reply;
 use super::stream::{Lost, Stream};
 use super::timeouts::Timeouts;
@@ -48,7 +48,7 @@ pub struct Connection {
     pub(super) extensions: Extensions,
     timeouts: Timeouts,
     host: String,
-    pub(super) secured: bool,
+    security: Security,
     opened: Instant,
     state: State,
 }
@@ -76,10 +76,10 @@ impl Connection {
         extensions: Extensions,
         host: &str,
         timeouts: Timeouts,
-        secured: bool,
+        security: Security,
     ) -> Connection {
         let (host, opened) = (host.to_owned(), Instant::now());
-        Connection { stream, extensions, timeouts, host, secured, opened, state: State::Ready }
+        Connection { stream, extensions, timeouts, host, security, opened, state: State::Ready }
     }
 
     /// Who is at the other end.
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     pub fn is_secured(&self) -> bool {
-        self.secured
+        self.security != Security::Clear
     }
 
     /// How long it has been open.
@@ -316,7 +316,7 @@ impl Connection {
             self.state = State::Ready;
         }
         match reply.code {
-            200..300 => Outcome::Accepted { reply, secured: self.secured },
+            200..300 => Outcome::Accepted { reply, security: self.security },
             400.. => Outcome::Refused { reply, at: Phase::Dot },
             _ => {
                 self.state = State::Broken;

@@ -3,6 +3,7 @@
 
 mod client;
 mod connection;
+mod dane;
 mod dots;
 mod extensions;
 mod fuzzing;
@@ -20,8 +21,9 @@ mod timeouts;
 
 pub use client::{Client, Hop, MX_PORT, Settings, TlsPolicy};
 pub use connection::{Connection, Envelope, MessageSource};
+pub use dane::Dane;
 pub use fuzzing::smtp_reply;
 pub use mta_sts::{StsMode, StsPolicy, mta_sts};
-pub use outcome::{Failure, Outcome, Phase};
+pub use outcome::{Failure, Outcome, Phase, Security};
 pub use reply::Reply;
 pub use timeouts::Timeouts;

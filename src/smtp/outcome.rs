@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::reply::Reply;
+use crate::text::words;
 
 /// How far a dialogue had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,11 +66,25 @@ impl Failure {
     }
 }
 
+/// How far a connection keeps others out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Security {
+    Clear,
+    /// Nobody has looked who is at the other end.
+    Encrypted,
+    /// By a certificate that an authority vouches for.
+    Verified,
+    /// By a certificate that DNSSEC names.
+    Dane,
+}
+
+words!(Security { Clear = "none", Encrypted = "encrypted", Verified = "verified", Dane = "dane" });
+
 /// What became of one message to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The server has taken it.
-    Accepted { reply: Reply, secured: bool },
+    Accepted { reply: Reply, security: Security },
     /// The server has said no, for now or for good. The message was not taken.
     Refused { reply: Reply, at: Phase },
     /// The dialogue ended before the dot. The message was not taken.

@@ -11,8 +11,8 @@ mod topic;
 use crate::db::Sql;
 
 pub use routes::{must_exist, not_found, router as routes};
-pub use shapes::Chosen;
-pub use store::{choose, forget, page_of_contact};
-pub use topic::{Choice, ChoiceList, TopicChoices};
+pub use shapes::{Chosen, Standing};
+pub use store::{all_of_contact, choose, forget, page_of_contact};
+pub use topic::{Choice, ChoiceList, Subscription, TopicChoices, Visibility};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -10,10 +10,10 @@ use super::shapes::Item;
 use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess, Need};
+use crate::auth::{Caller, Need};
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
-use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
 
 type Reference = web::Reference<TopicId>;
 type Deleted = web::Deleted<TopicId>;
@@ -32,7 +32,7 @@ pub fn router() -> OpenApiRouter<App> {
     responses((status = 201, description = "The topic is made.", body = Reference)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     body: Body<NewTopic>,
@@ -52,7 +52,7 @@ async fn create(
     get, path = "/topics", tag = "Topics", operation_id = "list_topics",
     params(Page), responses((status = 200, description = "The topics, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Item::read(row)?))
 }
@@ -64,7 +64,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/topics/{id}", tag = "Topics", operation_id = "read_topic",
     params(PathId), responses((status = 200, description = "The topic.", body = Item)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller, PathId(id): PathId<TopicId>) -> JsonResult<Item> {
     Ok(Json(find(&caller, id).await?.alone()))
 }
 
@@ -77,11 +77,7 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result
     params(PathId), request_body = Option<TopicChange>,
     responses((status = 200, description = "The topic is changed.", body = Reference)),
 )]
-async fn update(
-    caller: Caller<FullAccess>,
-    PathId(id): PathId<TopicId>,
-    body: Body<TopicChange>,
-) -> Result<Json<Reference>, Error> {
+async fn update(caller: Caller, PathId(id): PathId<TopicId>, body: Body<TopicChange>) -> JsonResult<Reference> {
     let changes = body.read()?;
     if let Some(default) = changes.default_subscription
         && find(&caller, id).await?.default_subscription != default.as_str()
@@ -99,8 +95,9 @@ async fn update(
     delete, path = "/topics/{id}", tag = "Topics", operation_id = "delete_topic",
     params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<TopicId>) -> Result<Json<Deleted>, Error> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<TopicId>) -> JsonResult<Deleted> {
+    let delete = || store::delete(caller.workspace_id(), id, app.clock.steady());
+    caller.try_commit(delete).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 
@@ -114,6 +111,5 @@ pub fn not_found() -> Error {
 }
 
 async fn find<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<Item, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    Ok(Item::read(rows.first().ok_or_else(not_found)?)?)
+    caller.query::<Option<Item>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }

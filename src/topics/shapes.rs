@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::topic::{Subscription, Visibility};
-use crate::clock::{Time, rfc3339};
-use crate::db::{DbError, Row, from_row};
+use crate::clock::Time;
+use crate::db::{from_row, from_word};
 use crate::id::TopicId;
 
 /// Something that mail can be about.
@@ -27,23 +27,13 @@ pub struct Item {
     pub(super) default_subscription: String,
     #[schema(value_type = Visibility)]
     visibility: String,
-    #[schema(format = DateTime)]
-    created_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Time,
 }
 
-impl Item {
-    pub fn read(row: &Row) -> Result<Item, DbError> {
-        Ok(Item {
-            object: None,
-            id: row.id(0)?,
-            name: row.text(1)?,
-            description: row.maybe(2, Row::text)?,
-            default_subscription: row.text(3)?,
-            visibility: row.text(4)?,
-            created_at: rfc3339(row.int(5)?),
-        })
-    }
+from_row!(Item { object = None, id, name, description, default_subscription, visibility, created_at });
 
+impl Item {
     /// As an answer of its own, which says what it is.
     pub fn alone(self) -> Item {
         Item { object: Some("topic"), ..self }
@@ -70,3 +60,19 @@ pub struct Chosen {
 }
 
 from_row!(Chosen { id, name, description, subscription, created_at });
+
+/// A topic as its contact sees it.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub topic_id: TopicId,
+    pub name: String,
+    pub description: Option<String>,
+    /// Whether everybody may see that there is this topic.
+    pub visibility: Visibility,
+    pub subscription: Subscription,
+    /// Whether that was chosen, and is not what holds for all who did not choose.
+    pub is_chosen: bool,
+}
+
+from_word!(Subscription, Visibility);
+from_row!(Standing { topic_id, name, description, visibility, subscription, is_chosen });

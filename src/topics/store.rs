@@ -3,6 +3,7 @@
 use super::topic::{Choice, NewTopic, TopicChange, Visibility};
 use crate::db::{Batch, Sql, Stmt, statements};
 use crate::id::{ContactId, TopicId, WorkspaceId};
+use crate::segments::{self, Filling};
 use crate::web::Page;
 
 statements! {
@@ -45,6 +46,13 @@ statements! {
              WHERE t.workspace_id = $1 AND c.id = $2 AND t.id = $3
              FOR KEY SHARE OF t, c
              ON CONFLICT (workspace_id, contact_id, topic_id) DO UPDATE SET subscription = excluded.subscription");
+        /// Every topic with what holds for a contact, and whether that was chosen.
+        pub fn all_of_contact(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
+            "SELECT t.id, t.name, t.description, t.visibility, COALESCE(s.subscription, t.default_subscription),
+                 CASE WHEN s.subscription IS NULL THEN FALSE ELSE TRUE END
+             FROM topics t LEFT JOIN topic_subscriptions s
+                 ON s.workspace_id = t.workspace_id AND s.contact_id = $2 AND s.topic_id = t.id
+             WHERE t.workspace_id = $1 ORDER BY t.id");
         /// Forgets all that a contact chose.
         pub fn forget(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
             "DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");
@@ -62,10 +70,14 @@ pub fn by_id(workspace_id: WorkspaceId, id: TopicId) -> Stmt {
 }
 
 /// Deletes a topic and what contacts chose of it. The topic goes first: whoever
-/// is choosing has either finished by then, or finds it gone.
-pub fn delete(workspace_id: WorkspaceId, id: TopicId) -> Batch {
+/// is choosing has either finished by then, or finds it gone. Segments whose filters ask for it are filled anew.
+pub fn delete(workspace_id: WorkspaceId, id: TopicId, steady: i64) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of()))
+    Batch::new().and(DELETE.with(of()).expect(1)).and(DELETE_CHOICES.with(of())).and(segments::refill_naming(
+        workspace_id,
+        &id.to_string(),
+        &Filling::begin(steady),
+    ))
 }
 
 /// Every topic, with what holds for a contact.

@@ -6,26 +6,15 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder};
 
 use crate::id::TopicId;
-use crate::text::{checked_text, is_longer, is_one_line, words};
+use crate::text::{checked_text, is_longer, one_line, words};
 use crate::web::{Change, schema};
 
 /// How many topics one request may name.
 const MOST_NAMED: usize = 100;
 
-/// One line, and not only spaces.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(try_from = "String")]
-#[schema(
-    min_length = 1,
-    max_length = 50,
-    pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$",
-    example = "Product news"
-)]
-pub struct TopicName(String);
-
-checked_text!(
-    TopicName(name) if is_one_line(name, 50),
-    else "must be one line of 1 to 50 characters, not all of them spaces"
+one_line!(
+    /// One line, and not only spaces.
+    TopicName of 50, such as "Product news"
 );
 
 /// What a topic is about, in a few words; they may have several lines.
@@ -48,25 +37,25 @@ fn is_unseen(char: char) -> bool {
     char.is_control() && !matches!(char, '\t' | '\n' | '\r')
 }
 
-/// Whether somebody wants mail about a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Subscription {
-    OptIn,
-    OptOut,
+words! {
+    /// Whether somebody wants mail about a topic.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Subscription: ALL, parse {
+        OptIn = "opt_in",
+        OptOut = "opt_out",
+    }
 }
 
-words!(Subscription { OptIn = "opt_in", OptOut = "opt_out" });
-
-/// Who sees that there is such a topic: everybody, or those who have chosen it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Visibility {
-    Public,
-    Private,
+words! {
+    /// Who sees that there is such a topic: everybody, or those who have chosen it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Visibility: ALL, parse {
+        Public = "public",
+        Private = "private",
+    }
 }
-
-words!(Visibility { Public = "public", Private = "private" });
 
 /// What to make.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -38,6 +38,10 @@ impl<T> Body<T> {
     pub fn fields(&self) -> &Object {
         &self.fields
     }
+
+    pub fn into_fields(self) -> Object {
+        self.fields
+    }
 }
 
 impl<T: DeserializeOwned> Body<T> {

@@ -1,14 +1,19 @@
-//! The answers that say which thing was changed, and no more.
+//! What routes answer, and the answers that say which thing was changed, and no more.
 
 use std::borrow::Cow;
 
+use axum::Json;
 use serde::Serialize;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::parameter::{id, text};
+use crate::error::Error;
 use crate::id::Id;
+
+/// What a route of the API answers.
+pub type JsonResult<T> = Result<Json<T>, Error>;
 
 /// The answer to a change: which thing it was.
 #[derive(Serialize)]

@@ -64,7 +64,7 @@ where
         if matches!(body, Spool::File(_)) {
             app.admission.admit().await?;
         }
-        app.admission.build(move || Many::split(body, true)).await?
+        app.admission.build(move || Many::split(body.at_hand(LIGHT)?, true)).await?
     }
 }
 
@@ -116,7 +116,11 @@ pub(super) fn parse_object(text: &Bytes) -> Result<Object, Error> {
 }
 
 pub(super) fn not_json(error: &serde_json::Error) -> Error {
-    Error::NotJson { message: format!("The body is not valid JSON: {error}.") }
+    flaw(&error.to_string())
+}
+
+pub(super) fn flaw(what: &str) -> Error {
+    Error::NotJson { message: format!("The body is not valid JSON: {what}.") }
 }
 
 /// A body that says it is JSON; `None` where there is no body.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::input::LIMIT;
+use super::input::{LIMIT, flaw};
 use super::long_strings::not_bytes;
 use crate::error::Error;
 
@@ -187,10 +187,6 @@ impl<'a> Scan<'a> {
             _ => Err(flaw("it ends within a value")),
         }
     }
-}
-
-fn flaw(what: &str) -> Error {
-    Error::NotJson { message: format!("The body is not valid JSON: {what}.") }
 }
 
 fn too_much() -> Error {

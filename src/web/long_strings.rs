@@ -11,7 +11,7 @@ use super::body::Body;
 use super::input;
 use super::long_scan::Scan;
 use super::object::Object;
-use super::spool::{self, Spool};
+use super::spool::Spool;
 use crate::app::App;
 use crate::error::Error;
 
@@ -84,8 +84,7 @@ impl LongValues {
     pub(super) fn split_by(body: Spool, names: &[&str], long: usize) -> Result<(Vec<u8>, LongValues), Error> {
         let mut scan = Scan::new(names, long);
         for start in (0..body.len()).step_by(BLOCK) {
-            let block = body.read(start..body.len().min(start + BLOCK)).map_err(|error| spool::unusable(&error))?;
-            scan.look(&block)?;
+            scan.look(&body.part(start..body.len().min(start + BLOCK))?)?;
         }
         let (short, places) = scan.finish()?;
         Ok((short, LongValues { body, places }))
@@ -126,7 +125,7 @@ impl LongReader {
         }
         let part = self.place.start..self.place.end.min(self.place.start + BLOCK);
         self.place.start = part.end;
-        let block = self.values.body.read(part).map_err(|error| spool::unusable(&error))?;
+        let block = self.values.body.part(part)?;
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&block);
         let is_last = self.place.is_empty();

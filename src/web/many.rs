@@ -1,6 +1,5 @@
 //! The elements of a JSON array, told apart where its text lies.
 
-use std::io;
 use std::ops::Range;
 
 use memchr::memchr2;
@@ -8,9 +7,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::body::Body;
-use super::input::{LIMIT, kind_of, not_json};
+use super::input::{LIMIT, flaw, kind_of, not_json};
 use super::shape::{DEEPEST, Shape, nested_too_deep};
-use super::spool::{self, Spool};
+use super::spool::Spool;
 use crate::error::Error;
 
 /// How much of a text is looked at at once.
@@ -40,7 +39,7 @@ impl Many {
     pub(super) fn split(body: Spool, is_large: bool) -> Result<Many, Error> {
         let mut found = Elements::default();
         for start in (0..body.len()).step_by(BLOCK) {
-            let block = read(&body, start..body.len().min(start + BLOCK))?;
+            let block = body.part(start..body.len().min(start + BLOCK))?;
             if start == 0 && !matches!(block.trim_ascii_start(), [b'[', ..] | []) {
                 return Err(no_array(&body));
             }
@@ -68,7 +67,7 @@ impl Many {
         if place.len() > LIMIT {
             return Err(Error::TooLarge { limit: LIMIT });
         }
-        Body::of_element(&read(&self.body, place)?)
+        Body::of_element(&self.body.part(place)?)
     }
 
     fn check(&self, at: usize) -> Result<(), Error> {
@@ -77,24 +76,16 @@ impl Many {
         if place.len() > LIMIT {
             return Ok(());
         }
-        let text = read(&self.body, place)?;
+        let text = self.body.part(place)?;
         let is_json: Result<&RawValue, _> = serde_json::from_slice(&text);
         is_json.map(|_| ()).map_err(|error| flaw(&format!("element {at} of the array: {error}")))
     }
 }
 
-fn read(body: &Spool, part: Range<usize>) -> Result<bytes::Bytes, Error> {
-    body.read(part).map_err(|error: io::Error| spool::unusable(&error))
-}
-
-fn flaw(what: &str) -> Error {
-    Error::NotJson { message: format!("The body is not valid JSON: {what}.") }
-}
-
 /// What is wrong with a body that does not begin as an array.
 fn no_array(body: &Spool) -> Error {
     let said = || {
-        let text = read(body, 0..body.len())?;
+        let text = body.part(0..body.len())?;
         Shape::of(&text).check_depth()?;
         let is_json: Result<IgnoredAny, _> = serde_json::from_slice(&text);
         is_json.map_err(|error| not_json(&error))?;
@@ -212,7 +203,7 @@ mod tests {
     }
 
     fn values(many: &Many) -> Vec<Value> {
-        let text = |place: &Range<usize>| read(&many.body, place.clone()).expect("there");
+        let text = |place: &Range<usize>| many.body.part(place.clone()).expect("there");
         many.elements.iter().map(|place| serde_json::from_slice(&text(place)).expect("JSON")).collect()
     }
 

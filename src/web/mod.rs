@@ -23,6 +23,7 @@ mod query;
 mod reader;
 mod reference;
 mod refusals;
+mod sandbox;
 mod shape;
 mod shell;
 mod spool;
@@ -32,7 +33,7 @@ mod visitor;
 
 pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
-pub use changed::{Deleted, Reference};
+pub use changed::{Deleted, JsonResult, Reference};
 pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use form::Form;
 pub use fuzzing::{form_body, json_body, long_body};
@@ -52,11 +53,12 @@ pub use pagination::{Leaf, List, Newest, Page, RECENT};
 pub(crate) use parameter::schema;
 pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
-pub use reader::{read as read_fields, read_value};
+pub use reader::{Fault, read as read_fields, read_value};
 pub use refusals::{
     OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState,
     add_refusals, refusal,
 };
+pub use sandbox::{protect, sandboxed};
 pub use shape::Shape;
 pub use shell::{Choice, ConfirmPage, Shell, places};
 pub use spool::{Arriving, Spool};

@@ -55,7 +55,7 @@ impl Form {
 
     /// What lies somewhere.
     pub fn read(&self, place: Range<usize>) -> Result<Bytes, Error> {
-        self.body.read(place).map_err(|error| spool::unusable(&error))
+        self.body.part(place)
     }
 
     /// Takes the fingerprint of all fields, where one is wanted: the same fields in

@@ -11,6 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::changed::JsonResult;
 use super::parameter;
 use super::query::{Flaw, Params, Sent};
 use crate::db::{ReadLimit, Row, Sql, Stmt, Value};
@@ -138,12 +139,17 @@ impl Page {
     pub fn statement<const N: usize>(&self, older: Sql, newer: Sql, whose: impl Id, more: [Value; N]) -> Stmt {
         let (upwards, from, rows) = self.bounds();
         let sql = if upwards { newer } else { older };
-        sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()).within(&self.size)
+        self.within(sql.with_all([whose.into(), from.into(), rows.into()].into_iter().chain(more).collect()))
+    }
+
+    /// A statement of somebody else's making, which reads no more than a page may hold.
+    pub fn within(&self, stmt: Stmt) -> Stmt {
+        stmt.within(&self.size)
     }
 
     /// Whether to read towards newer items; where from; and how many rows: one
     /// more than asked for, to know whether there are more.
-    fn bounds(&self) -> (bool, Uuid, i64) {
+    pub fn bounds(&self) -> (bool, Uuid, i64) {
         let rows = self.limit as i64 + 1;
         match self.cursor {
             Cursor::Start => (false, END, rows),
@@ -174,7 +180,7 @@ impl Page {
     }
 
     /// As [`Page::list`], as the answer to a request: `read` makes an item of each row.
-    pub fn answer<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<Json<List<T>>, Error> {
+    pub fn answer<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> JsonResult<List<T>> {
         let items: Result<Vec<T>, Error> = rows.iter().map(read).collect();
         Ok(Json(self.list(items?)))
     }

@@ -82,6 +82,23 @@ impl Fault {
         }
     }
 
+    /// Where it is; empty where it is the whole.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong there, without a word of the sender's; `allowed` is said of what is missing.
+    pub fn unquoted(&self, allowed: &str) -> String {
+        let place = if self.path.is_empty() { "the body" } else { &self.path };
+        match &self.what {
+            What::Wrong(predicate) => format!("{place} {predicate}"),
+            What::Missing { sent: None } => format!("{place} is missing: {allowed}"),
+            What::Missing { sent: Some(_) } => {
+                format!("{place} is missing: {allowed}; a field with a similar name was sent, check its spelling")
+            }
+        }
+    }
+
     /// As the API tells it of a parameter in a query.
     fn of_query(self) -> Error {
         let predicate = match self.what {
@@ -249,11 +266,13 @@ struct Fields {
 impl Fields {
     /// Another field of the object that looks like a misspelling of the one that is missing.
     fn lookalike(&self) -> Option<String> {
-        let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
+        // Cut off, so that a long name cannot make the comparison slow.
+        let plain = |text: &str| text.chars().take(64).collect::<String>().to_lowercase().replace(['_', '-', ' '], "");
         let wanted = plain(self.name);
         let close = |sent: &&String| {
             let sent = plain(sent);
-            sent == wanted || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
+            let is_part = sent.len() >= 4 && wanted.ends_with(&sent);
+            is_part || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
         };
         self.fields.iter().map(|(sent, _)| sent).filter(|sent| *sent != self.name).find(close).cloned()
     }

@@ -14,42 +14,6 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
 use crate::error::Error;
 
-/// Of every route that asks for a credential.
-pub struct OfCaller;
-
-/// Of every route that reads a JSON body, the credential's included.
-pub struct OfBody;
-
-/// Of every route that reads a form with a file.
-pub struct OfForm;
-
-/// Of every route that reads a CSV file.
-pub struct OfCsv;
-
-/// Of every route that names one thing in its path.
-pub struct OfPath;
-
-/// Of every route with parameters in its query.
-pub struct OfQuery;
-
-/// Of every route that a thing must be in a certain state for.
-pub struct OfState;
-
-/// Of every route that lets an event happen.
-pub struct OfSend;
-
-/// Of every route that adds a domain.
-pub struct OfDomain;
-
-/// Of every route that makes something of which there can be only one.
-pub struct OfDuplicate;
-
-/// Of every route that makes something and takes an `Idempotency-Key`.
-pub struct OfKey;
-
-/// Of those of them that make something of which there can be only one.
-pub struct OfKeyOrDuplicate;
-
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 /// Adds what an operation that asks for a credential refuses by what it takes.
@@ -85,149 +49,130 @@ fn is_id(parameter: &Parameter) -> bool {
     serde_json::to_value(&parameter.schema).is_ok_and(|schema| schema["format"] == "uuid")
 }
 
-impl IntoResponses for OfCaller {
-    fn responses() -> Responses {
-        let metadata = "https://posthorn.example/.well-known/oauth-protected-resource".into();
-        described([
-            ("The request cannot be read.", vec![two_credentials()]),
-            (
-                "No credential, one that has expired, or one that may only send.",
-                vec![Error::Unauthenticated { metadata }, Error::InvalidToken, Error::RestrictedKey],
-            ),
-            (
-                "An API key that nobody has, or an access token without the scope.",
-                vec![Error::InvalidKey, Error::InsufficientScope],
-            ),
-            ("A defect on our side; nothing was acknowledged.", vec![Error::Internal]),
-            ("The store cannot serve now; nothing was acknowledged.", vec![Error::Unavailable]),
-        ])
+/// Refusals that routes have in common: for each a type of its own, which `responses(…)` can name, and
+/// the sentences that sum them up, each with the errors that it is about.
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident { $($sentence:literal: $($error:expr),+;)+ })+) => {$(
+        $(#[$doc])*
+        pub struct $name;
+
+        impl IntoResponses for $name {
+            fn responses() -> Responses {
+                described([$(($sentence, vec![$($error),+])),+])
+            }
+        }
+    )+};
+}
+
+refusals! {
+    /// Of every route that asks for a credential.
+    OfCaller {
+        "The request cannot be read.": two_credentials();
+        "No credential, one that has expired, or one that may only send.":
+            Error::Unauthenticated { metadata: "https://posthorn.example/.well-known/oauth-protected-resource".into() },
+            Error::InvalidToken, Error::RestrictedKey;
+        "An API key that nobody has, or an access token without the scope.":
+            Error::InvalidKey, Error::InsufficientScope;
+        "A defect on our side; nothing was acknowledged.": Error::Internal;
+        "The store cannot serve now; nothing was acknowledged.": Error::Unavailable;
+    }
+
+    /// Of every route that reads a JSON body, the credential's included.
+    OfBody {
+        "The body is not JSON, or the request cannot be read.": not_json(), two_credentials();
+        "The body did not arrive in time.": Error::TooSlow;
+        "The body is too large.": Error::TooLarge { limit: super::input::LIMIT };
+        "The body is not labelled JSON.": Error::UnsupportedMediaType;
+        "A field is missing or breaks a rule; the message names it.":
+            Error::invalid("The `name` field must not be empty."),
+            Error::Missing { message: "Missing `name` field.".into() };
+    }
+
+    /// Of every route that reads a form with a file.
+    OfForm {
+        "The form or the request cannot be read.":
+            Error::BadRequest { message: "The body is not a form with the boundary it names.".into() },
+            two_credentials();
+        "The body did not arrive in time.": Error::TooSlow;
+        "The file is too large.": Error::TooLarge { limit: 50 << 20 };
+        "The body is not labelled a form.": Error::NotAForm;
+        "A field is missing or breaks a rule; the message names it.":
+            Error::invalid("The `on_conflict` field must be `upsert` or `skip`, but is `x`."),
+            Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
+    }
+
+    /// Of every route that reads a CSV file.
+    OfCsv {
+        "The body did not arrive in time.": Error::TooSlow;
+        "The file is too large.": Error::TooLarge { limit: super::input::LIMIT_OF_MANY };
+        "The body is not labelled CSV.": Error::NotCsv;
+        "The file breaks a rule; the message says which.":
+            Error::invalid("The first row of the file must name the columns, `email` among them.");
+    }
+
+    /// Of every route that names one thing in its path.
+    OfPath {
+        "There is nothing with this id or name.":
+            Error::not_found("Event not found. Check the id or the name; names are case-sensitive.");
+    }
+
+    /// Of every route with parameters in its query.
+    OfQuery {
+        "A parameter breaks a rule; the message names it.":
+            Error::InvalidParameter { message: "The `limit` parameter must be a whole number from 1 to 100.".into() };
+    }
+
+    /// Of every route that a thing must be in a certain state for.
+    OfState {
+        "It is in a state that does not allow this.":
+            Error::Conflict { message: "The run is completed. Only a run in flight can be cancelled.".into() };
+    }
+
+    /// Of every route that lets an event happen.
+    OfSend {
+        "The body or the key cannot be read.": not_json(), two_credentials(), Error::InvalidIdempotencyKey;
+        "There is no such contact or occurrence.":
+            Error::not_found("Contact not found. Check its id, or name the contact by `email`.");
+        "The key was used with another body.": Error::IdempotencyConflict;
+        "The body or the payload is too large.": Error::TooLarge { limit: super::input::PAYLOAD_LIMIT };
+        "A field is missing or breaks a rule; the message names it.":
+            Error::invalid("The `payload` key `total` must be a number by the event's schema, but is the string `x`."),
+            Error::Missing { message: "Missing `event` field.".into() },
+            Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() };
+    }
+
+    /// Of every route that adds a domain.
+    OfDomain {
+        "The domain cannot be had, or a credential that may not do this.":
+            Error::DomainRefused { message:
+                "The domain `example.com` has been added already. `GET /domains` lists those there are.".into() },
+            Error::InvalidKey, Error::InsufficientScope;
+    }
+
+    /// Of every route that makes something of which there can be only one.
+    OfDuplicate {
+        "There is one like it already; the message says which.": duplicate();
+    }
+
+    /// Of every route that makes something and takes an `Idempotency-Key`.
+    OfKey {
+        "The request, its body or its key cannot be read.": two_credentials(), Error::InvalidIdempotencyKey;
+        "The key was used with another body.": Error::IdempotencyConflict;
+    }
+
+    /// Of those of them that make something of which there can be only one.
+    OfKeyOrDuplicate {
+        "There is one like it already, or the key was used with another body.":
+            duplicate(), Error::IdempotencyConflict;
     }
 }
 
-impl IntoResponses for OfBody {
-    fn responses() -> Responses {
-        let not_json =
-            Error::NotJson { message: "The body is not valid JSON: expected value at line 1 column 1.".into() };
-        let missing = Error::Missing { message: "Missing `name` field.".into() };
-        let invalid = Error::invalid("The `name` field must not be empty.");
-        described([
-            ("The body is not JSON, or the request cannot be read.", vec![not_json, two_credentials()]),
-            ("The body did not arrive in time.", vec![Error::TooSlow]),
-            ("The body is too large.", vec![Error::TooLarge { limit: super::input::LIMIT }]),
-            ("The body is not labelled JSON.", vec![Error::UnsupportedMediaType]),
-            ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
-        ])
-    }
+fn not_json() -> Error {
+    Error::NotJson { message: "The body is not valid JSON: expected value at line 1 column 1.".into() }
 }
 
-impl IntoResponses for OfForm {
-    fn responses() -> Responses {
-        let broken = Error::BadRequest { message: "The body is not a form with the boundary it names.".into() };
-        let missing = Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
-        let invalid = Error::invalid("The `on_conflict` field must be `upsert` or `skip`, but is `x`.");
-        described([
-            ("The form or the request cannot be read.", vec![broken, two_credentials()]),
-            ("The body did not arrive in time.", vec![Error::TooSlow]),
-            ("The file is too large.", vec![Error::TooLarge { limit: 50 << 20 }]),
-            ("The body is not labelled a form.", vec![Error::NotAForm]),
-            ("A field is missing or breaks a rule; the message names it.", vec![invalid, missing]),
-        ])
-    }
-}
-
-impl IntoResponses for OfCsv {
-    fn responses() -> Responses {
-        let invalid = Error::invalid("The first row of the file must name the columns, `email` among them.");
-        described([
-            ("The body did not arrive in time.", vec![Error::TooSlow]),
-            ("The file is too large.", vec![Error::TooLarge { limit: super::input::LIMIT_OF_MANY }]),
-            ("The body is not labelled CSV.", vec![Error::NotCsv]),
-            ("The file breaks a rule; the message says which.", vec![invalid]),
-        ])
-    }
-}
-
-impl IntoResponses for OfPath {
-    fn responses() -> Responses {
-        let missing = Error::not_found("Event not found. Check the id or the name; names are case-sensitive.");
-        described([("There is nothing with this id or name.", vec![missing])])
-    }
-}
-
-impl IntoResponses for OfQuery {
-    fn responses() -> Responses {
-        let message = "The `limit` parameter must be a whole number from 1 to 100.".into();
-        described([("A parameter breaks a rule; the message names it.", vec![Error::InvalidParameter { message }])])
-    }
-}
-
-impl IntoResponses for OfState {
-    fn responses() -> Responses {
-        let message = "The run is completed. Only a run in flight can be cancelled.".into();
-        described([("It is in a state that does not allow this.", vec![Error::Conflict { message }])])
-    }
-}
-
-impl IntoResponses for OfSend {
-    fn responses() -> Responses {
-        let unread = "The body is not valid JSON: expected value at line 1 column 1.".into();
-        let contact = "Contact not found. Check its id, or name the contact by `email`.";
-        described([
-            (
-                "The body or the key cannot be read.",
-                vec![Error::NotJson { message: unread }, two_credentials(), Error::InvalidIdempotencyKey],
-            ),
-            ("There is no such contact or occurrence.", vec![Error::not_found(contact)]),
-            ("The key was used with another body.", vec![Error::IdempotencyConflict]),
-            ("The body or the payload is too large.", vec![Error::TooLarge { limit: super::input::PAYLOAD_LIMIT }]),
-            (
-                "A field is missing or breaks a rule; the message names it.",
-                vec![
-                    Error::invalid(
-                        "The `payload` key `total` must be a number by the event's schema, but is the string `x`.",
-                    ),
-                    Error::Missing { message: "Missing `event` field.".into() },
-                    Error::InvalidParameter { message: "The `id` in the path must be a UUID.".into() },
-                ],
-            ),
-        ])
-    }
-}
-
-impl IntoResponses for OfDomain {
-    fn responses() -> Responses {
-        let message = "The domain `example.com` has been added already. `GET /domains` lists those there are.".into();
-        described([(
-            "The domain cannot be had, or a credential that may not do this.",
-            vec![Error::DomainRefused { message }, Error::InvalidKey, Error::InsufficientScope],
-        )])
-    }
-}
-
-impl IntoResponses for OfDuplicate {
-    fn responses() -> Responses {
-        let message = "A contact with this address exists already.".into();
-        described([("There is one like it already; the message says which.", vec![Error::Conflict { message }])])
-    }
-}
-
-impl IntoResponses for OfKey {
-    fn responses() -> Responses {
-        described([
-            ("The request, its body or its key cannot be read.", vec![two_credentials(), Error::InvalidIdempotencyKey]),
-            ("The key was used with another body.", vec![Error::IdempotencyConflict]),
-        ])
-    }
-}
-
-impl IntoResponses for OfKeyOrDuplicate {
-    fn responses() -> Responses {
-        let message = "A contact with this address exists already.".into();
-        described([(
-            "There is one like it already, or the key was used with another body.",
-            vec![Error::Conflict { message }, Error::IdempotencyConflict],
-        )])
-    }
+fn duplicate() -> Error {
+    Error::Conflict { message: "A contact with this address exists already.".into() }
 }
 
 fn two_credentials() -> Error {

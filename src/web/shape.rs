@@ -3,6 +3,7 @@
 
 use memchr::memchr2;
 
+use super::input::flaw;
 use crate::error::Error;
 
 /// How many values one JSON text may hold, at all depths together.
@@ -73,7 +74,7 @@ impl Shape {
 }
 
 pub fn nested_too_deep() -> Error {
-    Error::NotJson { message: format!("The body is not valid JSON: it is nested more than {DEEPEST} deep.") }
+    flaw(&format!("it is nested more than {DEEPEST} deep"))
 }
 
 /// Where the string ends whose inside begins at `at`.

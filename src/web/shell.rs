@@ -52,6 +52,9 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),
         place("/emails", "mail", "Emails"),
+        place("/broadcasts", "send", "Broadcasts"),
+        place("/templates", "book", "Templates"),
+        place("/settings", "clock", "Settings"),
     ]
 }
 

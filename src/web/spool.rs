@@ -113,6 +113,17 @@ impl Spool {
         }
     }
 
+    /// The same body in memory where it is no longer than this, for one who has a turn to hold
+    /// that much and reads it piece by piece.
+    pub fn at_hand(self, most: usize) -> Result<Spool, Error> {
+        match self {
+            Spool::File(file) if file.size <= most => {
+                file.read(0..file.size).map(Spool::Memory).map_err(|error| unusable(&error))
+            }
+            spool => Ok(spool),
+        }
+    }
+
     /// The same, where a spool that cannot be read is a store that cannot serve.
     pub fn part(&self, part: Range<usize>) -> Result<Bytes, Error> {
         self.read(part).map_err(|error| unusable(&error))

@@ -58,7 +58,7 @@ on_both! {
         assert_eq!(stage.engine.claim().await.expect("a claim").len(), 1);
         other.clock.set_wall(-HOUR);
         other.clock.advance(posthorn::automations::LEASE);
-        let engine = Engine::new(other.app.occurrences().clone(), other.app.domains().clone());
+        let engine = Engine::new(other.app.occurrences().clone(), other.app.domains().clone(), other.app.templates().clone());
         assert_eq!(engine.round().await.expect("a round"), 1);
         let run = stage.run(&automation).await;
         assert_eq!(run["status"], "completed");

@@ -164,13 +164,14 @@ on_both! {
             "y": {"type": "string", "value": "z"}, "n": {"type": "number", "value": 2.5},
         }));
         assert_eq!(found["updated_at"], "2026-01-02T03:04:06.678901Z");
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("3"));
+        // The change, and that it unsubscribes.
+        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("4"));
 
         let absent = json!({"email": null, "unsubscribed": null, "properties": null});
         for body in [json!({}), json!({"last_name": "B", "properties": {"x": null}}), absent] {
             assert_eq!(patch(&app, &key, &id, body).await.status, 200);
         }
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("3"), "nothing changed");
+        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("4"), "nothing changed");
         let moved = patch(&app, &key, "a@b", json!({"email": "New@b"})).await;
         assert_eq!(moved.json()["id"], json!(id));
         assert_eq!(read(&app, &key, "new@b").await["last_name"], "B");

@@ -13,10 +13,12 @@ use posthorn::hold;
 use posthorn::id::{DomainId, EmailId};
 use serde_json::{Value, json};
 
+use crate::contacts::add;
 use crate::harness::{TestApp, on_both};
 use crate::sending::Stage;
 use crate::sink::{Does, Sink};
 use crate::store::Store;
+use crate::topics::topic;
 
 /// A process that delivers.
 pub struct Post {
@@ -243,6 +245,37 @@ on_both! {
         assert_eq!(post.round().await, 2);
         assert_eq!((post.types(again).await, post.state(again).await), (vec!["suppressed".to_owned()], 64));
         assert_eq!(post.types(other).await, ["bounced"], "it is asked again");
+    }
+
+    async fn mail_about_a_topic_reaches_only_who_wants_it(store: Store) {
+        let post = Post::open(&store, &[]).await;
+        let (app, key) = (&post.app, post.app.full_key().await);
+        let (news, asked) = (topic(app, &key, "News", "opt_in").await, topic(app, &key, "Asked", "opt_out").await);
+        let out = json!([{"id": news, "subscription": "opt_out"}]);
+        add(app, &key, json!({"email": "Out@example.com", "topics": out})).await;
+        add(app, &key, json!({"email": "gone@example.com", "unsubscribed": true})).await;
+        add(app, &key, json!({"email": "in@example.com", "topics": [{"id": asked, "subscription": "opt_in"}]})).await;
+        let send = async |to: &str, topic: Option<&str>| {
+            let mail = json!({"from": "a@b.example", "to": to, "subject": "x", "text": "x", "topic_id": topic});
+            let sent = app.post("/emails").key(&key).json(mail).send().await.json();
+            sent["id"].as_str().unwrap_or_else(|| panic!("{sent}")).parse::<EmailId>().expect("an id")
+        };
+        for (to, topic, state, reason) in [
+            ("out@example.com", Some(&news), 64, Some("has opted out of it")),
+            ("out@example.com", None, 40, None),
+            ("gone@example.com", Some(&news), 64, Some("is unsubscribed")),
+            ("gone@example.com", None, 40, None),
+            ("in@example.com", Some(&news), 40, None),
+            ("in@example.com", Some(&asked), 40, None),
+            ("nobody@example.com", Some(&news), 40, None),
+            ("nobody@example.com", Some(&asked), 64, Some("has not opted in")),
+        ] {
+            let id = send(to, topic.map(String::as_str)).await;
+            while post.round().await > 0 {}
+            let (found, _, due_at, shown) = post.recipients(id).await.remove(0);
+            assert_eq!((found, due_at), (state, None), "{to} {topic:?}");
+            assert!(shown.contains(reason.unwrap_or_default()) && shown.is_empty() == reason.is_none(), "{shown}");
+        }
     }
 
     async fn a_suppressed_address_is_so_in_every_spelling_of_its_domain(store: Store) {

@@ -103,6 +103,11 @@ on_both! {
         }
         while post.round().await > 0 {}
         assert_eq!(sink.kept().len(), 3 + 6, "twice as many on the second day");
+        for (days, kept) in [(0, 2), (1, 1), (1, 0)] {
+            post.app.clock.advance(days * DAY);
+            delivery::sweep_days(&post.app.app).await.expect("a sweep");
+            assert_eq!(post.app.count("domain_days").await, kept, "what was sent before yesterday is forgotten");
+        }
     }
 
     async fn mail_that_waits_for_a_site_is_given_up_after_five_days_and_told_of_once(store: Store) {

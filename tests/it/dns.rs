@@ -12,6 +12,11 @@ const MX: u16 = 15;
 const TXT: u16 = 16;
 const CNAME: u16 = 5;
 const PTR: u16 = 12;
+const DNSKEY: u16 = 48;
+const TLSA: u16 = 52;
+
+/// The flag by which somebody who looks at signatures says that they are valid.
+const AUTHENTIC: u16 = 0x20;
 
 const NO_ERROR: u16 = 0;
 const SERVER_FAILURE: u16 = 2;
@@ -22,6 +27,10 @@ struct Zone {
     /// What is said of a name, in lower case and without its last dot, and of a kind of record.
     records: HashMap<(String, u16), Vec<Vec<u8>>>,
     is_failing: bool,
+    /// Names of which every question is answered by a failure.
+    bogus: Vec<String>,
+    /// What names end in of which it is said that their signatures are valid.
+    signed: Option<String>,
     questions: usize,
 }
 
@@ -80,6 +89,22 @@ impl Dns {
         self.add(&format!("{d}.{c}.{b}.{a}.in-addr.arpa"), PTR, wire_name(host));
     }
 
+    /// What a certificate has to match.
+    pub fn tlsa(&self, name: &str, [usage, selector, matching]: [u8; 3], data: &[u8]) {
+        self.add(name, TLSA, [&[usage, selector, matching], data].concat());
+    }
+
+    /// Says of names that end so that their signatures are valid, and of the root.
+    pub fn sign(&self, ending: &str) {
+        self.zone().signed = Some(ending.to_owned());
+        self.add("", DNSKEY, vec![1, 1, 3, 13, 0]);
+    }
+
+    /// Answers every question for a name by a failure, as one whose signatures are wrong.
+    pub fn spoil(&self, name: &str) {
+        self.zone().bogus.push(name.to_owned());
+    }
+
     pub fn forget(&self, name: &str) {
         self.zone().records.retain(|(known, _), _| known != name);
     }
@@ -123,14 +148,17 @@ fn answer(message: &[u8], zone: &mut Zone) -> Vec<u8> {
     let question = &message[12..at + 5];
     let name = labels.join(".");
     let found = zone.records.get(&(name.clone(), kind)).cloned().unwrap_or_default();
+    let is_failing = zone.is_failing || zone.bogus.contains(&name);
     let code = match () {
-        () if zone.is_failing => SERVER_FAILURE,
+        () if is_failing => SERVER_FAILURE,
         () if zone.records.keys().any(|(known, _)| *known == name) => NO_ERROR,
         () => NO_SUCH_NAME,
     };
-    let found = if zone.is_failing { vec![] } else { found };
+    let found = if is_failing { vec![] } else { found };
+    let is_signed = zone.signed.as_ref().is_some_and(|ending| name.is_empty() || name.ends_with(ending));
+    let authentic = if is_signed && !is_failing { AUTHENTIC } else { 0 };
     let mut answer = message[..2].to_vec();
-    for number in [0x8180 | code, 1, found.len() as u16, 0, 0] {
+    for number in [0x8180 | authentic | code, 1, found.len() as u16, 0, 0] {
         answer.extend(number.to_be_bytes());
     }
     answer.extend(question);

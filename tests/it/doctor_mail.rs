@@ -108,6 +108,18 @@ async fn issue_12_the_doctor_wants_the_servers_name_to_lead_to_its_address_and_b
 }
 
 #[tokio::test]
+async fn issue_12_the_doctor_knows_whether_the_servers_of_dane_look_at_signatures() {
+    let dns = Dns::start().await;
+    let dane = format!("--dane={}", dns.address);
+    let settings = ["--transport=direct", "--private-mx", "--helo=mail.sender.example", &dane];
+    dns.txt("", "a root without keys");
+    assert_finding(&found(&settings).await, "dane", "failed", "cannot be asked");
+    dns.sign("sender.example");
+    assert_finding(&found(&settings).await, "dane", "ok", "");
+    assert!(found(&settings[..3]).await.get("dane").is_none(), "it is off");
+}
+
+#[tokio::test]
 async fn issue_12_the_doctor_tells_of_links_that_are_not_encrypted() {
     let sink = Sink::open().await;
     let relay = format!("--smtp-url={}", sink.url());

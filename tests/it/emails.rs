@@ -57,6 +57,10 @@ on_both! {
             ["bob@example.com", "10", "capture", "0"],
             ["c@example.com", "10", "capture", "0"],
         ], "whoever is named twice gets it once");
+        let recipients = ["ada@example.com", "bob@example.com", "c@example.com"].map(|to| {
+            json!({"to": to, "last_event": "queued", "waits_until": null,
+                "reason": "It is next in its line. It goes as soon as a worker has room for it."})
+        });
         let email = shown(&app, &key, &id).await;
         assert_eq!(email, json!({
             "object": "email", "id": id, "message_id": format!("<{id}@acme.example>"),
@@ -64,6 +68,7 @@ on_both! {
             "created_at": "2026-01-02T03:04:05.678901Z", "subject": "Hello", "bcc": ["c@example.com"],
             "cc": ["ADA@example.com"], "reply_to": ["r@acme.example"], "last_event": "queued", "scheduled_at": null,
             "html": "<p>Hi</p>", "text": "Hi", "tags": [{"name": "kind", "value": "hello"}], "topic_id": null,
+            "recipients": recipients,
         }));
     }
 

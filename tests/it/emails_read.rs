@@ -5,8 +5,11 @@ use posthorn::emails;
 use serde_json::{Value, json};
 
 use crate::contacts::ids;
+use crate::delivery::Post;
 use crate::emails::{mail, mail_with, sent, shown};
 use crate::harness::{Answer, TestApp, on_both};
+use crate::sink::{Does, Sink};
+use crate::store::Store;
 
 const DAY: i64 = 24 * HOUR;
 
@@ -39,6 +42,34 @@ on_both! {
         assert_eq!(keys, shape);
         assert_eq!(ids(&list(&format!("?limit=3&after={}", made[19])).await), made[20..]);
         assert_eq!(ids(&list(&format!("?limit=1&before={}", made[1])).await), made[..1]);
+    }
+
+    async fn a_mail_lists_its_recipients_with_what_became_of_each(store: Store) {
+        let sink = Sink::scripted(|command| match command {
+            "RCPT TO:<eve@example.com>" => Does::Says("451 4.2.1 later"),
+            "RCPT TO:<mallory@example.com>" => Does::Says("550 5.1.1 who"),
+            _ => Does::Usual,
+        })
+        .await;
+        let post = Post::relaying(&store, &sink).await;
+        let key = post.app.full_key().await;
+        let id = post.queue(&post.draft(&["Bob <bob@example.com>", "eve@example.com", "mallory@example.com"]).await).await;
+        let recipients = async || shown(&post.app, &key, &id.to_string()).await["recipients"].clone();
+        let states = |all: &Value| {
+            let all = all.as_array().expect("recipients").iter();
+            all.map(|one| (one["to"].clone(), one["last_event"].clone())).collect::<Vec<_>>()
+        };
+        let waiting = recipients().await;
+        assert_eq!(states(&waiting)[0], (json!("bob@example.com"), json!("queued")));
+        assert!(waiting[0]["waits_until"].is_null() && waiting[0]["reason"].is_string(), "{waiting}");
+        while post.round().await > 0 {}
+        let told = recipients().await;
+        let expected = [("bob@example.com", "delivered"), ("eve@example.com", "queued"), ("mallory@example.com", "bounced")];
+        assert_eq!(states(&told), expected.map(|(to, state)| (json!(to), json!(state))));
+        let keys: Vec<&String> = told[0].as_object().expect("a recipient").keys().collect();
+        assert_eq!(keys, ["to", "last_event", "reason", "waits_until"]);
+        assert!(told[1]["reason"].as_str().is_some_and(|reason| reason.contains("451 4.2.1 later")), "{told}");
+        assert!(told[1]["waits_until"].is_string() && told[2]["waits_until"].is_null(), "{told}");
     }
 
     async fn decisions_1_another_workspaces_mail_is_404_on_every_method(app: TestApp) {

@@ -175,7 +175,7 @@ on_both! {
         let run = stage.run(&automation).await;
         assert_eq!((&run["status"], statuses(&run)),
             (&json!("failed"), vec!["completed", "completed", "failed", "skipped"]));
-        assert_eq!(run["steps"][2]["error"]["message"], "the segment does not exist");
+        assert_eq!(run["steps"][2]["error"]["message"], "the segment does not exist, or fills itself");
         let workspace = stage.app.workspace().await;
         let insert = format!("INSERT INTO segments (workspace_id, id, name, created_at) VALUES ({}, {}, 'S', 0)", stage.app.store.id(workspace), stage.app.store.id(SEGMENT));
         stage.app.store.run(&insert).await;
@@ -277,8 +277,12 @@ on_both! {
         stage.work().await;
         assert_eq!(stage.app.store.value("SELECT status FROM runs").await.as_deref(), Some("cancelled"));
         assert!(queued(&stage).await.is_empty());
+        let message = "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
+                       SELECT id, workspace_id, id, 'mail', contact_id, 'a@example.com', '{}', 0 FROM runs";
+        stage.app.store.run(message).await;
+        assert_eq!(stage.app.count("outbox").await, 1, "as a step leaves it that waits for its template");
         automations::sweep_deleted(&stage.app.app).await.expect("a sweep");
-        for table in ["runs", "automations", "automation_versions"] {
+        for table in ["runs", "automations", "automation_versions", "outbox"] {
             assert_eq!(stage.app.count(table).await, 0, "{table}");
         }
         stage.app.clock.advance(SECOND);

@@ -51,7 +51,7 @@ on_both! {
         let automation = mailing(&stage).await;
         send(&stage, "user.created", 0, 300).await;
         let engines = [&stage.app, &other]
-            .map(|process| Engine::new(process.app.occurrences().clone(), process.app.domains().clone()));
+            .map(|process| Engine::new(process.app.occurrences().clone(), process.app.domains().clone(), process.app.templates().clone()));
         loop {
             // Three rounds of each at the same time, as several workers would.
             let rounds = join_all(engines.iter().flat_map(|engine| (0..3).map(|_| engine.round()))).await;
@@ -76,7 +76,7 @@ on_both! {
         stage.send("user.created", "a@example.com", json!({})).await;
         let claimed = stage.engine.claim().await.expect("a claim");
         assert_eq!(claimed.len(), 1);
-        let second = Engine::new(other.app.occurrences().clone(), other.app.domains().clone());
+        let second = Engine::new(other.app.occurrences().clone(), other.app.domains().clone(), other.app.templates().clone());
         other.clock.advance(LEASE - 1);
         assert_eq!(second.round().await.expect("a round"), 0, "it is another's until the lease is over");
         other.clock.advance(1);

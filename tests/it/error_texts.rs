@@ -32,8 +32,16 @@ fn good(path: &str) -> Value {
         "emails" => json!({"from": "a@b.example", "to": "{n}@example.com", "subject": "x", "html": "x", "text": "x",
             "cc": [], "bcc": [], "reply_to": "r@b.example", "headers": {"X-A": "b"}, "tags": [], "topic_id": null,
             "scheduled_at": "in 1 hour", "attachments": [{"content": "aGk=", "filename": "a.txt"}], "template": null}),
+        "broadcasts" if path.ends_with("/send") => json!({"scheduled_at": "in 1 hour"}),
+        "broadcasts" if path.starts_with("PATCH") => json!({"from": "a@b.example", "subject": "x", "html": "x",
+            "text": "x", "reply_to": "r@b.example", "preview_text": "x", "name": "x", "topic_id": null,
+            "template": null, "segment_id": null}),
+        "broadcasts" => json!({"segment_id": NOBODY, "from": "a@b.example", "subject": "x", "html": "x", "text": "x",
+            "reply_to": "r@b.example", "preview_text": "x", "name": "x", "topic_id": null, "send": true,
+            "scheduled_at": "in 1 hour", "template": null}),
         "contact-properties" => json!({"key": "property_{n}", "type": "string", "fallback_value": "x"}),
-        "segments" | "audiences" => json!({"name": "segment {n}"}),
+        "segments" | "audiences" => json!({"name": "segment {n}",
+            "filter": {"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false}}),
         "topics" => {
             json!({"name": "topic {n}", "default_subscription": "opt_in", "description": "x", "visibility": "public"})
         }
@@ -47,8 +55,12 @@ fn good(path: &str) -> Value {
         "events" => json!({"name": "event.{n}", "schema": {"plan": "string"}}),
         "automations" => {
             json!({"name": "automation {n}", "status": "disabled", "steps": steps, "connections": connections,
-            "re_entry": "always", "exit_on": "gone"})
+            "re_entry": "always", "exit_on": "gone", "send_window": {"from": "09:00", "until": "17:00"}})
         }
+        "forms" => json!({"name": "form {n}", "from": "a@b.example", "heading": "H", "text": "T",
+            "redirect_url": "https://a.example", "segment_id": null, "topics": [], "enabled": true}),
+        "workspace" if path.ends_with("/branding") => json!({"name": "Brand", "color": "#1b2440"}),
+        "workspace" => json!({"timezone": "Europe/Berlin", "bulk_cap": {"mails": 3, "hours": 24}}),
         _ if path.ends_with("/register") => json!({"client_name": "App", "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code"], "response_types": ["code"], "scope": "emails:send",
             "token_endpoint_auth_method": "none", "client_uri": "https://app.example", "logo_uri": "https://app.example/l"}),
@@ -168,10 +180,16 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
         "suppressions" => make("/suppressions", json!({"email": format!("{n}@example.com")})).await,
+        "forms" => make("/forms", json!({"name": "f", "from": "a@b.example"})).await,
         "emails" => {
             let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",
                 "scheduled_at": "in 1 hour"});
             make("/emails", mail).await
+        }
+        "broadcasts" => {
+            let segment = make("/segments", json!({"name": format!("s{n}")})).await;
+            let wish = json!({"segment_id": segment, "from": "a@b.example", "subject": "x", "text": "x"});
+            make("/broadcasts", wish).await
         }
         "events" => make("/events", json!({"name": format!("e{n}")})).await,
         "automations" => automation(app, &key, body("a")).await,

@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, reports, smtp, smtp_server, web};
+use posthorn::{emails, events, mime, oauth, render, reports, smtp, smtp_server, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -375,6 +375,53 @@ fn fuzz_composed_message() {
     let mut dice = Dice::new("composed_message");
     let with_header = (0..10_000).filter(|_| mime::composed_message(&dice.mutated(&TEXTS, &WORDS))).count();
     assert!(with_header > 1000, "the fuzzer hardly ever gets through: {with_header}");
+}
+
+#[test]
+fn fuzz_template_text() {
+    const TEXTS: [&[u8]; 6] = [
+        b"<p>Hello {{{FIRST_NAME|there}}}, {{ NAME }} has {{ COUNT }}: {{ contact.properties.plan | upper }}</p>",
+        b"{% for one in LIST %}{{ loop.index }}. {{ one }}{% else %}none{% endfor %}",
+        b"{% if COUNT > 2 and not NOTHING %}many {{{NAME}}}{% elif YES %}yes{% else %}{{ PRICE | decimals(2) }}{% endif %}",
+        b"{% set total = PRICE | times(COUNT) %}{{ total | round(1) }}{% with a = NAME %}{{ a | truncate(3) }}{% endwith %}",
+        b"{{ LIST | first | replace(\"f\", NAME) }}{## a note ##}{% raw %}{{{x}}}{% endraw %}{{{ NAME | a \\ \"b\" }}}",
+        b"@media{#a{b:c}}{{ \"}}\" }}{{ (YES if COUNT in [1, 3] else NOTHING) | default(\"x\") | urlencode }}",
+    ];
+    const WORDS: [&[u8]; 30] = [
+        b"{{",
+        b"}}",
+        b"{{{",
+        b"}}}",
+        b"{%",
+        b"%}",
+        b"{##",
+        b"##}",
+        b"{% raw %}",
+        b"{% endraw %}",
+        b"{% for a in LIST %}",
+        b"{% endfor %}",
+        b"{% if YES %}",
+        b"{% endif %}",
+        b"{% set x = NAME %}",
+        b" | join(NAME)",
+        b" | safe",
+        b" ~ ",
+        b" * ",
+        b"\"",
+        b"\\",
+        b"-",
+        b"not ",
+        b"(",
+        b"[",
+        b".",
+        b"\n",
+        b"\0",
+        b"NAME",
+        b"\xf0\x9f\x93\xaf",
+    ];
+    let mut dice = Dice::new("template_text");
+    let rendered = (0..10_000).filter(|_| render::template_text(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(rendered > 1000, "the fuzzer hardly ever gets through: {rendered}");
 }
 
 on_both! {

@@ -24,6 +24,7 @@ struct Scene {
     segment: String,
     automation: String,
     occurrence: String,
+    broadcast: String,
 }
 
 impl Scene {
@@ -37,7 +38,8 @@ impl Scene {
         let segment = made("/segments", json!({"name": "S"})).await;
         let automation = made("/automations", graphs::body("A")).await;
         let occurrence = made("/events/send", json!({"event": "old", "email": "old@example.com"})).await;
-        Scene { app, key, segment, automation, occurrence }
+        let broadcast = made("/broadcasts", news(&segment, "one")).await;
+        Scene { app, key, segment, automation, occurrence, broadcast }
     }
 
     /// How a route is asked; `None` for one that nobody has thought of here.
@@ -58,6 +60,8 @@ impl Scene {
                 let topic = |name: &str| json!({"name": name, "default_subscription": "opt_in"});
                 case(path, topic("one"), topic("other"), "topics")
             }
+            "/broadcasts" => case(path, news(&self.segment, "one"), news(&self.segment, "other"), "broadcasts"),
+            "/broadcasts/{id}/duplicate" => alone(format!("/broadcasts/{}/duplicate", self.broadcast), "broadcasts"),
             "/domains" => case(path, json!({"name": "one.example"}), json!({"name": "other.example"}), "domains"),
             "/contacts" => case(path, mail("a"), mail("b"), "contacts"),
             "/audiences/{id}/contacts" => {
@@ -94,6 +98,11 @@ impl Scene {
     async fn count(&self, case: &Case) -> i64 {
         self.app.count(case.table).await
     }
+}
+
+/// A broadcast as a draft.
+fn news(segment: &str, subject: &str) -> Value {
+    json!({"segment_id": segment, "from": "a@b.example", "subject": subject, "text": "x"})
 }
 
 /// The paths of the routes by which callers of the API make something.

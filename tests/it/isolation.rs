@@ -52,7 +52,7 @@ on_both! {
                 let answer = app
                     .request(&method.to_uppercase(), &target)
                     .key(&theirs)
-                    .json(json!({"schema": null, "name": "x", "scheduled_at": "in 1 hour"}))
+                    .json(json!({"schema": null, "name": "x", "scheduled_at": "in 1 hour", "to": "a@example.com"}))
                     .send()
                     .await;
                 assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text());

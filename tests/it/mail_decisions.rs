@@ -1,5 +1,6 @@
 //! What people decide of mail that waits: over HTTP, and in the dashboard.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use posthorn::clock::{HOUR, MINUTE};
@@ -85,6 +86,28 @@ on_both! {
         is_done(&decide(&post, &key, id, DROP).await, id);
         post.app.clock.advance(24 * HOUR);
         assert_eq!((post.round().await, post.state(id).await), (0, 66));
+    }
+
+    async fn what_a_person_tries_again_is_not_given_up_at_the_next_failure(store: Store) {
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let busy = is_busy.clone();
+        let sink = Sink::scripted(move |command| match command {
+            "." => Does::HangsUp,
+            _ if command.starts_with("RCPT") && busy.load(Ordering::Relaxed) => Does::Says("451 later"),
+            _ => Does::Usual,
+        })
+        .await;
+        let post = Post::relaying(&store, &sink).await;
+        let key = post.app.full_key().await;
+        let id = held(&post, &["bob@example.com"]).await;
+        is_busy.store(true, Ordering::Relaxed);
+        post.app.clock.advance(6 * 24 * HOUR);
+        is_done(&decide(&post, &key, id, RETRY).await, id);
+        assert_eq!(post.round().await, 1);
+        let [(28, _, Some(_), reason)] = &post.recipients(id).await[..] else { panic!("{:?}", post.recipients(id).await) };
+        assert!(reason.contains("451 later"), "{reason}");
+        post.app.clock.advance(6 * 24 * HOUR);
+        assert_eq!((post.round().await, post.state(id).await), (1, 66), "five days are five days again");
     }
 
     async fn of_several_recipients_one_can_be_named(store: Store) {

@@ -135,7 +135,7 @@ fn waiting(mut answer: Value) -> Value {
     for step in answer.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
         if step["type"] == "send_email" && step["status"] == "completed" {
             (step["status"], step["completed_at"]) = (json!("waiting"), Value::Null);
-            let reason = "it waits for templates, which do not exist yet";
+            let reason = "it waits until its template is published";
             step["output"]["waiting"] = json!({"reason": reason, "held": false});
         }
     }

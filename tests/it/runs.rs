@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use posthorn::automations::{ContactRules, Graph, HistoryPart, Run, World};
 use posthorn::rules::Budget;
+use posthorn::windows::Zone;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -79,6 +80,8 @@ impl Scene {
             segments: &HashSet::new(),
             refused_mail: &HashMap::new(),
             contact_rules: &AnyChange,
+            send_window: None,
+            zone: &Zone::UTC,
         };
         run.advance(&self.graph, &mut world);
         let status = run.ending().map_or(json!("running"), |how| json!(how));
@@ -231,7 +234,7 @@ on_both! {
         let id = scene.run(json!({})).await;
         let failed = scene.read(&id).await;
         assert_eq!((&failed["status"], statuses(&failed)), (&json!("failed"), vec![("start", "completed"), ("s", "failed")]));
-        assert_eq!(failed["steps"][1]["error"], json!({"message": "the segment does not exist"}));
+        assert_eq!(failed["steps"][1]["error"], json!({"message": "the segment does not exist, or fills itself"}));
         scene.app.post(format!("{}/cancel", scene.path(&id))).key(&scene.key).send().await.refused(409, "validation_error");
         scene.app.clock.advance(1_000_000);
         let path = format!("{}/retry", scene.path(&id));

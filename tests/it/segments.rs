@@ -27,7 +27,10 @@ on_both! {
         let id = segment(&app, &key, "Newsletter").await;
         let path = format!("/segments/{id}");
         let created_at = "2026-01-02T03:04:05.678901Z";
-        let expected = json!({"object": "segment", "id": id, "name": "Newsletter", "created_at": created_at});
+        let expected = json!({
+            "object": "segment", "id": id, "name": "Newsletter", "created_at": created_at, "filter": null,
+            "filling": false, "contacts_count": 0,
+        });
         assert_eq!(app.get(&path).key(&key).send().await.json(), expected);
         let renamed = app.patch(&path).key(&key).json(json!({"name": "News"})).send().await;
         assert_eq!((renamed.status, renamed.json()), (200, json!({"object": "segment", "id": id})));

@@ -17,7 +17,7 @@ impl Stage {
     pub async fn new(app: TestApp) -> Stage {
         let key = app.full_key().await;
         app.event(&key, json!({"name": "user.created", "schema": {"plan": "string", "seats": "number"}})).await;
-        let engine = Engine::new(app.app.occurrences().clone(), app.app.domains().clone());
+        let engine = Engine::new(app.app.occurrences().clone(), app.app.domains().clone(), app.app.templates().clone());
         Stage { app, key, engine }
     }
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// What a server does when a command has come, or the end of a message, which is `.`.
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +42,28 @@ impl Sink {
     }
 
     pub async fn scripted(script: impl Fn(&str) -> Does + Send + Sync + 'static) -> Sink {
+        Sink::start(script, None).await
+    }
+
+    /// One that takes everything, and offers to encrypt.
+    pub async fn encrypting(tls: TlsAcceptor) -> Sink {
+        Sink::start(|_| Does::Usual, Some(tls)).await
+    }
+
+    async fn start(script: impl Fn(&str) -> Does + Send + Sync + 'static, tls: Option<TlsAcceptor>) -> Sink {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let kept: Arc<Mutex<Vec<Taken>>> = Arc::default();
         let (script, keep): (Arc<Script>, _) = (Arc::new(script), kept.clone());
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(converse(stream, script.clone(), keep.clone()));
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (script, keep, tls) = (script.clone(), keep.clone(), tls.clone());
+                tokio::spawn(async move {
+                    stream.write_all(b"220 sink\r\n").await?;
+                    let Some(stream) = converse(stream, &*script, &keep, tls.is_some()).await? else { return Ok(()) };
+                    let Some(tls) = tls else { return Ok(()) };
+                    converse(tls.accept(stream).await?, &*script, &keep, false).await.map(drop)
+                });
             }
         });
         Sink { port, kept }
@@ -62,24 +78,31 @@ impl Sink {
     }
 }
 
-async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Taken>>>) -> std::io::Result<()> {
+/// A dialogue up to its end, or to where it is to be encrypted: then the stream is given back.
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    script: &Script,
+    kept: &Mutex<Vec<Taken>>,
+    offers_tls: bool,
+) -> std::io::Result<Option<S>> {
     let mut stream = BufReader::new(stream);
-    stream.write_all(b"220 sink\r\n").await?;
     let (mut line, mut from, mut to) = (String::new(), String::new(), String::new());
     loop {
         line.clear();
         if stream.read_line(&mut line).await? == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let command = line.trim_end();
         let usual = match command.split(' ').next().unwrap_or_default() {
+            "EHLO" if offers_tls => "250-sink\r\n250-STARTTLS\r\n250-PIPELINING\r\n250 8BITMIME",
+            "STARTTLS" if offers_tls => "220 go on",
             "EHLO" => "250-sink\r\n250-PIPELINING\r\n250-SIZE 50000000\r\n250 8BITMIME",
             "DATA" if to.is_empty() => "503 no recipient was accepted",
             "DATA" => "354 go on",
             "QUIT" => "221 bye",
             _ => "250 ok",
         };
-        let Some(answer) = answer(script(command), usual).await else { return Ok(()) };
+        let Some(answer) = answer(script(command), usual).await else { return Ok(None) };
         let angles = || command.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
         match command.get(..4) {
             Some("MAIL") => (from, to) = (angles(), String::new()),
@@ -87,6 +110,9 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
             _ => {}
         }
         stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
+        if offers_tls && command == "STARTTLS" {
+            return Ok(Some(stream.into_inner()));
+        }
         if !answer.starts_with("354") {
             continue;
         }
@@ -94,7 +120,7 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
         while !text.ends_with("\r\n.\r\n") {
             // Who hangs up before the end has said nothing.
             if stream.read_line(&mut text).await? == 0 {
-                return Ok(());
+                return Ok(None);
             }
         }
         let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
@@ -102,7 +128,7 @@ async fn converse(stream: TcpStream, script: Arc<Script>, kept: Arc<Mutex<Vec<Ta
         if !matches!(does, Does::Says(_)) {
             kept.lock().expect("messages").push(taken);
         }
-        let Some(answer) = self::answer(does, "250 2.0.0 taken").await else { return Ok(()) };
+        let Some(answer) = self::answer(does, "250 2.0.0 taken").await else { return Ok(None) };
         stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
     }
 }

@@ -8,7 +8,7 @@ use posthorn::delivery;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::automation_pages::{owner, page, press};
+use crate::automation_pages::{owner, page};
 use crate::harness::{TestApp, on_both};
 use crate::sending::{Stage, statuses};
 use crate::sink::{Does, Sink};
@@ -25,10 +25,6 @@ fn mail_with(more: Value) -> (&'static str, Value) {
         config[name] = value.clone();
     }
     ("send_email", config)
-}
-
-fn template() -> (&'static str, Value) {
-    ("send_email", json!({"template": {"id": "welcome"}, "subject": "Hello"}))
 }
 
 fn mark(name: &str) -> (&'static str, Value) {
@@ -49,7 +45,7 @@ impl Office {
     /// Another process on the same store, with other settings.
     async fn beside(stage: &Stage, settings: &[&str]) -> Office {
         let app = TestApp::open(&stage.app.store, settings).await;
-        let engine = Engine::new(app.app.occurrences().clone(), app.app.domains().clone());
+        let engine = Engine::new(app.app.occurrences().clone(), app.app.domains().clone(), app.app.templates().clone());
         Office::on(Stage { app, key: stage.key.clone(), engine })
     }
 
@@ -223,40 +219,6 @@ on_both! {
         }
         assert_eq!(shown, [(json!("completed"), json!("suppressed")), (json!("skipped"), Value::Null)]);
         assert_eq!(office.emails().await.len(), 1);
-    }
-
-    async fn issue_12_a_message_with_a_template_waits_and_is_held_after_a_day(app: TestApp) {
-        let stage = Stage::new(app).await;
-        let automation = stage.automation(&[Stage::trigger(), template(), mark("Done")]).await;
-        stage.send("user.created", "ada@example.com", json!({})).await;
-        stage.work().await;
-        let run = stage.run(&automation).await;
-        assert_eq!((&run["status"], statuses(&run)), (&json!("completed"), vec!["completed", "waiting", "completed"]));
-        let waiting = &run["steps"][1]["output"]["waiting"];
-        assert!(waiting["reason"].as_str().expect("a reason").contains("waits for templates"), "{waiting}");
-        assert_eq!((&waiting["held"], &run["steps"][1]["completed_at"]), (&json!(false), &Value::Null));
-        stage.app.clock.advance(24 * HOUR + 1);
-        let waiting = stage.run(&automation).await["steps"][1]["output"]["waiting"].clone();
-        assert!(waiting["reason"].as_str().expect("a reason").contains("a person decides"), "{waiting}");
-        assert_eq!((&waiting["held"], stage.app.count("emails").await), (&json!(true), 0));
-    }
-
-    async fn a_person_drops_a_message_that_waits(app: TestApp) {
-        let stage = Stage::new(app).await;
-        let automation = stage.automation(&[Stage::trigger(), template()]).await;
-        stage.send("user.created", "ada@example.com", json!({})).await;
-        stage.work().await;
-        let cookie = owner(&stage.app).await;
-        let run = stage.run(&automation).await;
-        let path = format!("/automations/{automation}/runs/{}", run["id"].as_str().expect("an id"));
-        let shown = page(&stage.app, &cookie, &path).await;
-        assert!(shown.contains("it waits for templates") && shown.contains("Drop the message"), "{shown}");
-        for status in [303, 409] {
-            assert_eq!(press(&stage.app, &cookie, &shown, "/drop").await.status, status);
-        }
-        let step = stage.run(&automation).await["steps"][1].clone();
-        assert_eq!((&step["status"], &step["output"]["reason"]), (&json!("skipped"), &json!("a person decided not to send it")));
-        assert!(!page(&stage.app, &cookie, &path).await.contains("Drop the message"));
     }
 
     async fn the_page_of_a_run_leads_to_its_mail(app: TestApp) {

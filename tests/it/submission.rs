@@ -180,12 +180,17 @@ on_both! {
             --x\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe\r\n\
             --x\r\nContent-Type: text/html\r\n\r\n<p>Hi</p>\r\n--x--\r\n";
         let id = queued(&talk.send(&["ada@example.com", "hidden@example.com"], message).await);
+        let recipients = ["ada@example.com", "hidden@example.com"].map(|to| {
+            json!({"to": to, "last_event": "queued", "waits_until": null,
+                "reason": "It is next in its line. It goes as soon as a worker has room for it."})
+        });
         assert_eq!(shown(&door.app, &key, &id).await, json!({
             "object": "email", "id": id, "message_id": "<own@acme.example>", "to": ["Ada <ada@example.com>"],
             "from": "Jürg <hello@acme.example>", "created_at": "2026-01-02T03:04:05.678901Z", "subject": "Grüße",
             "bcc": ["hidden@example.com"], "cc": ["c@example.com"], "reply_to": ["r@acme.example"],
             "last_event": "queued", "scheduled_at": null, "html": "<p>Hi</p>", "text": "Grüße", "tags": [],
             "topic_id": null,
+            "recipients": recipients,
         }));
         let rows = door.app.store.rows("SELECT address, line FROM email_recipients ORDER BY number").await;
         let addresses: Vec<_> = rows.iter().map(|row| row[0].as_deref().expect("an address")).collect();

@@ -1,5 +1,7 @@
 """A certificate authority of the test's own."""
 
+import hashlib
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -27,6 +29,16 @@ class Authority:
         chain.chmod(0o644)  # servers that are not root read it, in a folder that goes with the test
         return chain
 
+    def key_hash(self, name):
+        """The SHA-256 of the public key in the certificate of a name, as TLSA records have it."""
+        public = self._openssl("x509", "-in", self.folder / f"{name}.pem", "-noout", "-pubkey")
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(public.replace("PUBLIC KEY", "CERTIFICATE"))).hexdigest()
+
+    def whole(self):
+        """The authority's own certificate, as TLSA records have it."""
+        return ssl.PEM_cert_to_DER_cert(self.file.read_text()).hex()
+
     def _openssl(self, *args):
         run = subprocess.run(["openssl", *map(str, args)], capture_output=True, text=True)
         assert run.returncode == 0, f"openssl {args[0]}: {run.stderr}"
+        return run.stdout

@@ -7,7 +7,8 @@ A domain is verified against signed zones behind a resolver that validates. Lett
 straight to both mail servers, and through one of them as a relay with STARTTLS and a log-in; what
 lies in the mailboxes is verified by `dkimpy` and by npm's `mailauth`. Then what DNS and servers say no
 to: a null MX, no MX, names of names, a zone whose signatures are wrong, unknown users, a certificate
-for somebody else. `posthorn doctor` and `posthorn send` look at the same world.
+for somebody else, and what domains say of their servers by MTA-STS and DANE. `posthorn doctor` and
+`posthorn send` look at the same world.
 
 Needs root: mail servers change users, and listen on port 25 of an address of their own (on another
 one where somebody listens on port 25 of all addresses). Ends with 1 if something is not as it should be.
@@ -34,6 +35,7 @@ import dkim
 from corpus import LETTERS
 from daemons import Exim
 from server import ENGINES, ROOT
+from web import TextServer
 from world import HELO, SENDER, WITHIN, World
 
 # ---- what is played --------------------------------------------------------
@@ -145,6 +147,57 @@ def commands_tell_the_same(world):
     return "5 commands"
 
 
+def policies_are_held_to(world):
+    """MTA-STS: a domain says over HTTPS which servers are its own, and that they have to prove it."""
+    certificate = world.authority.certificate("mta-sts.strict.test", "mta-sts.astray.test")
+    policy = "version: STSv1\nmode: enforce\nmx: mx.postfix.test\nmax_age: 86400\n"
+    web = TextServer(world.web_address, certificate, policy)
+    try:
+        for domain in ("strict.test", "astray.test"):
+            world.knot.add("test", f"mta-sts.{domain}", "A", world.web_address)
+            world.knot.txt("test", f"_mta-sts.{domain}", "v=STSv1; id=1;")
+        assert secured(world, "ada@strict.test") == "verified", "its policy asks for more"
+        reason = waits(world, "bob@astray.test")
+        assert "MTA-STS policy of astray.test names none" in reason, reason
+        assert web.asked[0] == ("mta-sts.strict.test", "/.well-known/mta-sts.txt"), f"{web.asked}"
+    finally:
+        web.end()
+    return "1 arrived, 1 waits"
+
+
+def dnssec_names_certificates(world):
+    """DANE: by their keys and by who vouches for them; where they are not as named, nothing is sent."""
+    anchor = f"2 0 0 {world.authority.whole()}"
+    for host, record in {
+        "mx.postfix.test": f"3 1 1 {world.authority.key_hash('mx.postfix.test')}",
+        "wrong.postfix.test": f"3 1 1 {'00' * 32}",
+        "mx.exim.test": anchor,
+        "other.exim.test": anchor,
+    }.items():
+        world.knot.add("test", f"_{world.postfix.port}._tcp.{host}", "TLSA", record)
+    world.serve("--transport", "direct", "--dane", world.resolver)
+    for to in ("ada@postfix.test", "bob@exim.test", "bob@aliased.test"):
+        assert secured(world, to) == "dane", f"{to}: what DNSSEC says of the certificate was not used"
+    for to in ("ada@wrongkey.test", "bob@othername.test"):
+        reason = waits(world, to)
+        assert "certificate" in reason, f"{to}: {reason}"
+    assert "cannot be looked up" in waits(world, "ada@bogus.test")
+    return "3 arrived, 3 wait"
+
+
+def secured(world, to):
+    """How the connection was kept from others by which a mail arrived."""
+    events, _ = world.expect(world.send(to), "delivered")
+    return json.loads(events[0][1])["tls"]
+
+
+def waits(world, to):
+    id = world.send(to)
+    _, reasons = until(lambda: world.fate(id), lambda fate: fate[1])
+    assert world.ask("GET", f"/emails/{id}")["last_event"] == "queued", f"{to}: {world.fate(id)}"
+    return reasons[0]
+
+
 def a_relay_passes_on(world):
     """With STARTTLS and a log-in; signatures hold over two servers."""
     _, password = Exim.LOGIN
@@ -190,6 +243,8 @@ SCENES = [
     what_cannot_arrive_bounces,
     encryption_is_enforced,
     commands_tell_the_same,
+    policies_are_held_to,
+    dnssec_names_certificates,
     a_relay_passes_on,
     what_a_relay_cannot_deliver_comes_back,
 ]

@@ -33,13 +33,15 @@ class World:
         self.unbound = Unbound(self.folder / "unbound", f"{net}.2", free_port())
         self.postfix = Postfix(self.folder / "postfix", f"{net}.3", port)
         self.exim = Exim(self.folder / "exim", f"{net}.4", port)
+        self.web_address = f"{net}.5"
         self.dead = f"{net}.9"
         self.submission_port = free_port()
         self.inbound = (f"send.{SENDER}", f"{net}.5", free_port())  # the domain of return paths, and where it leads
         self._start_dns()
         self._start_mail()
         self.store = ENGINES[engine]()
-        self.common = ["--dns-server", f"{self.unbound.address}:{self.unbound.port}", "--smtp-ca", str(self.authority.file)]
+        self.resolver = f"{self.unbound.address}:{self.unbound.port}"
+        self.common = ["--dns-server", self.resolver, "--smtp-ca", str(self.authority.file)]
         self.common += ["--private-mx", "--mx-port", str(port), "--helo", HELO, "--spf", "ip4:127.0.0.1"]
         self.server = None
 
@@ -63,6 +65,10 @@ class World:
             ("null.test", "MX", "0 ."),
             ("other.exim.test", "A", exim),
             ("othername.test", "MX", "10 other.exim.test."),
+            ("wrong.postfix.test", "A", postfix),
+            ("wrongkey.test", "MX", "10 wrong.postfix.test."),
+            ("strict.test", "MX", "10 mx.postfix.test."),
+            ("astray.test", "MX", "10 mx.exim.test."),
             ("nomail.test", "TXT", '"there is a name, and no server"'),
         ]:
             self.knot.add("test", name, kind, *values)
@@ -75,7 +81,7 @@ class World:
 
     def _start_mail(self):
         certificate = self.authority.certificate
-        domains = ["postfix.test", "bare.test", "alias.test", "bogus.test"]
+        domains = ["postfix.test", "bare.test", "alias.test", "bogus.test", "strict.test"]
         self.postfix.run("mx.postfix.test", domains, PEOPLE, certificate("mx.postfix.test"))
         domains = ["exim.test", "aliased.test", "backup.test", "othername.test"]
         ours = certificate("mx.exim.test", self.exim.address)

@@ -119,8 +119,7 @@ impl Engine {
     async fn claim_calls(&self) -> Result<Vec<Caller>, DbError> {
         let now = self.app.clock.steady();
         let after = self.calls.cursor().clone();
-        let rows = self.app.db.read(pauses::waiting(&after)).await?;
-        let waiting = rows.iter().map(Waiting::read).collect::<Result<Vec<_>, _>>()?;
+        let waiting = pauses::waiting(&self.app.db, &after).await?;
         // The next look goes on behind these, and begins anew after the last.
         let last = waiting.get(PAGE - 1).map(|last| last.destination.clone());
         if last.is_some() {

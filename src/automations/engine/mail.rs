@@ -3,11 +3,12 @@
 
 use super::store::Claimed;
 use super::{Engine, Plan};
-use crate::automations::graph::Mail;
+use crate::automations::graph::{Mail, TemplateWish};
 use crate::automations::run::Effect;
 use crate::db::DbError;
 use crate::emails::{Content, NewEmail, Origin, Ready};
 use crate::error::Error;
+use crate::id::{RunId, WorkspaceId};
 
 /// A step whose mail may not be sent, and why.
 pub(super) struct RefusedMail {
@@ -25,7 +26,14 @@ impl Engine {
     ) -> Result<Result<Vec<Ready>, RefusedMail>, DbError> {
         let mut mails = Vec::new();
         for effect in effects {
-            let Effect::SendEmail { step, mail } = effect else { continue };
+            let (step, mail) = match effect {
+                Effect::SendEmail { step, mail } => (step, (**mail).clone()),
+                Effect::SendTemplate { step, wish } => match self.made_of_template(claimed.workspace_id, wish).await? {
+                    Ok(mail) => (step, mail),
+                    Err(reason) => return Ok(Err(RefusedMail { step: step.clone(), reason })),
+                },
+                _ => continue,
+            };
             let domain = mail.from.address.ascii_domain();
             match self.domains.may_send(claimed.workspace_id, None, domain).await {
                 Ok(sender) => {
@@ -41,17 +49,43 @@ impl Engine {
         Ok(Ok(mails))
     }
 
-    fn email(&self, claimed: &Claimed, plan: &Plan, (step, mail): (&str, &Mail)) -> NewEmail {
-        let Mail { from, to, reply_to, subject, html, text } = mail.clone();
+    /// The mail that a template makes, or why there is none.
+    pub(super) async fn made_of_template(
+        &self,
+        workspace_id: WorkspaceId,
+        wish: &TemplateWish,
+    ) -> Result<Result<Mail, String>, DbError> {
+        let rendering = match self.templates.published(workspace_id, wish.named()).await? {
+            Ok(rendering) => rendering,
+            Err(unsendable) => return Ok(Err(unsendable.about(wish.named()))),
+        };
+        let (wish, made) = (wish.clone(), rendering);
+        let make = move || made.render(&wish.values).and_then(|rendered| wish.mail(&made, rendered));
+        let built = self.app.admission.build(make).await;
+        built.map_err(|error| DbError::Unavailable(error.message().into_owned()))
+    }
+
+    fn email(&self, claimed: &Claimed, plan: &Plan, (step, mail): (&str, Mail)) -> NewEmail {
         let origin = if plan.is_reaction() { Origin::Reaction } else { Origin::Automation };
+        self.email_of_step(claimed.workspace_id, (claimed.id, step), origin, mail)
+    }
+
+    pub(super) fn email_of_step(
+        &self,
+        workspace_id: WorkspaceId,
+        (run_id, step): (RunId, &str),
+        origin: Origin,
+        mail: Mail,
+    ) -> NewEmail {
+        let Mail { from, to, reply_to, subject, html, text } = mail;
         NewEmail {
             when_uncertain: self.app.config.mail.when_uncertain(false),
-            reply_to: reply_to.into_iter().collect(),
+            reply_to,
             subject,
             html: html.map(Content::Here),
             text: text.map(Content::Here),
-            run: Some((claimed.id, step.to_owned())),
-            ..NewEmail::new(claimed.workspace_id, origin, from, vec![to])
+            run: Some((run_id, step.to_owned())),
+            ..NewEmail::new(workspace_id, origin, from, vec![to])
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod destinations;
+mod kept;
 mod mail;
 mod pauses;
 mod store;
@@ -28,9 +29,12 @@ use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId};
 use crate::occurrences::Occurrences;
+use crate::templates::Templates;
 use crate::work::{self, Next, Tasks, Worker};
 use calls::{Calling, Calls};
+use kept::Kept;
 
+pub use kept::ALL as KEPT;
 pub use pauses::ALL as PAUSES;
 pub use store::{ALL as RUNS, Ahead, Claimed, settle};
 #[cfg(test)]
@@ -69,6 +73,7 @@ impl Plan {
 pub struct Engine {
     app: Occurrences,
     domains: Domains,
+    templates: Templates,
     plans: Cache<(AutomationId, i64), Arc<Plan>>,
     client: HttpClient,
     calls: Arc<Calls>,
@@ -76,11 +81,12 @@ pub struct Engine {
 
 /// Works until it is time to stop. Calls to the outside are made beside the
 /// rest: a slow server must not hold up anybody's timer.
-pub async fn run(app: Occurrences, domains: Domains, stopping: watch::Receiver<bool>) {
+pub async fn run(app: Occurrences, domains: Domains, templates: Templates, stopping: watch::Receiver<bool>) {
     let clock = app.clock.clone();
-    let engine = Arc::new(Engine::new(app, domains));
+    let engine = Arc::new(Engine::new(app, domains, templates));
     let mut workers = JoinSet::new();
     workers.spawn(work::run(Turns(engine.clone()), clock.clone(), stopping.clone()));
+    workers.spawn(work::run(Kept::new(engine.clone()), clock.clone(), stopping.clone()));
     workers.spawn(work::run(Calling(engine), clock, stopping));
     // Where one panics, this task begins anew as a whole.
     workers.join_all().await;
@@ -105,9 +111,16 @@ impl Worker for Turns {
 }
 
 impl Engine {
-    pub fn new(app: Occurrences, domains: Domains) -> Engine {
+    pub fn new(app: Occurrences, domains: Domains, templates: Templates) -> Engine {
         let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Engine { app, domains, plans: Cache::new(1_000), client: HttpClient::new(reach), calls: Arc::default() }
+        Engine {
+            app,
+            domains,
+            templates,
+            plans: Cache::new(1_000),
+            client: HttpClient::new(reach),
+            calls: Arc::default(),
+        }
     }
 
     /// Claims what is due and brings it on, calls included. Tells how many runs
@@ -168,11 +181,10 @@ const PAUSES_KEPT: i64 = 48 * HOUR;
 /// were deleted just now have to wait: a commit under way may still start a run.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
     app.db.commit(pauses::sweep(app.clock.steady() - PAUSES_KEPT)).await?;
-    for row in app.db.read(store::deleted(app.clock.now() - MINUTE)).await? {
-        let (workspace_id, id) = (row.id(0)?, row.id(1)?);
+    for (workspace_id, id) in store::deleted(&app.db, app.clock.now() - MINUTE).await? {
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(id)).await?;
-            if effects.first().is_none_or(|effect| effect.changed == 0) {
+            if effects.last().is_none_or(|effect| effect.changed == 0) {
                 app.db.commit(store::purge(workspace_id, id).into_iter().collect::<Batch>()).await?;
                 break;
             }

@@ -7,8 +7,9 @@ use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
-use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::db::{Batch, Columns, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
+use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
+use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many occurrences one look into a contact's history returns. Each may be large.
@@ -38,50 +39,73 @@ macro_rules! claimed {
 }
 
 statements! {
+    functions {
+        /// Claims runs that are to call this destination and are due; it returns them.
+        pub fn claim_calls(destination: &str, now: i64, lease_until: i64, most: i64)
+            with [now, lease_until, most, destination] = claim_rows!(
+            "runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
+        /// The payload that started the run, whether the automation is there, whether its steps may call the outside
+        /// (what an app published may as long as a key of that app would work), when its mail may be sent, and the
+        /// contact.
+        pub fn sight(claimed: &Claimed)
+            with [claimed.workspace_id, claimed.contact_id, claimed.occurrence_id, claimed.automation_id,
+                claimed.version] = Sql::both(concat!(
+            "SELECT o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
+                    CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END,
+                    a.send_window, w.timezone, c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                    c.updated_at
+             FROM workspaces w
+             LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
+             LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
+             LEFT JOIN automations a ON a.workspace_id = w.id AND a.id = $4 AND a.deleted_at IS NULL
+             LEFT JOIN automation_version_grants b ON b.automation_id = $4 AND b.version = $5
+             WHERE w.id = $1"));
+        /// Finds a row if the event happened to the contact between two moments.
+        pub fn happened(contact_id: ContactId, span: (i64, i64), name: &str)
+            with [contact_id, span.0, name, span.1] = Sql::both(
+            "SELECT 1 FROM occurrences
+             WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
+        /// What happened to the contact after one moment, up to another, under these names,
+        /// a JSON array.
+        pub fn history(contact_id: ContactId, span: (i64, i64), names: &str)
+            with [contact_id, span.0, names, HISTORY_PAGE as i64, span.1] = Sql::each(
+            history!("SELECT value FROM json_each($3)"),
+            // As text first: a parameter of the type JSON is none that values can be bound to.
+            history!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
+        /// Writes down where a run is now, in wall time and in steady time, if nobody else has claimed it since.
+        pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: i64)
+            with [claimed.automation_id, claimed.id, claimed.attempt, run.to_json(),
+                run.ending().map_or("running", Ending::as_str), ahead.waiting_for, run.due_at(steady),
+                run.ending().map(|_| now), ahead.destination] expects 1 = Sql::both(
+            "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8,
+                    destination = $9, settled = attempt
+             WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+        /// Lets a run be claimed again at another time, if nobody else has claimed it since.
+        pub fn put_off(claimed: &Claimed, due_at: i64)
+            with [claimed.automation_id, claimed.id, claimed.attempt, due_at] expects 1 = Sql::both(
+            "UPDATE runs SET due_at = $4, settled = attempt
+             WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+        /// What waits in the outbox of the runs that [`delete_some`] deletes.
+        fn delete_messages(automation_id: AutomationId) with [automation_id, SWEEP] = Sql::both(
+            "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
+        fn delete_some(automation_id: AutomationId) with [automation_id, SWEEP] = Sql::both(
+            "DELETE FROM runs WHERE automation_id = $1 AND id IN
+                 (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
+        fn delete_versions(automation_id: AutomationId) = Sql::both(
+            "DELETE FROM automation_versions WHERE automation_id = $1");
+        fn delete_version_grants(automation_id: AutomationId) = Sql::both(
+            "DELETE FROM automation_version_grants WHERE automation_id = $1");
+        fn delete_automation(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
+            "DELETE FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NOT NULL");
+    }
+    reads {
+        /// Automations that were deleted before `until` and are not gone yet.
+        pub fn deleted(until: i64) -> Vec<(WorkspaceId, AutomationId)> = Sql::both(
+            "SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
+    }
     NEXT = Sql::both(
         "SELECT due_at FROM runs WHERE due_at IS NOT NULL AND destination IS NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!("runs" ("automation_id", "id") where "destination IS NULL" set "" returning claimed!());
-    CLAIM_CALLS = claim_rows!("runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
-    /// The contact, the payload that started the run, whether the automation is
-    /// there, and whether its steps may call the outside: what an app published may
-    /// as long as a key of that app would work.
-    SIGHT = Sql::both(concat!(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
-                c.updated_at, o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
-                CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END
-         FROM workspaces w
-         LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
-         LEFT JOIN occurrences o ON o.workspace_id = w.id AND o.id = $3
-         LEFT JOIN automations a ON a.workspace_id = w.id AND a.id = $4 AND a.deleted_at IS NULL
-         LEFT JOIN automation_version_grants b ON b.automation_id = $4 AND b.version = $5
-         WHERE w.id = $1"));
-    /// Finds a row if the event happened to the contact between two moments.
-    HAPPENED = Sql::both(
-        "SELECT 1 FROM occurrences WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
-    HISTORY = Sql::each(
-        history!("SELECT value FROM json_each($3)"),
-        // As text first: a parameter of the type JSON is none that values can be bound to.
-        history!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
-    /// Each holds only as long as nobody else has claimed the run since.
-    SETTLE = Sql::both(
-        "UPDATE runs SET state = $4, status = $5, waiting_for = $6, due_at = $7, completed_at = $8, destination = $9,
-                settled = attempt
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-    PUT_OFF = Sql::both(
-        "UPDATE runs SET due_at = $4, settled = attempt
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-    /// The same message from the same step of the same run is one message.
-    KEEP_MESSAGE = Sql::both(
-        "INSERT INTO outbox (id, workspace_id, run_id, step, contact_id, recipient, message, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
-    DELETED = Sql::both("SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
-    DELETE_RUNS = Sql::both(
-        "DELETE FROM runs WHERE automation_id = $1 AND id IN
-             (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
-    DELETE_VERSIONS = Sql::both("DELETE FROM automation_versions WHERE automation_id = $1");
-    DELETE_VERSION_GRANTS = Sql::both("DELETE FROM automation_version_grants WHERE automation_id = $1");
-    DELETE_AUTOMATION = Sql::both(
-        "DELETE FROM automations WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NOT NULL");
 }
 
 /// A run that a worker has claimed.
@@ -104,26 +128,17 @@ pub struct Claimed {
     pub destination: Option<String>,
 }
 
+from_row! { Claimed {
+    automation_id, id, workspace_id, version, contact_id, occurrence_id, since, exit_on, state, attempt, settled,
+    created_at, destination
+} }
+
 impl Claimable for Claimed {
     const QUEUE: &'static str = "runs";
     const LEASE: i64 = LEASE;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
-        Ok(Claimed {
-            automation_id: row.id(0)?,
-            id: row.id(1)?,
-            workspace_id: row.id(2)?,
-            version: row.int(3)?,
-            contact_id: row.id(4)?,
-            occurrence_id: row.id(5)?,
-            since: row.int(6)?,
-            exit_on: row.maybe(7, Row::text)?,
-            state: row.text(8)?,
-            attempt: row.int(9)?,
-            settled: row.int(10)?,
-            created_at: row.int(11)?,
-            destination: row.maybe(12, Row::text)?,
-        })
+        FromRow::of_row(row)
     }
 }
 
@@ -132,57 +147,43 @@ impl InOrder for Claimed {
     const CLAIM: Sql = CLAIM;
 }
 
-/// Claims runs that are to call this destination and are due; it returns them.
-pub fn claim_calls(destination: &str, now: i64, lease_until: i64, most: i64) -> Stmt {
-    CLAIM_CALLS.with([now.into(), lease_until.into(), most.into(), destination.into()])
-}
-
 /// What a run can see at a moment.
 pub struct Sight {
-    pub contact: Option<Contact>,
+    /// Null where the occurrence is gone.
     pub payload: Value,
     pub automation_stands: bool,
     pub may_call: bool,
+    pub send_window: Option<Window>,
+    /// Of contacts that name no zone.
+    pub zone: Zone,
+    pub contact: Option<Contact>,
 }
 
-pub fn sight(claimed: &Claimed) -> Stmt {
-    SIGHT.with([
-        claimed.workspace_id.into(),
-        claimed.contact_id.into(),
-        claimed.occurrence_id.into(),
-        claimed.automation_id.into(),
-        claimed.version.into(),
-    ])
+from_row!(Sight { payload: json, automation_stands, may_call, send_window, zone, contact });
+
+impl FromRow for Window {
+    fn take(columns: &mut Columns<'_>) -> Result<Window, DbError> {
+        columns.parsed("a window", Window::stored)
+    }
+}
+
+impl FromRow for Zone {
+    fn take(columns: &mut Columns<'_>) -> Result<Zone, DbError> {
+        // One that this machine does not know is not worth a run.
+        columns.parsed("a time zone", |name| Some(Zone::named(name).unwrap_or(Zone::UTC)))
+    }
 }
 
 impl Sight {
     /// Of a workspace that is gone.
-    pub const NOTHING: Sight = Sight { contact: None, payload: Value::Null, automation_stands: false, may_call: false };
-
-    pub fn read(row: &Row) -> Result<Sight, DbError> {
-        let contact = match row.maybe(0, Row::id::<ContactId>)? {
-            Some(_) => Some(Contact::read(row)?),
-            None => None,
-        };
-        let payload = row.maybe(9, Row::text)?.and_then(|text| serde_json::from_str(&text).ok());
-        Ok(Sight {
-            contact,
-            payload: payload.unwrap_or(Value::Null),
-            automation_stands: row.bool(10)?,
-            may_call: row.bool(11)?,
-        })
-    }
-}
-
-/// What happened to the contact after one moment, up to another, under these names,
-/// a JSON array.
-pub fn history(contact_id: ContactId, (after, until): (i64, i64), names: &str) -> Stmt {
-    let most = HISTORY_PAGE as i64;
-    HISTORY.with([contact_id.into(), after.into(), names.into(), most.into(), until.into()])
-}
-
-pub fn happened(contact_id: ContactId, (after, until): (i64, i64), name: &str) -> Stmt {
-    HAPPENED.with([contact_id.into(), after.into(), name.into(), until.into()])
+    pub const NOTHING: Sight = Sight {
+        payload: Value::Null,
+        automation_stands: false,
+        may_call: false,
+        send_window: None,
+        zone: Zone::UTC,
+        contact: None,
+    };
 }
 
 pub fn read_heard(row: &Row) -> Result<Heard, DbError> {
@@ -204,64 +205,12 @@ pub struct Ahead<'a> {
     pub destination: Option<String>,
 }
 
-/// Writes down where a run is now, in wall time and in steady time, if it is
-/// still ours.
-pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: i64) -> Stmt {
-    let ending = run.ending();
-    let status = ending.map_or("running", Ending::as_str);
-    let stmt = SETTLE.with([
-        claimed.automation_id.into(),
-        claimed.id.into(),
-        claimed.attempt.into(),
-        run.to_json().into(),
-        status.into(),
-        ahead.waiting_for.into(),
-        run.due_at(steady).into(),
-        ending.map(|_| now).into(),
-        ahead.destination.into(),
-    ]);
-    stmt.expect(1)
-}
-
-/// Lets a run be claimed again at another time.
-pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
-    let params = [claimed.automation_id.into(), claimed.id.into(), claimed.attempt.into(), due_at.into()];
-    PUT_OFF.with(params).expect(1)
-}
-
-/// A message that waits in the outbox for its template.
-pub struct Message<'a> {
-    pub id: MessageId,
-    pub step: &'a str,
-    pub recipient: &'a str,
-    pub message: &'a Value,
-}
-
-pub fn keep_message(claimed: &Claimed, message: &Message<'_>, now: i64) -> Stmt {
-    KEEP_MESSAGE.with([
-        message.id.into(),
-        claimed.workspace_id.into(),
-        claimed.id.into(),
-        message.step.into(),
-        claimed.contact_id.into(),
-        message.recipient.into(),
-        message.message.to_string().into(),
-        now.into(),
-    ])
-}
-
-/// Automations that were deleted before `until` and are not gone yet: workspace
-/// and id.
-pub fn deleted(until: i64) -> Stmt {
-    DELETED.with([until.into()])
-}
-
-pub fn delete_runs(automation_id: AutomationId) -> Stmt {
-    DELETE_RUNS.with([automation_id.into(), SWEEP.into()])
+/// Some runs of an automation, and the messages that wait of them.
+pub fn delete_runs(automation_id: AutomationId) -> Batch {
+    Batch::from(delete_messages(automation_id)).and(delete_some(automation_id))
 }
 
 /// The last of an automation whose runs are gone.
 pub fn purge(workspace_id: WorkspaceId, id: AutomationId) -> [Stmt; 3] {
-    let (versions, grants) = (DELETE_VERSIONS.with([id.into()]), DELETE_VERSION_GRANTS.with([id.into()]));
-    [versions, grants, DELETE_AUTOMATION.with([workspace_id.into(), id.into()])]
+    [delete_versions(id), delete_version_grants(id), delete_automation(workspace_id, id)]
 }

@@ -13,7 +13,7 @@ use super::view::View;
 use super::{Engine, Plan, webhook};
 use crate::automations::run::{Call, Effect, Run};
 use crate::clock::SECOND;
-use crate::contacts::{self, Changes, Contact, Declared};
+use crate::contacts::{self, Changes, Contact, Declared, UnsubscribedBy};
 use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::occurrences::{OccurrenceBatch, SystemEvent};
@@ -121,20 +121,22 @@ impl Engine {
             Ok(mails) => mails,
             Err(refused) => return Ok(Outcome::Refused(refused)),
         };
-        let listeners = match tells(plan, &effects) {
+        let listeners = match effects.iter().any(is_news) {
             true => Some(self.app.listeners(claimed.workspace_id).await?),
             false => None,
         };
-        let mut occurrences = match &listeners {
-            Some(listeners) => OccurrenceBatch::new(claimed.workspace_id, listeners, &self.app.clock, view.now),
-            None => OccurrenceBatch::untold(claimed.workspace_id, &self.app.clock, view.now),
+        let (workspace_id, clock) = (claimed.workspace_id, &self.app.clock);
+        // What automations do in answer to what is told is told to nobody.
+        let mut occurrences = match listeners.as_deref() {
+            Some(listeners) if !plan.is_reaction() => OccurrenceBatch::new(workspace_id, listeners, clock, view.now),
+            listeners => OccurrenceBatch::untold(workspace_id, listeners, clock, view.now),
         };
         let own = match fill(&mut occurrences, claimed, view, effects, is_held) {
             Ok(own) => own,
             Err(reason) => return Ok(Outcome::Failed(reason)),
         };
         // What it did itself is not what it waits for.
-        run.consumed.extend(own.map(|seq| (SystemEvent::CONTACT_UPDATED.to_owned(), seq.into())));
+        run.consumed.extend(own.into_iter().map(|(name, seq)| (name.to_owned(), seq.into())));
         let run = &run;
         let ahead = ahead(claimed, plan, run);
         let is_to_call = ahead.destination.is_some();
@@ -148,6 +150,7 @@ impl Engine {
             Ok(effects) => {
                 let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
                 self.app.wake_workers_if(follow_up.is_urgent(&effects) || (is_due && !is_to_call));
+                self.app.wake_judges_if(follow_up.judges());
                 self.follow(run, is_due && is_to_call, !mails.is_empty());
                 Ok(Outcome::Done)
             }
@@ -252,15 +255,15 @@ pub(in crate::automations) fn advance(
 
 /// What a run does. A contact is written once, however many steps change it, and
 /// first: that locks it in the order that occurrences do. Where it is held, nothing
-/// may have happened to it since the look at it. Returns the place in the contact's
-/// history of the news of what was done to it, if there is any.
+/// may have happened to it since the look at it. Returns what is news of the contact
+/// then, and its place in the contact's history.
 fn fill(
     occurrences: &mut OccurrenceBatch<'_>,
     claimed: &Claimed,
     view: &View,
     effects: Vec<Effect>,
     is_held: bool,
-) -> Result<Option<i64>, String> {
+) -> Result<Vec<(&'static str, i64)>, String> {
     let workspace_id = claimed.workspace_id;
     let mut contact = view.sight.contact.clone();
     let mut is_deleted = false;
@@ -275,37 +278,42 @@ fn fill(
             Effect::AddToSegment { segment_id } => {
                 rest.push(contacts::add_to_segment(workspace_id, claimed.contact_id, segment_id, view.now));
             }
-            Effect::KeepMessage { id, step, message } => {
-                let recipient = message["to"].as_str().unwrap_or_default();
-                let message = store::Message { id, step: &step, recipient, message: &message };
-                rest.push(store::keep_message(claimed, &message, view.now));
-            }
             // Queued behind all this: who may send it is asked of the store.
-            Effect::SendEmail { .. } => {}
+            Effect::SendEmail { .. } | Effect::SendTemplate { .. } => {}
         }
     }
     let is_changed = contact != view.sight.contact;
+    let is_unsubscribed = |contact: &Option<Contact>| contact.as_ref().is_some_and(|contact| contact.unsubscribed);
+    let has_left = is_unsubscribed(&contact) && !is_unsubscribed(&view.sight.contact);
     occurrences.batch.lock(claimed.contact_id);
-    match &contact {
-        Some(contact) if is_changed && !is_deleted => contacts::update_contact(occurrences, contact),
-        Some(contact) if is_held || is_deleted => occurrences.batch.push(contacts::hold_version(workspace_id, contact)),
+    match (&contact, &view.sight.contact) {
+        (Some(contact), Some(before)) if is_changed && !is_deleted => {
+            contacts::update_contact(occurrences, before, contact, UnsubscribedBy::Automation);
+        }
+        (Some(contact), _) if is_held || is_deleted => {
+            occurrences.batch.push(contacts::hold_version(workspace_id, contact));
+        }
         _ => {}
     }
     occurrences.batch.append(rest);
     match &contact {
         Some(contact) if is_deleted => contacts::delete_contact(occurrences, contact),
-        Some(contact) if is_changed && occurrences.is_told() => return Ok(Some(contact.version + 1)),
+        Some(contact) if is_changed && occurrences.is_told() => {
+            let updated = (SystemEvent::CONTACT_UPDATED, contact.version + 1);
+            let unsubscribed = has_left.then_some((SystemEvent::CONTACT_UNSUBSCRIBED, contact.version + 2));
+            return Ok([Some(updated), unsubscribed].into_iter().flatten().collect());
+        }
         _ => {}
     }
-    Ok(None)
+    Ok(Vec::new())
 }
 
-/// Whether others are told of what a run does to its contact.
-fn tells(plan: &Plan, effects: &[Effect]) -> bool {
-    let is_news = |effect: &Effect| {
-        matches!(effect, Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. })
-    };
-    !plan.is_reaction() && effects.iter().any(is_news)
+/// Whether others may be told of what a run does to its contact.
+fn is_news(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::UpdateContact { .. } | Effect::DeleteContact | Effect::SendEmail { .. } | Effect::SendTemplate { .. }
+    )
 }
 
 pub(in crate::automations) fn changed(

@@ -54,6 +54,8 @@ impl View {
             segments: &self.segments,
             refused_mail: &self.refused_mail,
             contact_rules: self,
+            send_window: self.sight.send_window.as_ref(),
+            zone: &self.sight.zone,
             budget: &self.budget,
         }
     }
@@ -71,8 +73,8 @@ impl Engine {
     /// against its version when the run is committed.
     pub(super) async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        let rows = self.app.db.read(store::sight(claimed)).await?;
-        let sight = rows.first().map_or(Ok(Sight::NOTHING), Sight::read)?;
+        let sight: Option<Sight> = self.app.db.query(store::sight(claimed)).await?;
+        let sight = sight.unwrap_or(Sight::NOTHING);
         // Of a contact that is gone it is not known how much happened to it.
         let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.version);
         let is_ended = match &claimed.exit_on {
@@ -88,7 +90,7 @@ impl Engine {
         let history = HistoryPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
         for id in plan.graph.segment_ids() {
-            if !self.app.db.read(segments::exists(claimed.workspace_id, id)).await?.is_empty() {
+            if self.app.db.query(segments::takes_members(claimed.workspace_id, id)).await? {
                 segments.insert(id);
             }
         }

@@ -15,7 +15,7 @@ const FIELDS: [&str; 5] = ["from", "subject", "reply_to", "html", "text"];
 pub struct Mail {
     pub from: Mailbox,
     pub to: Mailbox,
-    pub reply_to: Option<Mailbox>,
+    pub reply_to: Vec<Mailbox>,
     pub subject: String,
     pub html: Option<String>,
     pub text: Option<String>,
@@ -68,7 +68,7 @@ impl Mail {
         let mail = Mail {
             from: needed("from").and_then(mailbox)?,
             to: to.parse().map_err(|flaw| format!("the contact's address {flaw}"))?,
-            reply_to: field("reply_to")?.map(mailbox).transpose()?,
+            reply_to: field("reply_to")?.map(mailbox).transpose()?.into_iter().collect(),
             subject: needed("subject")?,
             html: field("html")?,
             text: field("text")?,
@@ -97,7 +97,7 @@ mod tests {
             (mail.from.to_string(), mail.to.to_string()),
             ("Us <us@example.com>".into(), "ada@example.com".into())
         );
-        assert_eq!((mail.reply_to, mail.html.as_deref(), mail.text), (None, Some("<p>"), None));
+        assert_eq!((mail.reply_to, mail.html.as_deref(), mail.text), (Vec::new(), Some("<p>"), None));
     }
 
     #[test]

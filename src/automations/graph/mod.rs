@@ -1,9 +1,9 @@
 //! The graph of an automation: steps and how they lead to one another. What is
 //! wrong with one is said in words that need no manual, all at once.
 
-mod duration;
 mod mail;
 mod step;
+mod template_wish;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +17,7 @@ use crate::text::{kind, shown};
 
 pub use mail::Mail;
 pub use step::{Action, Exit, Step};
+pub use template_wish::TemplateWish;
 
 pub(super) const MOST_STEPS: usize = 150;
 pub(super) const LONGEST_KEY: usize = 100;
@@ -35,7 +36,7 @@ impl Finding {
         Finding { step: Some(step.to_owned()), message: message.into() }
     }
 
-    fn whole(message: impl Into<String>) -> Finding {
+    pub fn whole(message: impl Into<String>) -> Finding {
         Finding { step: None, message: message.into() }
     }
 
@@ -101,6 +102,12 @@ impl Graph {
         let told =
             |findings: &Vec<Finding>| tracing::error!(?findings, "a graph that was accepted once is not any more");
         Graph::parse(&steps, &connections).inspect_err(told).ok()
+    }
+
+    /// The templates that its steps name: the key of the step, and the id or the alias.
+    pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
+        let named = self.steps.iter().filter(|step| matches!(step.action, Action::SendTemplate));
+        named.map(|step| (step.key.as_str(), template_wish::named(&step.config)))
     }
 
     /// Whether one of its steps calls the outside.

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::duration::Duration;
 use super::mail;
 use crate::id::SegmentId;
-use crate::rules::{self, Rule};
+use crate::rules::{self, Duration, Rule};
 use crate::text::{kind, shown, words};
+use crate::windows::Window;
 
 const LONGEST_EVENT_NAME: usize = 1024;
 
@@ -43,25 +43,19 @@ pub enum Action {
     Exit,
 }
 
-/// How one step leads to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = AutomationConnectionType)]
-pub enum Exit {
-    Default,
-    ConditionMet,
-    ConditionNotMet,
-    EventReceived,
-    Timeout,
+words! {
+    /// How one step leads to another.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = AutomationConnectionType)]
+    pub enum Exit: ALL, parse {
+        Default = "default",
+        ConditionMet = "condition_met",
+        ConditionNotMet = "condition_not_met",
+        EventReceived = "event_received",
+        Timeout = "timeout",
+    }
 }
-
-words!(Exit: ALL, parse {
-    Default = "default",
-    ConditionMet = "condition_met",
-    ConditionNotMet = "condition_not_met",
-    EventReceived = "event_received",
-    Timeout = "timeout",
-});
 
 impl Action {
     pub fn type_name(&self) -> &'static str {
@@ -96,9 +90,9 @@ impl Action {
 
 /// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
 /// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
-/// `from`, `subject`, `reply_to` and either `html` and `text` or a `template`; `contact_update` takes `first_name`,
-/// `last_name`, `unsubscribed` and `properties`; `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`;
-/// `contact_delete` and `exit` take nothing.
+/// `from`, `subject`, `reply_to` and either `html` and `text` or a `template`, and a `send_window` that holds instead of
+/// the automation's; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and `properties`;
+/// `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit` take nothing.
 #[derive(Debug, Clone, PartialEq, ToSchema)]
 #[schema(as = AutomationStep)]
 pub struct Step {
@@ -115,12 +109,16 @@ pub struct Step {
     // What was given, without what no step of its kind knows.
     #[schema(value_type = Option<Object>, example = json!({"event_name": "user.created"}))]
     pub config: Value,
+    /// When its mail may be sent, whatever the automation says.
+    #[schema(ignore)]
+    pub send_window: Option<Window>,
 }
 
 impl Step {
     /// Reads a step's kind and configuration; `Err` says what is wrong.
     pub fn parse(key: &str, type_name: &str, config: &Map<String, Value>) -> Result<Step, String> {
         let config = Config(config);
+        let mut send_window = None;
         let (action, config) = match type_name {
             "trigger" => {
                 let event_name = config.event_name()?;
@@ -135,7 +133,14 @@ impl Step {
                 (Action::Condition { rule: Rule::parse(&rule, false)? }, rule)
             }
             "wait_for_event" => config.wait_for_event()?,
-            "send_email" => config.send_email()?,
+            "send_email" => {
+                send_window = config.send_window()?;
+                let (action, mut kept) = config.send_email()?;
+                if let Some(window) = &send_window {
+                    kept["send_window"] = json!(window);
+                }
+                (action, kept)
+            }
             "contact_update" => (Action::ContactUpdate, config.contact_update()?),
             "contact_delete" => (Action::ContactDelete, json!({})),
             "add_to_segment" => {
@@ -154,7 +159,7 @@ impl Step {
                 ));
             }
         };
-        Ok(Step { key: key.to_owned(), action, config })
+        Ok(Step { key: key.to_owned(), action, config, send_window })
     }
 }
 
@@ -224,6 +229,11 @@ impl<'a> Config<'a> {
             }
             _ => Err(format!("needs `template.id`, the id or the alias of a template, {OTHERWISE}")),
         }
+    }
+
+    fn send_window(&self) -> Result<Option<Window>, String> {
+        let given = self.get("send_window").map(Window::parse).transpose();
+        given.map_err(|flaw| format!("has a `send_window` that is wrong: {flaw}"))
     }
 
     fn send_template(&self, id: &str) -> Result<Value, String> {

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
 use crate::clock::{MINUTE, SECOND};
-use crate::id::{MessageId, OccurrenceId, SegmentId};
+use crate::id::{OccurrenceId, SegmentId};
 use crate::rules::{Budget, Values, excerpt, resolve};
+use crate::windows::{Window, Zone};
 
 /// How often a call to the outside is tried.
 pub(super) const MOST_CALLS: u32 = 6;
@@ -58,6 +59,10 @@ pub struct World<'a> {
     /// Why the mail of a step may not be sent, of those of which that is known, by key.
     pub refused_mail: &'a HashMap<String, String>,
     pub contact_rules: &'a dyn ContactRules,
+    /// When the automation's mail may be sent, where its steps say nothing else.
+    pub send_window: Option<&'a Window>,
+    /// Of contacts that name no zone.
+    pub zone: &'a Zone,
     /// What the turn has cost so far.
     pub budget: &'a Budget,
 }
@@ -89,11 +94,10 @@ pub enum Effect {
         step: String,
         mail: Box<Mail>,
     },
-    /// Keep a message under this id that waits for its template.
-    KeepMessage {
-        id: MessageId,
+    /// Queue a mail that is made of a template.
+    SendTemplate {
         step: String,
-        message: Value,
+        wish: Box<TemplateWish>,
     },
     UpdateContact {
         changes: Value,
@@ -288,7 +292,7 @@ impl Run {
             return self.lose_contact(key, world.now);
         }
         if !world.segments.contains(&segment_id) {
-            return self.fail(key, world.now, "the segment does not exist");
+            return self.fail(key, world.now, "the segment does not exist, or fills itself");
         }
         effects.push(Effect::AddToSegment { segment_id });
         self.pass(graph, key, world.now, Some(json!({"segment_id": segment_id})))
@@ -344,7 +348,7 @@ impl Run {
     }
 
     /// The id of what a step makes: the same however often it is made.
-    pub(super) fn effect_id(&self, step: &str) -> Uuid {
+    fn effect_id(&self, step: &str) -> Uuid {
         let hash = crate::secret::hash(&format!("{} {step}", self.id));
         let bytes: [u8; 16] = std::array::from_fn(|at| hash[at]);
         uuid::Builder::from_custom_bytes(bytes).into_uuid()

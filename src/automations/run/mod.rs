@@ -104,7 +104,7 @@ pub struct Run {
     /// How often the step it stands before has failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
-    /// It goes on no sooner than this, after a failure.
+    /// It goes on no sooner than this, after a failure or outside the hours in which mail may be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
     /// Up to here the contact's history does not hold the event that ends the run.
@@ -184,7 +184,7 @@ impl Run {
 
     /// When the run wants to go on by itself; `None` when it has ended or waits
     /// for an event alone. After a failure it has something to go on with, also
-    /// where it waits: the event that it failed over has come.
+    /// where it waits: the event that it failed over has come. What was put off stands before its step.
     pub fn due_at(&self, steady: i64) -> Option<i64> {
         match self.position {
             Position::Ended { .. } => None,
@@ -330,7 +330,7 @@ impl Run {
     /// The run has failed at this step. `true`, as there is nothing to wait for.
     fn fail(&mut self, key: &str, now: i64, reason: &str) -> bool {
         let entry = self.entry(key, now);
-        (entry.status, entry.completed_at) = (Status::Failed, Some(now));
+        (entry.status, entry.completed_at, entry.output) = (Status::Failed, Some(now), None);
         entry.error = Some(json!({ "message": reason }));
         self.position = Position::Ended { how: Ending::Failed };
         true
@@ -339,7 +339,7 @@ impl Run {
     /// Ends the run; a step that was waiting is not waited for any more.
     fn end(&mut self, now: i64, how: Ending) {
         for entry in self.trace.iter_mut().filter(|entry| entry.completed_at.is_none()) {
-            (entry.status, entry.completed_at) = (Status::Skipped, Some(now));
+            (entry.status, entry.completed_at, entry.output) = (Status::Skipped, Some(now), None);
         }
         self.position = Position::Ended { how };
     }

@@ -1,5 +1,7 @@
 //! Runs, step by step.
 
+mod windows;
+
 use std::collections::HashMap;
 
 use serde_json::json;
@@ -9,6 +11,7 @@ use super::advance::MOST_CALLS;
 use super::*;
 use crate::clock::{Clock, HOUR};
 use crate::rules::Budget;
+use crate::windows::{Window, Zone};
 
 fn graph(steps: Value, connections: Value) -> Graph {
     let mut all = vec![json!({"key": "start", "type": "trigger", "config": {"event_name": "e"}})];
@@ -47,6 +50,7 @@ struct Scene {
     contact: Option<Value>,
     heard: Vec<Heard>,
     exit_on: Option<String>,
+    send_window: Option<Window>,
 }
 
 impl Scene {
@@ -61,6 +65,7 @@ impl Scene {
             contact: Some(contact),
             heard: vec![],
             exit_on: None,
+            send_window: None,
         }
     }
 
@@ -79,6 +84,8 @@ impl Scene {
             segments: &segments,
             refused_mail: &HashMap::new(),
             contact_rules: &AgeIsNumber,
+            send_window: self.send_window.as_ref(),
+            zone: &Zone::UTC,
             budget: &budget,
         };
         let result = act(&mut self.run, &self.graph, &mut world);
@@ -118,9 +125,7 @@ fn a_run_sleeps_through_a_delay_and_never_wakes_early() {
     assert_eq!(scene.status("d"), Some(Status::Waiting));
     scene.now = HOUR;
     let effects = scene.advance();
-    assert!(
-        matches!(&effects[..], [Effect::KeepMessage { message, .. }] if message["template"]["variables"]["P"] == "pro")
-    );
+    assert!(matches!(&effects[..], [Effect::SendTemplate { wish, .. }] if wish.values["P"] == "pro"));
     assert_eq!(scene.run.ending(), Some(Ending::Completed));
 }
 

@@ -11,12 +11,12 @@ use crate::emails::State;
 use crate::id::{EmailId, MessageId};
 
 /// A message that has waited for so long is sent only if a person still wants it.
-const HELD_AFTER: i64 = 24 * HOUR;
+pub const HELD_AFTER: i64 = 24 * HOUR;
 
-const WAITS: &str = "it waits for templates, which do not exist yet";
+const WAITS: &str = "it waits until its template is published";
 
-const IS_HELD: &str = "it waits for templates, which do not exist yet, and has done so for more than a day: it is held, \
-                       and once there are templates a person decides whether it is still sent";
+const IS_HELD: &str = "it has waited for its template for more than a day: it is held, and a person decides whether it \
+                       is still sent";
 
 const DROPPED: &str = "a person decided not to send it";
 
@@ -24,8 +24,8 @@ const DROPPED: &str = "a person decided not to send it";
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepMail {
     Queued(EmailId, State),
-    /// It waits for its template, and can be dropped.
-    Waits(MessageId),
+    /// It waits for its template, and can be dropped; where it is held, a person may still want it.
+    Waits(MessageId, bool),
 }
 
 impl Record {
@@ -64,12 +64,12 @@ impl Record {
 fn link_kept(step: &mut StepRecord, message: &KeptMessage, now: i64) {
     if message.is_dropped {
         step.status = "skipped";
-        return note(step, "reason", json!(DROPPED));
+        return note(step, "reason", json!(message.reason.as_deref().unwrap_or(DROPPED)));
     }
-    let is_held = message.created_at < now - HELD_AFTER;
+    let is_held = message.created_at < now - HELD_AFTER && !message.is_wanted;
     let reason = if is_held { IS_HELD } else { WAITS };
     (step.status, step.completed_at) = ("waiting", None);
-    step.mail = Some(StepMail::Waits(message.id));
+    step.mail = Some(StepMail::Waits(message.id, is_held));
     note(step, "waiting", json!({"reason": reason, "held": is_held}));
 }
 

@@ -7,6 +7,7 @@ mod routes;
 mod shapes;
 mod store;
 
+pub use mail::HELD_AFTER;
 pub use pages::{RunRow, router as pages, run_rows};
 pub use routes::router;
 pub use store::{ALL, Fence, cancel};

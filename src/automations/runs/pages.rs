@@ -28,6 +28,7 @@ pub fn router() -> Router<App> {
         .route("/automations/{id}/runs/{run_id}/cancel", post(cancel))
         .route("/automations/{id}/runs/{run_id}/retry", post(retry))
         .route("/automations/{id}/runs/{run_id}/messages/{message_id}/drop", post(drop_message))
+        .route("/automations/{id}/runs/{run_id}/messages/{message_id}/send", post(send_message))
 }
 
 /// What became of something, in a word and a colour.
@@ -63,7 +64,7 @@ pub struct RunRow {
 /// The part of an automation's runs that was asked for.
 pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) -> Result<Leaf<RunRow>, Error> {
     let page = member.page()?;
-    let rows = member.read(store::page(automation_id, &page, &[])).await?;
+    let listed: Vec<Listed> = member.query(store::page(automation_id, &page, &[])).await?;
     let now = member.app.clock.now();
     let row = |run: Listed| RunRow {
         href: member.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
@@ -72,8 +73,8 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) 
         started: Stamp::ago(run.created_at, now),
         ended: run.completed_at.map(|at| Stamp::ago(at, now)),
     };
-    let runs: Result<Vec<RunRow>, Error> = rows.iter().map(|one| Ok(row(Listed::read(one)?))).collect();
-    Ok(page.leaf(runs?, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
+    let runs = listed.into_iter().map(row).collect();
+    Ok(page.leaf(runs, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
 }
 
 #[derive(Template)]
@@ -113,22 +114,28 @@ struct StepRow {
     mail: Option<(String, &'static str)>,
     /// Drops a message that waits.
     drop: Option<Act>,
+    /// Sends one that is held, when its template is there.
+    send: Option<Act>,
 }
 
 impl StepRow {
     fn new(step: StepRecord, member: &Member<Look>, run: &RunPath) -> StepRow {
-        let (mail, drop) = match step.mail {
+        let (mail, drop, send) = match step.mail {
             Some(StepMail::Queued(id, state)) => {
-                (Some((member.address(&format!("/emails/{id}")), state.as_str())), None)
+                (Some((member.address(&format!("/emails/{id}")), state.as_str())), None, None)
             }
-            Some(StepMail::Waits(id)) if member.may_manage() => (None, Some(drop_act(member, run, id))),
-            _ => (None, None),
+            Some(StepMail::Waits(id, is_held)) if member.may_manage() => {
+                let send = is_held.then(|| message_act(member, run, id, "send"));
+                (None, Some(message_act(member, run, id, "drop")), send)
+            }
+            _ => (None, None, None),
         };
         let waits = step.output.as_ref().and_then(|output| output.pointer("/waiting/reason")?.as_str());
         StepRow {
             waits: waits.map(str::to_owned),
             mail,
             drop,
+            send,
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
@@ -178,7 +185,8 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         notice: member
             .notice("cancelled", "The run is cancelled.")
             .or(member.notice("retried", "The run goes on from the step that failed."))
-            .or(member.notice("dropped", "The message will not be sent.")),
+            .or(member.notice("dropped", "The message will not be sent."))
+            .or(member.notice("wanted", "The message is sent as soon as its template is published.")),
         back: member.address(&format!("/automations/{}", id.automation)),
         cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
         retry: (member.may_manage() && status == "failed").then(|| act("retry")),
@@ -229,33 +237,45 @@ async fn change(
     Err(Error::Unavailable.into())
 }
 
-fn drop_purpose(message: MessageId, id: &RunPath) -> String {
-    format!("drop message {message} of run {}", id.run)
+fn message_purpose(act: &str, message: MessageId, id: &RunPath) -> String {
+    format!("{act} message {message} of run {}", id.run)
 }
 
-fn drop_act(member: &Member<Look>, run: &RunPath, id: MessageId) -> Act {
-    let path = format!("/automations/{}/runs/{}/messages/{id}/drop", run.automation, run.run);
-    Act { action: member.address(&path), hidden: member.hidden(&drop_purpose(id, run)) }
+fn message_act(member: &Member<Look>, run: &RunPath, id: MessageId, act: &str) -> Act {
+    let path = format!("/automations/{}/runs/{}/messages/{id}/{act}", run.automation, run.run);
+    Act { action: member.address(&path), hidden: member.hidden(&message_purpose(act, id, run)) }
 }
 
-async fn drop_message(
-    member: Member<Manage>,
+async fn drop_message(member: Member<Manage>, path: Path<(String, String, String)>, form: Form) -> PageResult {
+    decide(&member, path, &form, ("drop", "dropped"), store::drop_message).await
+}
+
+async fn send_message(member: Member<Manage>, path: Path<(String, String, String)>, form: Form) -> PageResult {
+    decide(&member, path, &form, ("send", "wanted"), store::want_message).await
+}
+
+/// What a person decides of a message that waits.
+async fn decide(
+    member: &Member<Manage>,
     Path((automation, run, message)): Path<(String, String, String)>,
-    form: Form,
+    form: &Form,
+    (act, done): (&str, &str),
+    decision: fn(RunId, MessageId, i64) -> Stmt,
 ) -> PageResult {
     let path = automation.parse().ok().zip(run.parse().ok());
     let run = path.map(|(automation, run)| RunPath { automation, run }).ok_or_else(gone)?;
     let message: MessageId = message.parse().map_err(|_| gone())?;
-    let accepted = member.accept(&drop_purpose(message, &run), &form)?;
-    let record = find(&member, &run).await?;
-    if !record.steps.iter().any(|step| step.mail == Some(StepMail::Waits(message))) {
+    let accepted = member.accept(&message_purpose(act, message, &run), form)?;
+    let record = find(member, &run).await?;
+    let waits = |mail: &StepMail| matches!(mail, StepMail::Waits(id, _) if *id == message);
+    if !record.steps.iter().any(|step| step.mail.as_ref().is_some_and(waits)) {
         return Err(Error::Conflict { message: "The message does not wait any more.".into() }.into());
     }
-    let drop = store::drop_message(run.run, message, member.app.clock.now());
-    match accepted.commit(drop.into()).await? {
+    let decision = decision(run.run, message, member.app.clock.now());
+    match accepted.commit(decision.into()).await? {
         // Somebody else was first, which comes to the same.
         Ok(_) | Err(DbError::Unexpected { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(member.see_other(&format!("/automations/{}/runs/{}?dropped", run.automation, run.run)))
+    Ok(member.see_other(&format!("/automations/{}/runs/{}?{done}", run.automation, run.run)))
 }

@@ -12,7 +12,7 @@ use super::record::Record;
 use super::shapes::{Changed, Item, RunDetail, StatusParam, Statuses};
 use super::store::{self, Listed, Stored};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::automations::routes::not_found;
 use crate::automations::store::version_number;
 use crate::clock::Clock;
@@ -20,7 +20,7 @@ use crate::db::{DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, RunId};
-use crate::web::{self, List, Newest, OfState, PathId, Query};
+use crate::web::{self, JsonResult, List, Newest, OfState, PathId, Query};
 
 /// How often a change is tried that a worker got ahead of.
 pub(super) const ATTEMPTS: usize = 8;
@@ -63,11 +63,11 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     responses((status = 200, description = "The runs, newest first.", body = List<Item>)),
 )]
 async fn list(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     PathId(id): PathId<AutomationId>,
     Newest(page): Newest,
     Query(StatusParam { status }): Query<StatusParam>,
-) -> Result<Json<List<Item>>, Error> {
+) -> JsonResult<List<Item>> {
     let wanted = status.map(|Statuses(wanted)| wanted).unwrap_or_default();
     let found = caller.read(|| version_number(caller.workspace_id(), id)).await?;
     found.first().ok_or_else(not_found)?;
@@ -84,7 +84,7 @@ async fn list(
     get, path = "/automations/{id}/runs/{run_id}", tag = "Automations", operation_id = "read_automation_run",
     params(RunPath), responses((status = 200, description = "The run.", body = RunDetail)),
 )]
-async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<RunDetail>, Error> {
+async fn read(caller: Caller, State(app): State<App>, id: RunPath) -> JsonResult<RunDetail> {
     Ok(Json(find(&caller, &app.clock, &id).await?.into()))
 }
 
@@ -95,7 +95,7 @@ async fn read(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -
     post, path = "/automations/{id}/runs/{run_id}/cancel", tag = "Automations", operation_id = "cancel_automation_run",
     params(RunPath), responses((status = 200, description = "The run is cancelled.", body = Changed), OfState),
 )]
-async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+async fn cancel(caller: Caller, State(app): State<App>, id: RunPath) -> JsonResult<Changed> {
     change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
@@ -107,7 +107,7 @@ async fn cancel(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath)
     post, path = "/automations/{id}/runs/{run_id}/retry", tag = "Automations", operation_id = "retry_automation_run",
     params(RunPath), responses((status = 200, description = "The run goes on.", body = Changed), OfState),
 )]
-async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) -> Result<Json<Changed>, Error> {
+async fn retry(caller: Caller, State(app): State<App>, id: RunPath) -> JsonResult<Changed> {
     change(&caller, &app.clock, &id, |record, clock| record.retry(id.automation, clock)).await?;
     Ok(Json(Changed::new(id.run, "running")))
 }
@@ -115,7 +115,7 @@ async fn retry(caller: Caller<FullAccess>, State(app): State<App>, id: RunPath) 
 /// Changes a run as `decide` says. Where a worker has brought it on meanwhile,
 /// the decision is made again over what it is now.
 async fn change(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     clock: &Clock,
     id: &RunPath,
     decide: impl Fn(&mut Record, &Clock) -> Result<Stmt, Error>,
@@ -130,7 +130,7 @@ async fn change(
     Err(Error::Unavailable)
 }
 
-async fn find(caller: &Caller<FullAccess>, clock: &Clock, id: &RunPath) -> Result<Record, Error> {
+async fn find(caller: &Caller, clock: &Clock, id: &RunPath) -> Result<Record, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id.automation, id.run)).await?;
     let missing = || Error::not_found("Run not found. `GET /automations/{id}/runs` lists those there are.");
     let mut record = Record::new(Stored::read(rows.first().ok_or_else(missing)?)?, clock)?;

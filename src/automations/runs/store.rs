@@ -2,7 +2,7 @@
 
 use super::STATUSES;
 use crate::automations::run::Ending;
-use crate::db::{DbError, Row, Sql, Stmt, Value, from_row, statements};
+use crate::db::{Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
@@ -20,28 +20,40 @@ statements! {
     functions {
         pub fn by_id(workspace_id: WorkspaceId, automation_id: AutomationId, id: RunId) = Sql::both(
             "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
-                    r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload, r.destination, r.due_at,
-                    p.failures, p.paused_until, p.reason
+                    r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload,
+                    CASE WHEN r.destination IS NOT NULL THEN r.due_at END, p.failures, p.paused_until, p.reason
              FROM automations a
              JOIN runs r ON r.automation_id = a.id
              JOIN automation_versions v ON v.automation_id = r.automation_id AND v.version = r.version
              LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
              LEFT JOIN call_pauses p ON p.destination = r.destination
              WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND r.id = $3");
+        /// Ends a run, if nobody has claimed it or brought it on since it was `seen`.
+        /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
+        /// as it was, and `settled` tells.
+        pub fn cancel(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, now: i64)
+            with [automation_id, id, seen.attempt, state, now, seen.settled] expects 1 = Sql::both(
+            "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5,
+                    destination = NULL, attempt = attempt + 1, settled = attempt + 1
+             WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
+        /// Makes a run due again, if nobody has claimed it or brought it on since it was `seen`.
+        pub fn retry(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, due_at: i64)
+            with [automation_id, id, seen.attempt, state, due_at, seen.settled] expects 1 = Sql::both(
+            "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
+                    destination = NULL, attempt = attempt + 1, settled = attempt + 1
+             WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
+        /// The messages of a run that wait for their templates.
+        pub fn kept(run_id: RunId) = Sql::both(
+            "SELECT step, id, created_at, CASE WHEN dropped_at IS NULL THEN 0 ELSE 1 END, reason,
+                    CASE WHEN wanted_at IS NULL THEN 0 ELSE 1 END
+             FROM outbox WHERE run_id = $1");
+        /// A person decides that a message is sent, however long it has waited.
+        pub fn want_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
+            "UPDATE outbox SET wanted_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
+        /// A person decides that a message is not sent.
+        pub fn drop_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
+            "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
     }
-    /// Raising the attempt takes the run from a worker who has claimed it; one who settled it leaves the attempt
-    /// as it was, and `settled` tells.
-    CANCEL = Sql::both(
-        "UPDATE runs SET status = 'cancelled', state = $4, waiting_for = NULL, due_at = NULL, completed_at = $5, destination = NULL,
-                attempt = attempt + 1, settled = attempt + 1
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
-    RETRY = Sql::both(
-        "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL, destination = NULL,
-                attempt = attempt + 1, settled = attempt + 1
-         WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
-    KEPT = Sql::both("SELECT step, id, created_at, dropped_at FROM outbox WHERE run_id = $1");
-    DROP_MESSAGE = Sql::both(
-        "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
 }
 
 /// A run as lists show it.
@@ -91,34 +103,12 @@ pub struct HostPause {
     pub reason: String,
 }
 
-impl PendingCall {
-    fn read(row: &Row) -> Result<Option<PendingCall>, DbError> {
-        let (Some(_), Some(due_at)) = (row.maybe(14, Row::text)?, row.maybe(15, Row::int)?) else { return Ok(None) };
-        let pause = match row.maybe(16, Row::int)? {
-            Some(failures) => Some(HostPause { failures, until: row.int(17)?, reason: row.text(18)? }),
-            None => None,
-        };
-        Ok(Some(PendingCall { due_at, pause }))
-    }
-}
-
-impl Stored {
-    pub fn read(row: &Row) -> Result<Stored, DbError> {
-        Ok(Stored {
-            listed: Listed::read(row)?,
-            contact_id: row.id(4)?,
-            occurrence_id: row.id(5)?,
-            version: row.int(6)?,
-            state: row.text(7)?,
-            fence: Fence { attempt: row.int(8)?, settled: row.int(9)? },
-            event_name: row.text(10)?,
-            steps: row.text(11)?,
-            connections: row.text(12)?,
-            payload: row.maybe(13, Row::text)?,
-            call: PendingCall::read(row)?,
-        })
-    }
-}
+from_row!(Fence { attempt, settled });
+from_row!(HostPause { failures, until, reason });
+from_row!(PendingCall { due_at, pause });
+from_row! { Stored {
+    listed, contact_id, occurrence_id, version, state, fence, event_name, steps, connections, payload, call
+} }
 
 /// The runs of an automation with one of the statuses; all, where none is named.
 pub fn page(automation_id: AutomationId, page: &Page, wanted: &[&'static str]) -> Stmt {
@@ -130,45 +120,15 @@ pub fn page(automation_id: AutomationId, page: &Page, wanted: &[&'static str]) -
     page.statement(OLDER, NEWER, automation_id, four)
 }
 
-/// Ends a run, if nobody has claimed it or brought it on since it was `seen`.
-pub fn cancel(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, now: i64) -> Stmt {
-    CANCEL.with(change(automation_id, id, seen, state, now)).expect(1)
-}
-
-/// Makes a run due again, if nobody has claimed it or brought it on since it was `seen`.
-pub fn retry(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, due_at: i64) -> Stmt {
-    RETRY.with(change(automation_id, id, seen, state, due_at)).expect(1)
-}
-
-fn change(automation_id: AutomationId, id: RunId, seen: Fence, state: &str, time: i64) -> [Value; 6] {
-    [automation_id.into(), id.into(), seen.attempt.into(), state.into(), time.into(), seen.settled.into()]
-}
-
 /// A message of a step that waits for its template.
 pub struct KeptMessage {
     pub step: String,
     pub id: MessageId,
     pub created_at: i64,
     pub is_dropped: bool,
+    /// Why, where no person decided it.
+    pub reason: Option<String>,
+    pub is_wanted: bool,
 }
 
-impl KeptMessage {
-    pub fn read(row: &Row) -> Result<KeptMessage, DbError> {
-        Ok(KeptMessage {
-            step: row.text(0)?,
-            id: row.id(1)?,
-            created_at: row.int(2)?,
-            is_dropped: row.maybe(3, Row::int)?.is_some(),
-        })
-    }
-}
-
-/// The messages of a run that wait for their templates.
-pub fn kept(run_id: RunId) -> Stmt {
-    KEPT.with([run_id.into()])
-}
-
-/// A person decides that a message is not sent.
-pub fn drop_message(run_id: RunId, id: MessageId, now: i64) -> Stmt {
-    DROP_MESSAGE.with([run_id.into(), id.into(), now.into()]).expect(1)
-}
+from_row!(KeptMessage { step, id, created_at, is_dropped, reason, is_wanted });

@@ -16,6 +16,7 @@ use crate::automations::run::{Effect, Heard, Run};
 use crate::contacts::{Contact, FIRST_VERSION};
 use crate::id::{ContactId, Id, RunId, SegmentId};
 use crate::occurrences::SystemEvent;
+use crate::windows::Zone;
 
 pub struct Store {
     pub flaw: Option<Flaw>,
@@ -226,6 +227,8 @@ impl Store {
             payload: self.occurrences[number(claimed.occurrence_id)].payload.clone(),
             automation_stands: !self.automations[number(claimed.automation_id)].is_deleted,
             may_call: true,
+            send_window: None,
+            zone: Zone::UTC,
         }
     }
 
@@ -289,7 +292,7 @@ impl Store {
                     *stored = changed(stored, changes.clone(), &[])?;
                 }
                 Effect::DeleteContact => self.remove_contact(id, turn.now),
-                Effect::AddToSegment { .. } | Effect::SendEmail { .. } | Effect::KeepMessage { .. } => {}
+                Effect::AddToSegment { .. } | Effect::SendEmail { .. } | Effect::SendTemplate { .. } => {}
             }
         }
         let is_changed = turn.effects.iter().any(|effect| matches!(effect, Effect::UpdateContact { .. }));

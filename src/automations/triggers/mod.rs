@@ -78,18 +78,14 @@ impl Starts for ByEvent {
 
 async fn load(db: &Db, workspace_id: WorkspaceId, fuse: Arc<Fuse>) -> Result<Loaded, DbError> {
     // The revision first: what changes between the two reads makes the guard fail.
-    let revision = match db.read(REVISION.with([workspace_id.into()])).await?.first() {
-        Some(row) => row.int(0)?,
-        None => 0,
-    };
+    let revision: Option<i64> = db.query(REVISION.with([workspace_id.into()])).await?;
     let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
     for row in db.read(store::enabled(workspace_id)).await? {
         let trigger = read(&row)?;
         triggers.entry(trigger.graph.event_name().to_owned()).or_default().push(trigger);
     }
-    let waking = db.read(store::listened(workspace_id)).await?;
-    let waking = waking.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
-    Ok(Loaded { revision, waking, starts: Box::new(ByEvent { triggers, fuse }) })
+    let waking = db.query::<Vec<String>>(store::listened(workspace_id)).await?.into_iter().collect();
+    Ok(Loaded { revision: revision.unwrap_or(0), waking, starts: Box::new(ByEvent { triggers, fuse }) })
 }
 
 fn read(row: &Row) -> Result<Trigger, DbError> {

@@ -1,6 +1,6 @@
 //! Whether mail gets out, and whether others believe where it comes from.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use super::Finding;
 use super::mail_servers::Probe;
@@ -33,6 +33,9 @@ pub async fn examine(config: &Config, inspection: Option<&Inspection>, reach: &s
         TransportKind::Direct => {
             report.add("port 25", probe.reach(reach).await);
             report.add("server name", server_name(&helo, config.mail.private_mx, &probe.resolver).await);
+            if !config.mail.dane.is_empty() {
+                report.add("dane", dane(&config.mail.dane, &probe.resolver).await);
+            }
         }
     }
     if transport != TransportKind::Capture {
@@ -85,6 +88,31 @@ async fn server_name(helo: &str, is_private: bool, resolver: &Resolver) -> Findi
     Ok(format!("{helo} leads to {}, and that leads back", listed(&addresses)).into())
 }
 
+/// Whether the name servers of --dane look at signatures, and nobody can change what they say of them.
+async fn dane(servers: &[SocketAddr], resolver: &Resolver) -> Finding {
+    let listed = servers.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    match resolver.is_validating().await {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(Problem::failure(
+                format!("{listed} does not validate (DNSSEC), so DANE is never applied"),
+                "name one that does with --dane (POSTHORN_DANE), such as Unbound on this machine, or leave --dane out",
+            ));
+        }
+        Err(error) => {
+            let next = "check that the name servers of --dane (POSTHORN_DANE) answer: mail waits while they do not";
+            return Err(Problem::failure(format!("{listed} cannot be asked: {error}"), next));
+        }
+    }
+    match servers.iter().find(|server| !server.ip().is_loopback()) {
+        Some(server) => Err(Problem::warning(
+            format!("{server} validates (DNSSEC), and others may change its answers on the way to this machine"),
+            "run a validating resolver such as Unbound on this machine, and name that with --dane (POSTHORN_DANE)",
+        )),
+        None => Ok(format!("{listed} validates: certificates that DNSSEC names are held to").into()),
+    }
+}
+
 async fn leads_back(address: IpAddr, helo: &str, resolver: &Resolver) -> Result<(), Problem> {
     let come = match resolver.ptr(address).await {
         Ok(names) if names.iter().any(|name| name == helo) => return Ok(()),
@@ -115,7 +143,9 @@ fn links(addresses: &Addresses) -> Finding {
     match addresses.base.is_https() {
         true => Ok(format!("links in mail lead to {base}").into()),
         false => Err(Problem::warning(
-            format!("links in mail lead to {base}, which is not encrypted"),
+            format!(
+                "links in mail lead to {base}, which is not encrypted; unsubscribing with one click needs https://"
+            ),
             "put a proxy with a certificate in front, and set --base-url (POSTHORN_BASE_URL) to its https:// address",
         )),
     }

@@ -24,7 +24,8 @@ pub struct Probe {
 
 impl Probe {
     pub fn new(config: &Config, helo: &str) -> anyhow::Result<Probe> {
-        let (mail, resolver) = (&config.mail, Resolver::new(&config.mail.dns_server));
+        let mail = &config.mail;
+        let resolver = Resolver::of_mail(&mail.dns_server, &mail.dane)?;
         let timeouts =
             Timeouts { connect: CONNECTS_WITHIN, banner: ANSWERS_WITHIN, hello: ANSWERS_WITHIN, ..Timeouts::default() };
         let settings = Settings {
@@ -61,7 +62,7 @@ impl Probe {
         };
         let mut reason = format!("{domain} has no mail server");
         for host in site.hosts.iter().take(MOST_SERVERS) {
-            match self.call(&Hop::Mx { host, tls: TlsPolicy::Opportunistic }).await {
+            match self.call(&Hop::Mx { host, tls: &TlsPolicy::Opportunistic }).await {
                 Ok(_) => return Ok(format!("{host}, a mail server of {domain}, answers").into()),
                 // It has spoken: the way is open, whatever it thinks of us.
                 Err(Failure { at, .. }) if at > Phase::Banner => {

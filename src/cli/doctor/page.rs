@@ -1,6 +1,8 @@
 //! What a person can do on a page: follow links, and send forms with what is
 //! filled in.
 
+use crate::mime::tags;
+
 /// The links and forms of an HTML page of ours.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -21,16 +23,14 @@ pub struct Form {
 impl Page {
     pub fn read(html: &str) -> Page {
         let mut page = Page::default();
-        for tag in html.split('<').skip(1) {
-            let Some((name, attributes)) = read_tag(tag) else { continue };
-            let of = |wanted: &str| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
-            let text = |wanted: &str| of(wanted).unwrap_or_default();
-            match (name.as_str(), page.forms.last_mut()) {
-                ("a", _) => page.links.extend(of("href")),
+        for tag in tags(html).filter(|tag| !tag.closes) {
+            let text = |name: &str| tag.attribute(name).unwrap_or_default();
+            match (tag.name.as_str(), page.forms.last_mut()) {
+                ("a", _) => page.links.extend(tag.attribute("href").filter(|href| !href.is_empty())),
                 ("form", _) => page.forms.push(Form { action: text("action"), ..Form::default() }),
                 ("button", Some(form)) => form.buttons.push((text("name"), text("value"))),
                 ("input", Some(form)) => match text("type").as_str() {
-                    "checkbox" | "radio" if of("checked").is_none() => {}
+                    "checkbox" | "radio" if tag.attribute("checked").is_none() => {}
                     "checkbox" | "radio" | "hidden" => form.filled.push((text("name"), text("value"))),
                     _ => form.open.push(text("name")),
                 },
@@ -56,67 +56,6 @@ impl Form {
     pub fn with(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let more = more.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         self.filled.iter().cloned().chain(more).collect()
-    }
-}
-
-type Attributes = Vec<(String, String)>;
-
-/// Reads a tag from behind its `<` on: its name and its attributes.
-fn read_tag(text: &str) -> Option<(String, Attributes)> {
-    let end = text.find(|char: char| !char.is_ascii_alphanumeric())?;
-    let (name, mut rest) = text.split_at(end);
-    let mut attributes = Vec::new();
-    loop {
-        rest = rest.trim_start();
-        if name.is_empty() || rest.is_empty() || rest.starts_with(['>', '/']) {
-            break;
-        }
-        let end = rest.find(|char: char| char.is_whitespace() || "=>/".contains(char)).unwrap_or(rest.len());
-        let (key, behind) = rest.split_at(end);
-        let (value, behind) = match behind.strip_prefix("=\"") {
-            Some(quoted) => quoted.split_once('"')?,
-            None => ("", behind.strip_prefix('=').unwrap_or(behind)),
-        };
-        if key.is_empty() && value.is_empty() {
-            break;
-        }
-        attributes.push((key.to_owned(), unescape(value)));
-        rest = behind;
-    }
-    (!name.is_empty()).then(|| (name.to_owned(), attributes))
-}
-
-/// Undoes what a template does to text in an attribute.
-fn unescape(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find('&') {
-        plain.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let entity = rest.find(';').map(|end| (end, &rest[1..end]));
-        let char = entity.and_then(|(end, entity)| Some((end, decode(entity)?)));
-        let (taken, char) = char.map_or((1, '&'), |(end, char)| (end + 1, char));
-        plain.push(char);
-        rest = &rest[taken..];
-    }
-    plain + rest
-}
-
-fn decode(entity: &str) -> Option<char> {
-    match entity {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => {
-            let number = entity.strip_prefix('#')?;
-            let number = match number.strip_prefix(['x', 'X']) {
-                Some(hex) => u32::from_str_radix(hex, 16),
-                None => number.parse(),
-            };
-            char::from_u32(number.ok()?)
-        }
     }
 }
 

@@ -101,7 +101,7 @@ async fn clock(inspection: &Inspection) -> Result<Finding, DbError> {
 
 /// Whether anything is sent at all.
 async fn hold(inspection: &Inspection) -> Result<Finding, DbError> {
-    Ok(match Hold::read(&inspection.read(hold::find()).await?)? {
+    Ok(match inspection.query::<Option<Hold>>(hold::find()).await? {
         None => Ok("what is due is worked on".into()),
         Some(hold) => {
             Err(Problem::warning(hold.sentence(), "run `posthorn resume` when this store is the one to go on"))

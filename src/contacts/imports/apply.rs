@@ -50,9 +50,8 @@ pub struct Line {
 /// A contact that rows were about.
 pub struct Touched {
     pub contact: Contact,
-    pub is_new: bool,
-    /// Whether the rows say anything that was not known.
-    pub is_changed: bool,
+    /// As it was; `None`: it is new.
+    pub before: Option<Contact>,
 }
 
 /// What came of some rows.
@@ -105,24 +104,22 @@ impl Outcome {
             return Ok(());
         }
         if let Some(touched) = place.and_then(|place| self.touched.get_mut(place)) {
-            let after = person.changes.apply(&touched.contact, declared)?;
-            touched.is_changed |= after != touched.contact;
-            touched.contact = after;
+            touched.contact = person.changes.apply(&touched.contact, declared)?;
             self.counts.updated += 1;
             return Ok(());
         }
         let touched = match known.get(&key) {
             Some(before) => {
                 let contact = person.changes.apply(before, declared)?;
-                Touched { is_new: false, is_changed: contact != *before, contact }
+                Touched { contact, before: Some(before.clone()) }
             }
             None => {
                 let new = Contact::new(clock.ordered_id(), &person.email, clock.now());
                 let contact = person.changes.apply(&new, declared)?;
-                Touched { is_new: true, is_changed: true, contact }
+                Touched { contact, before: None }
             }
         };
-        if touched.is_new {
+        if touched.before.is_none() {
             self.counts.created += 1;
         } else {
             self.counts.updated += 1;

@@ -99,7 +99,7 @@ async fn accept(
         return Err(Error::TooLarge { limit: LARGEST });
     }
     for id in &upload.plan.segment_ids {
-        segments::must_exist(caller, *id).await?;
+        segments::must_take_members(caller, *id).await?;
     }
     for choice in &upload.plan.choices {
         topics::must_exist(caller, choice.topic_id).await?;

@@ -5,8 +5,8 @@ use uuid::Uuid;
 use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
 use super::shapes::{ImportDetail, ImportStatus, Item};
-use crate::clock::{SECOND, Time};
-use crate::db::{Batch, DbError, Row, Sql, Stmt, Value, statements};
+use crate::clock::SECOND;
+use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
 use crate::id::{Id, ImportId, WorkspaceId};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
@@ -17,7 +17,7 @@ pub const CHUNK: usize = 256 << 10;
 statements! {
     lists {
         OLDER, NEWER =
-            "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+            "SELECT id, status, total, created, updated, skipped, failed, created_at, completed_at, errors
              FROM contact_imports WHERE workspace_id = $1 AND ($4 = '' OR status = $4)" by "id";
     }
     functions {
@@ -34,7 +34,7 @@ statements! {
             with [import.workspace_id, import.id, number] = Sql::both(
             "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
         pub fn by_id(workspace_id: WorkspaceId, id: ImportId) = Sql::both(
-            "SELECT id, status, total, created, updated, skipped, failed, errors, created_at, completed_at
+            "SELECT id, status, total, created, updated, skipped, failed, created_at, completed_at, errors
              FROM contact_imports WHERE workspace_id = $1 AND id = $2");
         /// Deletes so many pieces of files that were never handed in whole: their ids are older than this.
         pub(super) fn sweep(oldest: Uuid, most: u64) with [oldest, most as i64] = Sql::both(
@@ -51,6 +51,25 @@ statements! {
             "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
              FROM contacts WHERE workspace_id = $1
                AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
+        /// Where an import stands once some rows are in, if nobody else has claimed it since.
+        pub(super) fn advance(import: &Claimed, to: &Advance<'_>)
+            with [import.workspace_id, import.id, import.attempt, to.position, to.line, to.counts.total,
+                to.counts.created, to.counts.updated, to.counts.skipped, to.counts.failed, written(&to.problems),
+                to.lease_until] expects 1 = Sql::both(
+            "UPDATE contact_imports SET position = $4, line = $5, total = total + $6, created = created + $7,
+                 updated = updated + $8, skipped = skipped + $9, failed = failed + $10, errors = $11, due_at = $12
+             WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+        /// Gives an import back, to be gone on with.
+        pub(super) fn release(import: &Claimed, due_at: i64)
+            with [import.workspace_id, import.id, import.attempt, due_at] expects 1 = Sql::both(
+            "UPDATE contact_imports SET due_at = $4
+             WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+        fn set_ended(import: &Claimed, status: &str, now: i64)
+            with [import.workspace_id, import.id, import.attempt, status, now] expects 1 = Sql::both(
+            "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL
+             WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
+        fn delete_chunks(workspace_id: WorkspaceId, id: ImportId) = Sql::both(
+            "DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
     }
     NEXT = Sql::both("SELECT due_at FROM contact_imports WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     /// Workspaces take turns: the next one behind $4 has its own, however many imports another has.
@@ -58,30 +77,11 @@ statements! {
         "contact_imports" ("workspace_id", "id") where "due_at IS NOT NULL"
         first "CASE WHEN workspace_id > $4 THEN 0 ELSE 1 END, workspace_id, " set "status = 'in_progress', "
         returning "contact_imports.workspace_id, contact_imports.id, plan, size, position, line, errors, attempt");
-    /// Holds only as long as nobody else has claimed the import since.
-    ADVANCE = Sql::both(
-        "UPDATE contact_imports SET position = $4, line = $5, total = total + $6, created = created + $7,
-             updated = updated + $8, skipped = skipped + $9, failed = failed + $10, errors = $11, due_at = $12
-         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
-    RELEASE = Sql::both(
-        "UPDATE contact_imports SET due_at = $4
-         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
-    END = Sql::both(
-        "UPDATE contact_imports SET status = $4, completed_at = $5, due_at = NULL
-         WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status = 'in_progress'");
-    DELETE_CHUNKS = Sql::both("DELETE FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2");
 }
 
-impl ImportDetail {
-    pub fn read(row: &Row) -> Result<ImportDetail, DbError> {
-        let [total, created, updated, skipped, failed] = std::array::from_fn(|at| row.int(2 + at));
-        let counts = Counts { total: total?, created: created?, updated: updated?, skipped: skipped?, failed: failed? };
-        let (created_at, completed_at) = (Time(row.int(8)?), row.maybe(9, Row::int)?.map(Time));
-        let (object, id, status) = (ImportId::OBJECT, row.id(0)?, row.text(1)?);
-        let item = Item { object, id, status, created_at, completed_at, counts };
-        Ok(ImportDetail { item, errors: parsed("errors", &row.text(7)?)? })
-    }
-}
+from_row!(Counts { total, created, updated, skipped, failed });
+from_row!(Item { object = ImportId::OBJECT, id, status, counts, created_at, completed_at });
+from_row!(ImportDetail { item, errors: json });
 
 /// An import that somebody works on.
 pub struct Claimed {
@@ -98,38 +98,21 @@ pub struct Claimed {
     pub attempt: i64,
 }
 
+from_row!(Claimed { workspace_id, id, plan: json, size, position, line, problems: json, attempt });
+
 impl Claimable for Claimed {
     const QUEUE: &'static str = "imports";
     /// Far longer than some rows take.
     const LEASE: i64 = 20 * SECOND;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
-        Ok(Claimed {
-            workspace_id: row.id(0)?,
-            id: row.id(1)?,
-            plan: parsed("plan", &row.text(2)?)?,
-            size: row.int(3)?,
-            position: row.int(4)?,
-            line: row.int(5)?,
-            problems: parsed("errors", &row.text(6)?)?,
-            attempt: row.int(7)?,
-        })
+        FromRow::of_row(row)
     }
 }
 
 impl InOrder for Claimed {
     const NEXT: Sql = NEXT;
     const CLAIM: Sql = CLAIM;
-}
-
-impl Claimed {
-    fn fence(&self) -> [Value; 3] {
-        [self.workspace_id.into(), self.id.into(), self.attempt.into()]
-    }
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
-    serde_json::from_str(text).map_err(|error| DbError::Broken(format!("{what} of an import: {error}")))
 }
 
 fn written<T: serde::Serialize>(value: &T) -> String {
@@ -150,36 +133,7 @@ pub(super) struct Advance<'a> {
     pub lease_until: i64,
 }
 
-pub(super) fn advance(import: &Claimed, to: &Advance<'_>) -> Stmt {
-    let [workspace_id, id, attempt] = import.fence();
-    let counts = to.counts;
-    let advance = ADVANCE.with([
-        workspace_id,
-        id,
-        attempt,
-        to.position.into(),
-        to.line.into(),
-        counts.total.into(),
-        counts.created.into(),
-        counts.updated.into(),
-        counts.skipped.into(),
-        counts.failed.into(),
-        written(&to.problems).into(),
-        to.lease_until.into(),
-    ]);
-    advance.expect(1)
-}
-
-/// Gives an import back, to be gone on with.
-pub(super) fn release(import: &Claimed, due_at: i64) -> Stmt {
-    let [workspace_id, id, attempt] = import.fence();
-    RELEASE.with([workspace_id, id, attempt, due_at.into()]).expect(1)
-}
-
 /// Ends an import; its file goes.
 pub(super) fn end(import: &Claimed, status: &str, now: i64) -> Batch {
-    let [workspace_id, id, attempt] = import.fence();
-    Batch::new()
-        .and(END.with([workspace_id, id, attempt, status.into(), now.into()]).expect(1))
-        .and(DELETE_CHUNKS.with([import.workspace_id.into(), import.id.into()]))
+    Batch::from(set_ended(import, status, now)).and(delete_chunks(import.workspace_id, import.id))
 }

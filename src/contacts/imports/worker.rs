@@ -10,7 +10,9 @@ use uuid::Uuid;
 use super::apply::{Line, Outcome, Problem, Touched, apply};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
-use crate::contacts::{contact::Contact, contact::email_key, properties::Declared, properties_store, write};
+use crate::contacts::{
+    contact::Contact, contact::email_key, properties::Declared, properties_store, write, write::UnsubscribedBy,
+};
 use crate::csv::{self, Record, Scan};
 use crate::db::DbError;
 use crate::id::WorkspaceId;
@@ -205,6 +207,7 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
     let (batch, follow_up) = occurrences.follow_up();
     let effects = app.db.commit(batch).await?;
     app.wake_workers_if(follow_up.is_urgent(&effects));
+    app.wake_judges_if(follow_up.judges());
     (import.position, import.line, import.problems) = (position, line, problems);
     Ok(is_done)
 }
@@ -221,15 +224,15 @@ async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<H
 /// meanwhile is left out.
 fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outcome) {
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
-    for Touched { contact, is_new, is_changed } in &outcome.touched {
-        let ties = write::ties(workspace_id, contact, (&import.plan.segment_ids, &import.plan.choices), now);
-        if *is_new {
-            write::create(occurrences, contact, ties);
+    let tied = (&*import.plan.segment_ids, &*import.plan.choices);
+    for Touched { contact, before } in &outcome.touched {
+        let Some(before) = before else {
+            write::create(occurrences, contact, write::ties(workspace_id, contact, tied, now));
             continue;
+        };
+        if contact != before {
+            write::update(occurrences, before, contact, UnsubscribedBy::Import);
         }
-        if *is_changed {
-            write::update(occurrences, contact);
-        }
-        ties.for_each(|tie| occurrences.batch.push(tie));
+        write::tie(occurrences, contact, tied);
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::files::Failure;
 use super::flush::{Flusher, Log};
 use super::guard::Verdicts;
-use super::writer::{WriteConnection, alike};
+use super::writer::{Ran, WriteConnection, alike, run_undoable};
 use crate::db::{Batch, Db, DbError, Job, Location, Options, Sql, Stmt};
 
 /// A query that never ends.
@@ -50,6 +50,35 @@ const OTHER: Sql = Sql(&Sql::both("INSERT INTO others VALUES ($1)"));
 const INSERT: Sql =
     Sql(&Sql::both("INSERT INTO numbers VALUES ($1)")
         .for_rows("INSERT OR FAIL INTO numbers VALUES ($1), ($2), ($3), ($4)"));
+
+#[tokio::test]
+async fn rows_that_follow_each_other_in_a_batch_are_added_together_or_none_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let connection = Connection::open(folder.path().join("store.db")).expect("a store");
+    connection.execute_batch("CREATE TABLE numbers (n UNIQUE); CREATE TABLE others (n); BEGIN").expect("tables");
+    let failure = Arc::new(Failure::of(&connection).expect("a file"));
+    let flusher = Flusher::start(Log::new(None, Arc::default()), failure).expect("a thread");
+    let mut writer = WriteConnection::new(&connection, flusher, Handle::current());
+    let count =
+        || -> i64 { connection.query_row("SELECT COUNT(*) FROM numbers", [], |row| row.get(0)).expect("a count") };
+    let inserts = |numbers: &[i64]| numbers.iter().map(|&number| INSERT.with([number.into()])).collect::<Batch>();
+    let mixed = inserts(&[1, 2, 3, 4, 5]).and(OTHER.with([1.into()])).and(INSERT.with([6.into()]).expect(1));
+    let Ok(Ran::Whole(effects)) = run_undoable(&mut writer, &mixed) else { panic!("it can be run") };
+    assert_eq!(effects.iter().map(|effect| effect.changed).collect::<Vec<_>>(), [1; 7]);
+    assert_eq!(count(), 6);
+    for numbers in [&[7, 8, 3, 9][..], &[7, 8, 9, 10, 11, 12, 13, 7]] {
+        assert!(matches!(run_undoable(&mut writer, &inserts(numbers)), Ok(Ran::Nothing(_))), "{numbers:?}");
+        assert_eq!(count(), 6, "{numbers:?}");
+    }
+}
+
+#[test]
+fn statements_that_are_alike_come_together_and_keep_their_order() {
+    let of = |sql: Sql, number: i64| sql.with([number.into()]);
+    let batch: Batch = [of(OTHER, 1), of(INSERT, 1), of(OTHER, 2), of(INSERT, 2)].into_iter().collect();
+    let sorted = [of(OTHER, 1), of(OTHER, 2), of(INSERT, 1), of(INSERT, 2)];
+    assert_eq!(batch.alike_together().stmts.as_slice(), sorted);
+}
 
 #[tokio::test]
 async fn only_the_same_insert_of_callers_with_the_same_guards_is_run_as_one_statement() {

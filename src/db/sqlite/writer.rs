@@ -16,7 +16,7 @@ use super::flush::{self, Flusher};
 use super::guard::Verdicts;
 use super::{Order, leave_log, order, refusal, run};
 use crate::db::sql::ROWS;
-use crate::db::{Batch, Committed, DbError, Effect, Job, Value, migrate};
+use crate::db::{Batch, Committed, DbError, Effect, Job, Stmt, Value, migrate};
 
 /// How many batches one transaction may hold: enough to share a flush among
 /// all that wait, few enough that nobody waits long for an answer.
@@ -268,7 +268,7 @@ fn take_latecomers(writer: &mut WriteConnection<'_>, group: &mut Vec<Job>, jobs:
 }
 
 /// What became of a batch.
-enum Ran {
+pub(super) enum Ran {
     Whole(Vec<Effect>),
     /// It failed before it changed anything, or was undone.
     Nothing(DbError),
@@ -281,13 +281,17 @@ enum Ran {
 fn run_batch(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
     let mut effects = Vec::with_capacity(batch.stmts.len());
     let before = writer.connection.total_changes();
-    for (statement, stmt) in batch.stmts.iter().enumerate() {
-        let failure = match writer.run(stmt.sql.sqlite, &stmt.params) {
-            Ok(effect) if stmt.expect.is_none_or(|rows| rows == effect.changed) => {
-                effects.push(effect);
-                continue;
-            }
-            Ok(_) => stmt.missed(statement),
+    while let Some(stmt) = batch.stmts.get(effects.len()) {
+        let ran = match rows_of(&batch.stmts[effects.len()..]) {
+            Some(rows) => run_rows(writer, rows.iter()).map(|is_whole| is_whole.then(|| effects.extend([ONE; ROWS]))),
+            None => writer.run(stmt.sql.sqlite, &stmt.params).map(|effect| {
+                let is_expected = stmt.expect.is_none_or(|rows| rows == effect.changed);
+                is_expected.then(|| effects.push(effect))
+            }),
+        };
+        let failure = match ran {
+            Ok(Some(())) => continue,
+            Ok(None) => stmt.missed(effects.len()),
             Err(error) if writer.connection.is_autocommit() => return Err(error),
             Err(error) => refusal(error),
         };
@@ -298,19 +302,42 @@ fn run_batch(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Resul
     Ok(Ran::Whole(effects))
 }
 
-/// What a batch has done that was run with others.
+/// What a statement has done that was run with others.
 const ONE: Effect = Effect { changed: 1, rows: Vec::new() };
+
+/// The first statements of these, if they can be run as one.
+fn rows_of(stmts: &[Stmt]) -> Option<&[Stmt]> {
+    let rows = stmts.get(..ROWS)?;
+    (rows[0].sql.rows.is_some() && rows.iter().all(|stmt| is_row_like(stmt, &rows[0]))).then_some(rows)
+}
+
+/// Whether a statement adds a row as another one does.
+fn is_row_like(stmt: &Stmt, other: &Stmt) -> bool {
+    let is_same = stmt.sql == other.sql && stmt.params.len() == other.params.len();
+    is_same && stmt.expect.is_none_or(|rows| rows == 1)
+}
+
+/// Runs statements that are alike as one. False: it did not add a row for each.
+fn run_rows<'s>(
+    writer: &mut WriteConnection<'_>,
+    stmts: impl ExactSizeIterator<Item = &'s Stmt> + Clone,
+) -> rusqlite::Result<bool> {
+    let count = stmts.len() as u64;
+    let text = stmts.clone().find_map(|stmt| stmt.sql.rows).unwrap_or_default();
+    let params: SmallVec<[&Value; 80]> = stmts.flat_map(|stmt| &stmt.params).collect();
+    writer.run(text, &params).map(|effect| effect.changed == count)
+}
 
 /// The batches from this one on that can be run as one statement: each of them is
 /// the same one, and the guards that held for the first are those of all.
 pub(super) fn alike<'g>(group: &'g [Job], number: usize, verdicts: &Verdicts) -> Option<&'g [Job]> {
     let only = |job: &'g Job| match job.batch.stmts.as_slice() {
-        [stmt] if stmt.expect.is_none_or(|rows| rows == 1) => Some(stmt),
+        [stmt] => Some(stmt),
         _ => None,
     };
-    let first = only(group.get(number)?).filter(|stmt| stmt.sql.rows.is_some())?;
+    let first = only(group.get(number)?).filter(|stmt| stmt.sql.rows.is_some() && is_row_like(stmt, stmt))?;
     let alike = group.get(number..number + ROWS)?;
-    let is_alike = |job| only(job).is_some_and(|stmt| stmt.sql == first.sql && stmt.params.len() == first.params.len());
+    let is_alike = |job| only(job).is_some_and(|stmt| is_row_like(stmt, first));
     let are_held = || (number..number + ROWS).all(|number| verdicts.is_held(group, number));
     (alike[1..].iter().all(is_alike) && are_held()).then_some(alike)
 }
@@ -318,18 +345,15 @@ pub(super) fn alike<'g>(group: &'g [Job], number: usize, verdicts: &Verdicts) ->
 /// Runs the one statement of several batches for all of them. False: it failed, and
 /// nobody knows for whom. `Err` means that the transaction is lost.
 fn run_as_one(writer: &mut WriteConnection<'_>, alike: &[Job]) -> rusqlite::Result<bool> {
-    let stmts = || alike.iter().map(|job| &job.batch.stmts[0]);
-    let params: SmallVec<[&Value; 32]> = stmts().flat_map(|stmt| &stmt.params).collect();
-    let text = stmts().find_map(|stmt| stmt.sql.rows).unwrap_or_default();
-    match writer.run(text, &params) {
-        Ok(effect) => Ok(effect.changed == alike.len() as u64),
+    match run_rows(writer, alike.iter().map(|job| &job.batch.stmts[0])) {
+        Ok(is_whole) => Ok(is_whole),
         Err(error) if writer.connection.is_autocommit() => Err(error),
         Err(_) => Ok(false),
     }
 }
 
 /// As [`run_batch`], so that a batch that fails undoes itself.
-fn run_undoable(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
+pub(super) fn run_undoable(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Result<Ran> {
     writer.execute("SAVEPOINT batch")?;
     let ran = match run_batch(writer, batch)? {
         Ran::Partly(error) => {

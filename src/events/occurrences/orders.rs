@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::shapes::EventToSend;
 use super::store::{self, Stored};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::contacts::{self, Email};
 use crate::error::Error;
 use crate::events::{Events, event::RESERVED_PREFIX, in_force::InForce};
@@ -84,9 +84,9 @@ impl Order {
     }
 
     /// An occurrence once more.
-    pub async fn again(caller: &Caller<FullAccess>, app: &Events, id: OccurrenceId) -> Result<Order, Error> {
-        let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-        let stored = Stored::read(rows.first().ok_or_else(super::routes::not_found)?)?;
+    pub async fn again(caller: &Caller, app: &Events, id: OccurrenceId) -> Result<Order, Error> {
+        let stored: Option<Stored> = caller.query(|| store::by_id(caller.workspace_id(), id)).await?;
+        let stored = stored.ok_or_else(super::routes::not_found)?;
         if stored.name.starts_with(RESERVED_PREFIX) {
             return Err(Error::invalid(format!(
                 "`{}` is a system event, which only the product itself lets happen.",

@@ -5,14 +5,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::send;
-use super::shapes::{Item, StartedRun};
+use super::shapes::Item;
 use super::store::{self, Stored};
-use crate::auth::{Caller, FullAccess};
-use crate::db::{DbError, Row};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::events::{Events, routes::EventPath};
 use crate::id::OccurrenceId;
-use crate::web::{List, Newest, Page, PathId};
+use crate::web::{JsonResult, List, Newest, Page, PathId};
 
 /// One route takes every path below `/events/`, so this one is described here.
 #[derive(utoipa::OpenApi)]
@@ -38,7 +37,7 @@ pub fn not_found() -> Error {
     get, path = "/events/{identifier}/occurrences", tag = "Events", operation_id = "list_occurrences",
     params(EventPath, Newest), responses((status = 200, description = "The occurrences.", body = List<Item>)),
 )]
-pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Result<Json<List<Item>>, Error> {
+pub async fn list(caller: &Caller, name: &str, page: &Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), name, page)).await?;
     page.answer(&rows, |row| Item::new(Stored::read(row)?))
 }
@@ -51,11 +50,9 @@ pub async fn list(caller: &Caller<FullAccess>, name: &str, page: &Page) -> Resul
     params(("id" = String, Path, description = "The id of the occurrence.", format = Uuid)),
     responses((status = 200, description = "What happened.", body = Item)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<OccurrenceId>) -> Result<Json<Item>, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
-    let stored = Stored::read(rows.first().ok_or_else(not_found)?)?;
-    let rows = caller.read(|| store::runs_of(caller.workspace_id(), &stored)).await?;
-    let run = |row: &Row| Ok(StartedRun { automation_id: row.id(0)?, id: row.id(1)?, status: row.text(2)? });
-    let runs: Result<Vec<StartedRun>, DbError> = rows.iter().map(run).collect();
-    Ok(Json(Item::new(stored)?.with_runs(runs?)))
+async fn read(caller: Caller, PathId(id): PathId<OccurrenceId>) -> JsonResult<Item> {
+    let stored: Option<Stored> = caller.query(|| store::by_id(caller.workspace_id(), id)).await?;
+    let stored = stored.ok_or_else(not_found)?;
+    let runs = caller.query(|| store::runs_of(caller.workspace_id(), &stored)).await?;
+    Ok(Json(Item::new(stored)?.with_runs(runs)))
 }

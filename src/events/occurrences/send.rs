@@ -37,7 +37,7 @@ const MOST_WEIGHT: usize = 20_000;
     ),
 )]
 pub async fn send(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Events>,
     key: Idempotency,
     body: Body<EventToSend>,
@@ -67,7 +67,7 @@ pub async fn send(
     responses((status = 202, description = "They happened.", body = SentMany), OfSend),
 )]
 pub async fn send_many(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Events>,
     key: Idempotency,
     many: Many,
@@ -93,7 +93,7 @@ pub async fn send_many(
     responses((status = 202, description = "It happened once more.", body = Sent), OfSend),
 )]
 pub async fn replay(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Events>,
     key: Idempotency,
     PathId(id): PathId<OccurrenceId>,
@@ -109,7 +109,7 @@ pub async fn replay(
 
 /// Orders on their way into one commit.
 struct SendRequest<'a> {
-    caller: &'a Caller<FullAccess>,
+    caller: &'a Caller,
     app: &'a Events,
     request: IdempotentRequest<'a, FullAccess>,
     orders: &'a [Order],
@@ -176,6 +176,7 @@ impl SendRequest<'_> {
                 settled => {
                     if let Ok(effects) = &settled {
                         app.wake_workers_if(follow_up.is_urgent(effects));
+                        app.wake_judges_if(follow_up.judges());
                         if follow_up.defines() {
                             self.forget();
                         }

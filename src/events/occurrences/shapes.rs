@@ -11,6 +11,7 @@ use super::orders::Order;
 use super::store::Stored;
 use crate::clock::rfc3339;
 use crate::contacts::Email;
+use crate::db::from_row;
 use crate::error::Error;
 use crate::events::event::EventName;
 use crate::id::{AutomationId, ContactId, OccurrenceId, RunId};
@@ -114,6 +115,8 @@ pub struct StartedRun {
     #[schema(pattern = "^(running|completed|failed|cancelled)$")]
     pub status: String,
 }
+
+from_row!(StartedRun { automation_id, id, status });
 
 impl Item {
     pub fn new(stored: Stored) -> Result<Item, Error> {

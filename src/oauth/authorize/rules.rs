@@ -60,7 +60,7 @@ pub struct Callback {
 
 impl Callback {
     pub fn prove(claim: Claim, client: &Client) -> Result<Callback, Refusal> {
-        if client.id != claim.client_id || client.disabled {
+        if client.id != claim.client_id || client.disabled_at.is_some() {
             return Err(Refusal::unknown_client());
         }
         Callback::to(client, claim.redirect_uri?, claim.state)
@@ -69,7 +69,7 @@ impl Callback {
     /// The way back of a stored request. The client is the one in force now: one that was disabled
     /// or that lost the redirect meanwhile gets no redirect.
     pub fn restore(pending: &PendingRequest, client: &Client) -> Result<Callback, Refusal> {
-        if client.id != pending.client_id || client.disabled {
+        if client.id != pending.client_id || client.disabled_at.is_some() {
             return Err(Refusal::unknown_client());
         }
         let state = pending.state.as_ref().map(|state| echo(state.as_bytes()).into_owned());

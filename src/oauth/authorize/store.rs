@@ -2,8 +2,7 @@
 
 use super::rules::PendingRequest;
 use crate::clock::{MINUTE, first_id_at};
-use crate::credentials::ScopeSet;
-use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Db, DbError, Sql, Stmt, from_row, statements};
 use crate::id::{AuthorizationRequestId, UserId};
 
 /// How long a person has to decide.
@@ -21,9 +20,12 @@ statements! {
                  (id, client_id, redirect_uri, scopes, state, code_challenge, created_at, expires_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     }
-    FIND_REQUEST = Sql::both(
-        "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at, decided_at, session_hash, user_id
-         FROM authorization_requests WHERE id = $1");
+    reads {
+        pub fn find_request(id: AuthorizationRequestId) -> Option<StoredRequest> = Sql::both(
+            "SELECT client_id, redirect_uri, scopes, state, code_challenge, expires_at,
+                    CASE WHEN decided_at IS NULL THEN 0 ELSE 1 END, session_hash, user_id
+             FROM authorization_requests WHERE id = $1");
+    }
     BIND_REQUEST = Sql::both(
         "UPDATE authorization_requests SET session_hash = $2, user_id = $3 WHERE id = $1 AND session_hash IS NULL");
     REBIND_REQUEST = Sql::both(
@@ -49,26 +51,9 @@ pub struct Bound {
     pub user_id: UserId,
 }
 
-pub async fn find_request(db: &Db, id: AuthorizationRequestId) -> Result<Option<StoredRequest>, DbError> {
-    let rows = db.read(FIND_REQUEST.with([id.into()])).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let scopes = ScopeSet::parse(&row.text(2)?);
-    let request = PendingRequest {
-        client_id: row.text(0)?,
-        redirect_uri: row.text(1)?,
-        scopes: scopes.map_err(|_| DbError::Broken("a request has scopes that cannot be read".into()))?,
-        state: row.maybe(3, Row::text)?,
-        code_challenge: row.text(4)?,
-    };
-    let session_hash = row.maybe(7, Row::bytes)?;
-    let bound_to = session_hash.zip(row.maybe(8, Row::id)?);
-    Ok(Some(StoredRequest {
-        request,
-        expires_at: row.int(5)?,
-        decided: row.maybe(6, Row::int)?.is_some(),
-        bound_to: bound_to.map(|(session_hash, user_id)| Bound { session_hash, user_id }),
-    }))
-}
+from_row!(PendingRequest { client_id, redirect_uri, scopes, state, code_challenge });
+from_row!(Bound { session_hash, user_id });
+from_row!(StoredRequest { request, expires_at, decided, bound_to });
 
 /// Binds a request to a session: one that nobody has opened, or one that the
 /// same user's session `before` had.

@@ -116,7 +116,7 @@ fn decisions_3_an_unknown_client_is_reported_before_a_bad_redirect() {
 
 #[test]
 fn a_disabled_client_is_an_unknown_one() {
-    let client = Client { disabled: true, ..sample_client() };
+    let client = Client { disabled_at: Some(1), ..sample_client() };
     assert_eq!(refused(&query(&good()), &client), InvalidClient);
 }
 
@@ -297,7 +297,7 @@ fn case_244_a_removed_redirect_or_client_gets_no_redirect_after_all() {
     let request = pending(&query(&good()), &client);
     for changed in [
         Client { redirect_uris: Vec::new(), ..client.clone() },
-        Client { disabled: true, ..client.clone() },
+        Client { disabled_at: Some(1), ..client.clone() },
         Client { id: "another".to_owned(), ..client.clone() },
     ] {
         assert!(Callback::restore(&request, &changed).is_err());

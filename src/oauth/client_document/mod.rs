@@ -79,7 +79,7 @@ impl Default for Documents {
 pub async fn find(app: &OAuth, id: &str) -> Result<Arc<Known>, Failure> {
     // The store comes first: while it is out, nothing is fetched.
     let before = app.clients.load(&app.db, id).await?;
-    if before.is_some_and(|known| known.client.disabled) {
+    if before.is_some_and(|known| known.client.disabled_at.is_some()) {
         return Err(Refusal::unknown_client().into());
     }
     let registration = app.documents.get(id, app.clock.now()).await?;

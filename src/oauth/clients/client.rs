@@ -17,7 +17,8 @@ pub struct Client {
     pub logo_uri: Option<String>,
     /// The host that an operator vouched for: the client is who it says it is when it sends people there.
     pub verified_host: Option<String>,
-    pub disabled: bool,
+    /// Since when an operator shuts it out.
+    pub disabled_at: Option<i64>,
     /// Microseconds since the epoch.
     pub created_at: i64,
 }
@@ -44,13 +45,13 @@ impl Client {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Grant {
-    AuthorizationCode,
-    RefreshToken,
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Grant: ALL, parse {
+        AuthorizationCode = "authorization_code",
+        RefreshToken = "refresh_token",
+    }
 }
-
-words!(Grant: ALL, parse { AuthorizationCode = "authorization_code", RefreshToken = "refresh_token" });
 
 word_set!(
     /// The grants a client is registered for, possibly none.
@@ -64,21 +65,17 @@ impl GrantSet {
     }
 }
 
-/// How a client proves itself at the token endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AuthMethod {
-    /// A public client: it has no secret and proves itself by PKCE alone.
-    #[default]
-    None,
-    ClientSecretBasic,
-    ClientSecretPost,
+words! {
+    /// How a client proves itself at the token endpoint.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum AuthMethod: ALL, parse {
+        /// A public client: it has no secret and proves itself by PKCE alone.
+        #[default]
+        None = "none",
+        ClientSecretBasic = "client_secret_basic",
+        ClientSecretPost = "client_secret_post",
+    }
 }
-
-words!(AuthMethod: ALL, parse {
-    None = "none",
-    ClientSecretBasic = "client_secret_basic",
-    ClientSecretPost = "client_secret_post",
-});
 
 impl AuthMethod {
     pub fn has_secret(self) -> bool {

@@ -29,7 +29,7 @@ const TOKEN_WANTED: &str = "Registration needs the operator's token as a bearer 
 /// Open to everybody unless the operator asks for a token or has switched it off.
 #[utoipa::path(
     post, path = "/oauth/register", tag = "OAuth", operation_id = "register_client",
-    request_body(content = ClientMetadata, content_type = "application/json"),
+    request_body(content = Registration, content_type = "application/json"),
     responses(
         (status = 201, description = "The client exists; the answer repeats what is in force.", body = RegisteredClient),
         (status = 400, description = "A field is missing or breaks a rule; the description names it.", body = OAuthError,
@@ -97,36 +97,4 @@ async fn store_client(app: &OAuth, registration: Registration) -> Result<Respons
     let mut response = (StatusCode::CREATED, axum::Json(body)).into_response();
     answer::keep_private(response.headers_mut());
     Ok(response)
-}
-
-/// What a client says of itself.
-#[derive(utoipa::ToSchema)]
-#[schema(example = json!({
-    "client_name": "Acme Mailer",
-    "redirect_uris": ["http://127.0.0.1/callback"],
-    "scope": "emails:send",
-}))]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
-pub struct ClientMetadata {
-    /// What the consent page calls the client. No control characters, and something to see.
-    #[schema(min_length = 1, max_length = 200)]
-    client_name: String,
-    /// Where a browser may be sent back to. Only the port of a loopback host may differ later.
-    #[schema(min_items = 1, max_items = 10)]
-    redirect_uris: Vec<String>,
-    /// `authorization_code`, with or without `refresh_token`. Left out: both.
-    grant_types: Option<Vec<String>>,
-    /// Only `code`.
-    response_types: Option<Vec<String>>,
-    /// Scopes that the client may ask for, separated by spaces. Left out: `full_access emails:send`.
-    scope: Option<String>,
-    /// `none` for a public client, `client_secret_basic` or `client_secret_post` for one that keeps a secret. Left
-    /// out: `none`.
-    token_endpoint_auth_method: Option<String>,
-    /// Home page of the client, `http` or `https`.
-    #[schema(max_length = 2048)]
-    client_uri: Option<String>,
-    /// Picture of the client, `http` or `https`.
-    #[schema(max_length = 2048)]
-    logo_uri: Option<String>,
 }

@@ -1,13 +1,15 @@
 //! Dynamic client registration (RFC 7591): metadata in, a client out.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::client::{AuthMethod, Client, Grant, GrantSet};
 use crate::credentials::ScopeSet;
 use crate::oauth::redirect_uri::RedirectUri;
 use crate::oauth::refusal::{ErrorCode, Refusal};
+use crate::web::{self, Fault};
 
 const MAX_REDIRECT_URIS: usize = 10;
 const MAX_NAME_CHARS: usize = 200;
@@ -20,40 +22,64 @@ pub enum Origin {
     Administrator,
 }
 
-/// Metadata that was checked, with every default filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a client says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = ClientMetadata, example = json!({
+    "client_name": "Acme Mailer",
+    "redirect_uris": ["http://127.0.0.1/callback"],
+    "scope": "emails:send",
+}))]
 pub struct Registration {
-    pub name: String,
+    /// Where a browser may be sent back to. Only the port of a loopback host may differ later.
+    #[serde(deserialize_with = "redirect_uris")]
+    #[schema(min_items = 1, max_items = 10)]
     pub redirect_uris: Vec<String>,
-    pub scopes: ScopeSet,
+    /// What the consent page calls the client. No control characters, and something to see.
+    #[serde(rename = "client_name", deserialize_with = "name")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+    /// `authorization_code`, with or without `refresh_token`. Left out: both.
+    #[serde(rename = "grant_types", deserialize_with = "grants")]
+    #[schema(value_type = Option<Vec<String>>)]
     pub grants: GrantSet,
+    /// Only `code`.
+    #[serde(rename = "response_types", deserialize_with = "response_types")]
+    #[schema(value_type = Option<Vec<String>>)]
+    _response_types: (),
+    // Neither page is shown, yet a client that asks for a `javascript:` one is refused.
+    #[serde(rename = "policy_uri", deserialize_with = "url")]
+    #[schema(ignore)]
+    _policy_uri: Option<String>,
+    #[serde(rename = "tos_uri", deserialize_with = "url")]
+    #[schema(ignore)]
+    _tos_uri: Option<String>,
+    /// Scopes that the client may ask for, separated by spaces. Left out: `full_access emails:send`.
+    #[serde(rename = "scope", deserialize_with = "scopes")]
+    #[schema(value_type = Option<String>)]
+    pub scopes: ScopeSet,
+    /// `none` for a public client, `client_secret_basic` or `client_secret_post` for one that keeps a secret. Left
+    /// out: `none`.
+    #[serde(rename = "token_endpoint_auth_method", deserialize_with = "auth_method")]
+    #[schema(value_type = Option<String>)]
     pub auth_method: AuthMethod,
+    /// Home page of the client, `http` or `https`.
+    #[serde(deserialize_with = "url")]
+    #[schema(max_length = 2048)]
     pub client_uri: Option<String>,
+    /// Picture of the client, `http` or `https`.
+    #[serde(deserialize_with = "url")]
+    #[schema(max_length = 2048)]
     pub logo_uri: Option<String>,
 }
 
 impl Registration {
+    /// Checks metadata, and fills in every default.
     pub fn parse(metadata: &Value, origin: Origin) -> Result<Registration, Refusal> {
-        let fields = metadata
-            .as_object()
-            .map(Metadata)
-            .ok_or_else(|| invalid("the body must be a JSON object of client metadata"))?;
-        let redirect_uris = redirect_uris(&fields)?;
-        let name = name(&fields)?;
-        let grants = grants(&fields, origin)?;
-        check_response_types(&fields)?;
-        // Neither page is shown, yet a client that asks for a `javascript:` one is refused.
-        url(&fields, "policy_uri")?;
-        url(&fields, "tos_uri")?;
-        Ok(Registration {
-            name,
-            redirect_uris,
-            scopes: scopes(&fields)?,
-            grants,
-            auth_method: auth_method(&fields)?,
-            client_uri: url(&fields, "client_uri")?,
-            logo_uri: url(&fields, "logo_uri")?,
-        })
+        let registration: Registration = web::read_value(metadata.clone()).map_err(|fault| refusal(&fault))?;
+        if origin == Origin::Open && !registration.grants.contains(Grant::AuthorizationCode) {
+            return Err(Refusal::new(ErrorCode::InvalidClientMetadata, "grant_types must hold authorization_code"));
+        }
+        Ok(registration)
     }
 
     pub fn into_client(self, id: String, created_at: i64) -> Client {
@@ -67,7 +93,7 @@ impl Registration {
             client_uri: self.client_uri,
             logo_uri: self.logo_uri,
             verified_host: None,
-            disabled: false,
+            disabled_at: None,
             created_at,
         }
     }
@@ -132,70 +158,23 @@ impl RegisteredClient {
     }
 }
 
-struct Metadata<'a>(&'a Map<String, Value>);
-
-impl<'a> Metadata<'a> {
-    /// An explicit `null` is an absent field.
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+/// A refusal names the field and never quotes what was sent.
+fn refusal(fault: &Fault) -> Refusal {
+    if fault.path().starts_with("redirect_uris") {
+        return Refusal::new(ErrorCode::InvalidRedirectUri, fault.unquoted("give an array of 1 to 10 redirect URIs"));
     }
-
-    fn string(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
-        self.get(name)
-            .map(|value| value.as_str().ok_or_else(|| invalid(format!("{name} must be a string"))))
-            .transpose()
-    }
-
-    fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
-        self.get(name)
-            .map(|value| strings(value).ok_or_else(|| invalid(format!("{name} must be an array of strings"))))
-            .transpose()
-    }
-
-    /// Says that a required field is missing, and whether another looks like a misspelling of it.
-    /// The other is not quoted: it is the sender's text.
-    fn missing(&self, required: &str, allowed: &str) -> String {
-        let wanted = folded(required);
-        let similar = |name: &String| {
-            let name = folded(name);
-            wanted.ends_with(&name) && name.len() >= 4 || strsim::levenshtein(&wanted, &name) <= 2
-        };
-        let hint = if self.0.keys().any(|name| name != required && similar(name)) {
-            "; a field with a similar name was sent, check its spelling"
-        } else {
-            ""
-        };
-        format!("{required} is missing: {allowed}{hint}")
-    }
+    let allowed = "give the name that users will see, 1 to 200 characters";
+    Refusal::new(ErrorCode::InvalidClientMetadata, fault.unquoted(allowed))
 }
 
-/// `clientName`, `client-name` and `ClientName` are one spelling. Cut off, so that a hostile name
-/// cannot make the comparison slow.
-fn folded(name: &str) -> String {
-    name.chars().filter(|character| character.is_alphanumeric()).take(32).flat_map(char::to_lowercase).collect()
-}
-
-fn invalid(description: impl Into<String>) -> Refusal {
-    Refusal::new(ErrorCode::InvalidClientMetadata, description.into())
-}
-
-fn strings(value: &Value) -> Option<Vec<&str>> {
-    value.as_array()?.iter().map(Value::as_str).collect()
-}
-
-fn redirect_uris(fields: &Metadata<'_>) -> Result<Vec<String>, Refusal> {
-    let refuse = |text: String| Refusal::new(ErrorCode::InvalidRedirectUri, text);
-    let allowed = "give an array of 1 to 10 redirect URIs";
-    let sent = fields.get("redirect_uris").ok_or_else(|| refuse(fields.missing("redirect_uris", allowed)))?;
-    let sent = strings(sent).ok_or_else(|| refuse("redirect_uris must be an array of strings".to_owned()))?;
+fn redirect_uris<'de, D: Deserializer<'de>>(sent: D) -> Result<Vec<String>, D::Error> {
+    let sent = Vec::<RedirectUri>::deserialize(sent)?;
     if sent.is_empty() || sent.len() > MAX_REDIRECT_URIS {
-        return Err(refuse(format!("redirect_uris has {} entries: {allowed}", sent.len())));
+        let count = sent.len();
+        return Err(D::Error::custom(format!("has {count} entries: give an array of 1 to 10 redirect URIs")));
     }
     let mut kept: Vec<String> = Vec::with_capacity(sent.len());
-    for (index, text) in sent.into_iter().enumerate() {
-        let uri = RedirectUri::parse(text)
-            .map_err(|reason| refuse(format!("redirect_uris[{index}] {reason}")))?
-            .into_string();
+    for uri in sent.into_iter().map(RedirectUri::into_string) {
         if !kept.contains(&uri) {
             kept.push(uri);
         }
@@ -203,19 +182,18 @@ fn redirect_uris(fields: &Metadata<'_>) -> Result<Vec<String>, Refusal> {
     Ok(kept)
 }
 
-fn name(fields: &Metadata<'_>) -> Result<String, Refusal> {
-    let allowed = "give the name that users will see, 1 to 200 characters";
-    let name = fields.string("client_name")?.ok_or_else(|| invalid(fields.missing("client_name", allowed)))?;
+fn name<'de, D: Deserializer<'de>>(sent: D) -> Result<String, D::Error> {
+    let name = String::deserialize(sent)?;
     if name.chars().any(char::is_control) {
-        return Err(invalid("client_name must not hold control characters"));
+        return Err(D::Error::custom("must not hold control characters"));
     }
     if name.chars().count() > MAX_NAME_CHARS {
-        return Err(invalid("client_name is too long; at most 200 characters are allowed"));
+        return Err(D::Error::custom("is too long; at most 200 characters are allowed"));
     }
     if name.chars().all(is_invisible) {
-        return Err(invalid("client_name shows no visible character; give 1 to 200 characters"));
+        return Err(D::Error::custom("shows no visible character; give 1 to 200 characters"));
     }
-    Ok(name.to_owned())
+    Ok(name)
 }
 
 /// Characters that leave no mark on the consent page. A name made of nothing else would be a
@@ -229,73 +207,49 @@ fn is_invisible(character: char) -> bool {
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn grants(fields: &Metadata<'_>, origin: Origin) -> Result<GrantSet, Refusal> {
-    let Some(names) = fields.strings("grant_types")? else {
-        return Ok(GrantSet::all());
-    };
-    let grants = names
-        .into_iter()
-        .map(Grant::parse)
-        .collect::<Option<GrantSet>>()
-        .ok_or_else(|| invalid("grant_types may hold only authorization_code and refresh_token"))?;
-    if origin == Origin::Open && !grants.contains(Grant::AuthorizationCode) {
-        return Err(invalid("grant_types must hold authorization_code"));
-    }
-    Ok(grants)
+fn grants<'de, D: Deserializer<'de>>(sent: D) -> Result<GrantSet, D::Error> {
+    let Some(names) = Option::<Vec<String>>::deserialize(sent)? else { return Ok(GrantSet::all()) };
+    let grants = names.iter().map(|name| Grant::parse(name)).collect::<Option<GrantSet>>();
+    grants.ok_or_else(|| D::Error::custom("may hold only authorization_code and refresh_token"))
 }
 
-fn check_response_types(fields: &Metadata<'_>) -> Result<(), Refusal> {
-    match fields.strings("response_types")? {
-        Some(types) if types.is_empty() || types.iter().any(|&name| name != "code") => {
-            Err(invalid("response_types may hold only code"))
+fn response_types<'de, D: Deserializer<'de>>(sent: D) -> Result<(), D::Error> {
+    match Option::<Vec<String>>::deserialize(sent)? {
+        Some(types) if types.is_empty() || types.iter().any(|name| name != "code") => {
+            Err(D::Error::custom("may hold only code"))
         }
         _ => Ok(()),
     }
 }
 
-fn scopes(fields: &Metadata<'_>) -> Result<ScopeSet, Refusal> {
-    let text = fields.string("scope")?.unwrap_or_default();
-    let scopes = ScopeSet::parse(text).map_err(|unsupported| invalid(unsupported.to_string()))?;
+fn scopes<'de, D: Deserializer<'de>>(sent: D) -> Result<ScopeSet, D::Error> {
+    let text = Option::<String>::deserialize(sent)?.unwrap_or_default();
+    let scopes = ScopeSet::parse(&text)
+        .map_err(|_| D::Error::custom("holds an unsupported value; supported are full_access and emails:send"))?;
     Ok(if scopes.is_empty() { ScopeSet::all() } else { scopes })
 }
 
-fn auth_method(fields: &Metadata<'_>) -> Result<AuthMethod, Refusal> {
-    match fields.string("token_endpoint_auth_method")? {
-        None => Ok(AuthMethod::None),
-        Some(name) => AuthMethod::parse(name).ok_or_else(|| {
-            invalid(
-                "token_endpoint_auth_method must be none, client_secret_basic or \
-                 client_secret_post",
-            )
-        }),
-    }
+fn auth_method<'de, D: Deserializer<'de>>(sent: D) -> Result<AuthMethod, D::Error> {
+    let Some(name) = Option::<String>::deserialize(sent)? else { return Ok(AuthMethod::None) };
+    let allowed = "must be none, client_secret_basic or client_secret_post";
+    AuthMethod::parse(&name).ok_or_else(|| D::Error::custom(allowed))
 }
 
 /// A page or picture of the client's own. Userinfo is refused because these links are shown, and
 /// `https://vendor.example@evil.example` reads like the vendor's.
-fn url(fields: &Metadata<'_>, name: &str) -> Result<Option<String>, Refusal> {
-    let Some(text) = fields.string(name)? else {
-        return Ok(None);
-    };
+fn url<'de, D: Deserializer<'de>>(sent: D) -> Result<Option<String>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(sent)? else { return Ok(None) };
     let behind = text.split_once("://").and_then(|(scheme, behind)| {
         let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
         is_web.then_some(behind)
     });
     let authority = behind.and_then(|behind| behind.split(['/', '?', '#']).next());
+    let is_host = |host: &str| !host.is_empty() && !host.starts_with(':') && !host.contains('@');
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    match authority {
-        Some(host)
-            if is_plain
-                && !host.is_empty()
-                && !host.starts_with(':')
-                && !host.contains('@')
-                && text.len() <= MAX_URL_CHARS =>
-        {
-            Ok(Some(text.to_owned()))
-        }
-        _ => Err(invalid(format!(
-            "{name} must be an absolute http or https URL in printable ASCII, without user name, \
-             at most 2048 characters"
-        ))),
+    if !authority.is_some_and(is_host) || !is_plain || text.len() > MAX_URL_CHARS {
+        return Err(D::Error::custom(
+            "must be an absolute http or https URL in printable ASCII, without user name, at most 2048 characters",
+        ));
     }
+    Ok(Some(text))
 }

@@ -3,8 +3,8 @@
 use super::cache::Known;
 use super::client::{AuthMethod, Client, GrantSet};
 use crate::clock::HOUR;
-use crate::credentials::{ScopeSet, access, raise_access};
-use crate::db::{Batch, Db, DbError, Row, Sql, statements};
+use crate::credentials::{access, raise_access};
+use crate::db::{Batch, Columns, Db, DbError, FromRow, Sql, from_row, from_word, statements};
 use crate::grants::stop_of_client;
 
 statements! {
@@ -46,65 +46,58 @@ statements! {
                AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
                AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)")
             .raising();
+        /// The revision, if what can be changed of the client has not been.
+        fn client_stands(client: &Client)
+            with [&client.id, client.disabled_at.unwrap_or(0), client.verified_host.as_deref().unwrap_or_default()]
+            = Sql::both(
+            "SELECT r.number FROM oauth_clients c JOIN revisions r ON r.topic = 'access'
+             WHERE c.id = $1 AND COALESCE(c.disabled_at, 0) = $2 AND COALESCE(c.verified_host, '') = $3");
     }
-    /// The client and the revision it is read under, in one look.
-    FIND_CLIENT = Sql::both(
-        "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
-                c.verified_host, c.created_at, c.disabled_at, r.number, c.secret_hash
-         FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
-    /// The revision, if what can be changed of the client has not been.
-    CLIENT_STANDS = Sql::both(
-        "SELECT r.number FROM oauth_clients c JOIN revisions r ON r.topic = 'access'
-         WHERE c.id = $1 AND COALESCE(c.disabled_at, 0) = $2 AND COALESCE(c.verified_host, '') = $3");
-    CLIENTS = Sql::both(
-        "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
-                verified_host, created_at, disabled_at
-         FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
+    reads {
+        /// The client, the revision it is read under and its secret's hash, in one look.
+        fn client_in_use(id: &str) -> Option<(Client, i64, Option<Vec<u8>>)> = Sql::both(
+            "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
+                    c.verified_host, c.disabled_at, c.created_at, r.number, c.secret_hash
+             FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
+        fn clients_behind(id: &str) -> Vec<Client> = Sql::both(
+            "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                    verified_host, disabled_at, created_at
+             FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT 1000");
+    }
     VERIFY_CLIENT = Sql::both("UPDATE oauth_clients SET verified_host = $2 WHERE id = $1").raising();
     DISABLE_CLIENT = Sql::both("UPDATE oauth_clients SET disabled_at = $2 WHERE id = $1").raising();
     DELETE_CLIENT = Sql::both("DELETE FROM oauth_clients WHERE id = $1").raising();
 }
 
+from_row! { Client {
+    id, name, redirect_uris: json, scopes, grants, auth_method, client_uri, logo_uri, verified_host, disabled_at,
+    created_at
+} }
+from_word!(AuthMethod);
+
+impl FromRow for GrantSet {
+    fn take(columns: &mut Columns<'_>) -> Result<GrantSet, DbError> {
+        columns.parsed("grants", GrantSet::parse)
+    }
+}
+
 pub async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbError> {
-    let rows = db.read(FIND_CLIENT.with([id.into()])).await?;
-    let read = |row: &Row| {
-        let (client, disabled_at) = (read_client(row)?, row.maybe(10, Row::int)?.unwrap_or(0));
-        let verified_host = client.verified_host.as_deref().unwrap_or_default();
-        let stands = CLIENT_STANDS.with([id.into(), disabled_at.into(), verified_host.into()]);
-        let basis = access(stands, row.int(11)?);
-        Ok(Known { client, secret_hash: row.maybe(12, Row::bytes)?, basis })
-    };
-    rows.first().map(read).transpose()
+    let found = client_in_use(db, id).await?;
+    Ok(found.map(|(client, revision, secret_hash)| {
+        let basis = access(client_stands(&client), revision);
+        Known { client, secret_hash, basis }
+    }))
 }
 
 pub async fn clients(db: &Db) -> Result<Vec<Client>, DbError> {
     let mut all: Vec<Client> = Vec::new();
     loop {
-        let after = all.last().map_or(String::new(), |last| last.id.clone());
-        let rows = db.read(CLIENTS.with([after.into()])).await?;
-        if rows.is_empty() {
+        let page = clients_behind(db, all.last().map_or("", |last| &last.id)).await?;
+        if page.is_empty() {
             return Ok(all);
         }
-        let page: Result<Vec<Client>, DbError> = rows.iter().map(read_client).collect();
-        all.extend(page?);
+        all.extend(page);
     }
-}
-
-fn read_client(row: &Row) -> Result<Client, DbError> {
-    let broken = |what: &str| DbError::Broken(format!("a client has {what} that cannot be read"));
-    Ok(Client {
-        id: row.text(0)?,
-        name: row.text(1)?,
-        redirect_uris: serde_json::from_str(&row.text(2)?).map_err(|_| broken("redirect URIs"))?,
-        scopes: ScopeSet::parse(&row.text(3)?).map_err(|_| broken("scopes"))?,
-        grants: GrantSet::parse(&row.text(4)?).ok_or_else(|| broken("grants"))?,
-        auth_method: AuthMethod::parse(&row.text(5)?).ok_or_else(|| broken("an authentication method"))?,
-        client_uri: row.maybe(6, Row::text)?,
-        logo_uri: row.maybe(7, Row::text)?,
-        verified_host: row.maybe(8, Row::text)?,
-        created_at: row.int(9)?,
-        disabled: row.maybe(10, Row::int)?.is_some(),
-    })
 }
 
 fn redirect_uris(client: &Client) -> String {

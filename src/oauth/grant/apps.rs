@@ -7,9 +7,8 @@ use http::StatusCode;
 use super::pages::{AppsPage, GrantRow, RevokePage};
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::accounts::{Look, Manage, Member};
-use crate::db::DbError;
 use crate::error::{Error, OrMissing};
-use crate::grants::{self, AppAutomation, Reason};
+use crate::grants::{self, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
 use crate::web::{self, Form, Leaf, PageResult, PathId, Stamp};
@@ -20,9 +19,8 @@ pub fn router() -> Router<OAuth> {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
-    let listed: Result<Vec<Listed>, DbError> = rows.iter().map(Listed::read).collect();
-    let Leaf { items, newer, older } = page.leaf(listed?, &member.address("/apps"), |grant| grant.id);
+    let listed: Vec<Listed> = member.query(store::page(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/apps"), |grant| grant.id);
     let content = AppsPage {
         layout: member.layout(),
         shell: member.shell("/apps"),
@@ -45,7 +43,7 @@ fn row(member: &Member<Look>, grant: Listed) -> GrantRow {
         (false, Some(_)) => (true, "Active"),
     };
     GrantRow {
-        verified: grant.verified,
+        verified: grant.is_verified(),
         scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
         approved_at: Stamp::ago(grant.created_at, now),
         last_used: grant.last_used_at.map(|at| Stamp::ago(at, now)),
@@ -86,13 +84,8 @@ fn purpose(id: GrantId) -> String {
 
 async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
-    let grant = Listed::read(rows.first().ok_or_else(gone)?)?;
-    if grant.revoked_at.is_some() {
-        return Err(gone().into());
-    }
-    let automations = member.read(grants::automations_of(member.workspace_id(), id)).await?;
-    let automations: Result<Vec<AppAutomation>, DbError> = automations.iter().map(AppAutomation::read).collect();
+    let grant: Option<Listed> = member.query(store::by_id(member.workspace_id(), id)).await?;
+    let grant = grant.filter(|grant| grant.revoked_at.is_none()).ok_or_else(gone)?;
     let content = RevokePage {
         layout: member.layout(),
         shell: member.shell("/apps"),
@@ -100,7 +93,7 @@ async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Page
         client_id: grant.client_id,
         scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
         approved_by: approver(grant.approved_by),
-        automations: automations?,
+        automations: member.query(grants::automations_of(member.workspace_id(), id)).await?,
         action: member.address(&format!("/apps/{id}/revoke")),
         hidden: member.hidden(&purpose(id)),
         cancel: member.address("/apps"),

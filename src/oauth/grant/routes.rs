@@ -6,13 +6,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::store::{self, DELETED_CLIENT, Listed};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
-use crate::web::{List, Page, PathId};
+use crate::web::{JsonResult, List, Page, PathId};
 
 /// What an app may do in the workspace.
 #[derive(Serialize, ToSchema)]
@@ -79,7 +79,7 @@ pub struct Revoked {
     get, path = "/oauth/grants", tag = "OAuth", operation_id = "list_grants",
     params(Page), responses((status = 200, description = "The grants.", body = List<Item>)),
 )]
-pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
 }
@@ -97,11 +97,7 @@ pub async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<It
         (status = 422, description = "The id is not a UUID.", body = Envelope),
     ),
 )]
-pub async fn delete(
-    caller: Caller<FullAccess>,
-    State(app): State<OAuth>,
-    PathId(id): PathId<GrantId>,
-) -> Result<Json<Revoked>, Error> {
+pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId<GrantId>) -> JsonResult<Revoked> {
     let (now, reason) = (app.clock.now(), Reason::Api);
     let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &[], now);
     let missing = || Error::not_found("Grant not found, or already revoked.");

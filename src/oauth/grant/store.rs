@@ -5,7 +5,7 @@ use super::refresh::Token;
 use crate::auth::session_stands;
 use crate::clock::{HOUR, SECOND};
 use crate::credentials::{ScopeSet, raise_access};
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
 use crate::id::{AuthorizationRequestId, GrantId, TokenId, UserId, WorkspaceId};
 use crate::oauth::redirect_uri::Destination;
 use crate::secret;
@@ -54,36 +54,45 @@ statements! {
             "SELECT COUNT(*), MAX(last_used_at) FROM
                  (SELECT last_used_at FROM oauth_grants WHERE workspace_id = $1 AND revoked_at IS NULL
                   ORDER BY id DESC LIMIT 1001) AS newest");
+        /// Uses a code up, with what there is to show for it.
+        pub fn use_code(hash: &[u8; 32], now: i64, grant_id: Option<GrantId>) expects 1 = Sql::both(
+            "UPDATE authorization_codes SET used_at = $2, grant_id = $3 WHERE hash = $1 AND used_at IS NULL");
+        fn insert_grant(new: &NewGrant<'_>)
+            with [new.id, new.code.workspace_id, &new.code.client_id, new.code.user_id, new.code.scopes.to_string(),
+                new.now, new.refresh.map(|(token, _)| token.family_hash().to_vec()),
+                new.refresh.map(|(token, _)| secret::hash(&token.text()).to_vec()),
+                new.refresh.map(|(_, expires_at)| expires_at)] = Sql::both(
+            "INSERT INTO oauth_grants
+                 (id, workspace_id, client_id, user_id, scopes, created_at, family_hash, refresh_hash, refresh_expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+    }
+    reads {
+        pub fn find_code(hash: &[u8; 32]) -> Option<StoredCode> = Sql::both(
+            "SELECT client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at, used_at, grant_id
+             FROM authorization_codes WHERE hash = $1");
+        /// The family, its grant, and whether the one who granted it still may.
+        fn family_of(grant_id: GrantId) -> Option<Family> = Sql::both(
+            "SELECT g.id, g.workspace_id, g.client_id, g.user_id, g.scopes, g.created_at,
+                    CASE WHEN g.revoked_at IS NULL THEN 0 ELSE 1 END,
+                    CASE WHEN u.id IS NULL OR m.user_id IS NULL THEN 0 ELSE 1 END,
+                    g.family_hash, g.refresh_hash, g.refresh_expires_at,
+                    g.previous_hash, g.rotated_at, g.successor_sealed
+             FROM oauth_grants g
+             LEFT JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
+             LEFT JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
+             WHERE g.id = $1 AND g.refresh_hash IS NOT NULL");
+        /// Whose a token is that does not say so itself.
+        fn grant_of(hash: &[u8; 32]) -> Option<GrantId> = Sql::both(
+            "SELECT grant_id FROM refresh_tokens WHERE hash = $1");
+        pub fn token_is_revoked(id: TokenId) -> bool = Sql::both("SELECT 1 FROM revoked_tokens WHERE id = $1");
     }
     /// Decides a request once, for the session that opened it.
     DECIDE = Sql::both(
         "UPDATE authorization_requests SET decided_at = $3
          WHERE id = $1 AND session_hash = $2 AND decided_at IS NULL AND expires_at > $3");
-    FIND_CODE = Sql::both(
-        "SELECT client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at, used_at, grant_id
-         FROM authorization_codes WHERE hash = $1");
-    USE_CODE = Sql::both(
-        "UPDATE authorization_codes SET used_at = $2, grant_id = $3 WHERE hash = $1 AND used_at IS NULL");
-    INSERT_GRANT = Sql::both(
-        "INSERT INTO oauth_grants
-             (id, workspace_id, client_id, user_id, scopes, created_at, family_hash, refresh_hash, refresh_expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
-    /// The family, its grant, and whether the one who granted it still may.
-    FIND_FAMILY = Sql::both(
-        "SELECT g.id, g.workspace_id, g.client_id, g.user_id, g.scopes, g.created_at, g.revoked_at,
-                CASE WHEN u.id IS NULL OR m.user_id IS NULL THEN 0 ELSE 1 END,
-                g.family_hash, g.refresh_hash, g.refresh_expires_at,
-                g.previous_hash, g.rotated_at, g.successor_sealed
-         FROM oauth_grants g
-         LEFT JOIN users u ON u.id = g.user_id AND u.disabled_at IS NULL
-         LEFT JOIN memberships m ON m.user_id = g.user_id AND m.workspace_id = g.workspace_id
-         WHERE g.id = $1 AND g.refresh_hash IS NOT NULL");
-    /// Whose a token is that does not say so itself.
-    GRANT_OF = Sql::both("SELECT grant_id FROM refresh_tokens WHERE hash = $1");
     REVOKE_TOKEN = Sql::both(
         "INSERT INTO revoked_tokens (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .raising();
-    TOKEN_IS_REVOKED = Sql::both("SELECT 1 FROM revoked_tokens WHERE id = $1");
     SWEEP_CODES = Sql::both("DELETE FROM authorization_codes WHERE expires_at < $1");
     SWEEP_REFRESH = Sql::both("DELETE FROM refresh_tokens WHERE expires_at < $1");
     SWEEP_REVOKED = Sql::both("DELETE FROM revoked_tokens WHERE expires_at < $1");
@@ -115,25 +124,8 @@ pub fn decide(request_id: AuthorizationRequestId, session: &[u8; 32], now: i64) 
     Batch::new().fence(session_stands(session)).and(decided)
 }
 
-pub async fn find_code(db: &Db, hash: &[u8; 32]) -> Result<Option<StoredCode>, DbError> {
-    let rows = db.read(FIND_CODE.with([hash.into()])).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let code = Code {
-        client_id: row.text(0)?,
-        redirect_uri: row.text(1)?,
-        code_challenge: row.text(2)?,
-        scopes: scopes(row, 3)?,
-        user_id: row.id(4)?,
-        workspace_id: row.id(5)?,
-        expires_at: row.int(6)?,
-    };
-    Ok(Some(StoredCode { code, used_at: row.maybe(7, Row::int)?, grant_id: row.maybe(8, Row::id)? }))
-}
-
-/// Uses a code up, with nothing to show for it.
-pub fn burn_code(hash: &[u8; 32], now: i64) -> Stmt {
-    USE_CODE.with([hash.into(), now.into(), crate::db::Value::Null]).expect(1)
-}
+from_row!(Code { client_id, redirect_uri, code_challenge, scopes, user_id, workspace_id, expires_at });
+from_row!(StoredCode { code, used_at, grant_id });
 
 /// A grant that is about to begin.
 pub struct NewGrant<'a> {
@@ -147,21 +139,7 @@ pub struct NewGrant<'a> {
 /// Redeems a code: it is used up, the grant begins, the first refresh token
 /// exists; all or nothing.
 pub fn redeem(code_hash: &[u8; 32], new: &NewGrant<'_>) -> Batch {
-    let code = new.code;
-    let refresh = new.refresh.as_ref();
-    Batch::new().and(USE_CODE.with([code_hash.into(), new.now.into(), new.id.into()]).expect(1)).and(INSERT_GRANT.with(
-        [
-            new.id.into(),
-            code.workspace_id.into(),
-            (&code.client_id).into(),
-            code.user_id.into(),
-            code.scopes.to_string().into(),
-            new.now.into(),
-            refresh.map(|(token, _)| token.family_hash().to_vec()).into(),
-            refresh.map(|(token, _)| secret::hash(&token.text()).to_vec()).into(),
-            refresh.map(|(_, expires_at)| *expires_at).into(),
-        ],
-    ))
+    Batch::from(use_code(code_hash, new.now, Some(new.id))).and(insert_grant(new))
 }
 
 /// The refresh family of a grant, and what is known of the grant.
@@ -193,28 +171,11 @@ pub struct Previous {
     pub sealed: Vec<u8>,
 }
 
-impl Family {
-    fn read(row: &Row) -> Result<Family, DbError> {
-        let previous = match row.maybe(11, Row::bytes)? {
-            Some(hash) => Some(Previous { hash, rotated_at: row.int(12)?, sealed: row.bytes(13)? }),
-            None => None,
-        };
-        Ok(Family {
-            grant_id: row.id(0)?,
-            workspace_id: row.id(1)?,
-            client_id: row.text(2)?,
-            user_id: row.id(3)?,
-            scopes: scopes(row, 4)?,
-            granted_at: row.int(5)?,
-            revoked: row.maybe(6, Row::int)?.is_some(),
-            granter_stands: row.bool(7)?,
-            mark: row.maybe(8, Row::bytes)?,
-            newest: row.bytes(9)?,
-            expires_at: row.int(10)?,
-            previous,
-        })
-    }
-}
+from_row!(Previous { hash, rotated_at, sealed });
+from_row! { Family {
+    grant_id, workspace_id, client_id, user_id, scopes, granted_at, revoked, granter_stands, mark, newest, expires_at,
+    previous
+} }
 
 /// The family that a shown token belongs to, be it the newest of it or an old
 /// one; none for what was never handed out.
@@ -222,13 +183,12 @@ pub async fn find_family(db: &Db, shown: &str) -> Result<Option<Family>, DbError
     let token = Token::parse(shown);
     let grant_id = match &token {
         Some(token) => token.grant_id(),
-        None => match db.read(GRANT_OF.with([(&secret::hash(shown)).into()])).await?.first() {
-            Some(row) => row.id(0)?,
+        None => match grant_of(db, &secret::hash(shown)).await? {
+            Some(id) => id,
             None => return Ok(None),
         },
     };
-    let rows = db.read(FIND_FAMILY.with([grant_id.into()])).await?;
-    let family = rows.first().map(Family::read).transpose()?;
+    let family = family_of(db, grant_id).await?;
     let carries = |family: &Family| match &token {
         Some(token) => family.mark.as_ref().is_some_and(|mark| secret::equal(mark, &token.family_hash())),
         None => true,
@@ -255,20 +215,12 @@ pub struct Rotated {
     pub scopes: ScopeSet,
 }
 
-impl Rotated {
-    pub fn read(row: &Row) -> Result<Rotated, DbError> {
-        Ok(Rotated { user_id: row.id(0)?, scopes: scopes(row, 1)? })
-    }
-}
+from_row!(Rotated { user_id, scopes });
 
 /// Ends one access token. One that has ended stays as it is: the batch then finds
 /// nothing to change.
 pub fn revoke_token(id: TokenId, expires_at: i64) -> Batch {
     Batch::new().and(REVOKE_TOKEN.with([id.into(), expires_at.into()]).expect(1)).and(raise_access())
-}
-
-pub async fn token_is_revoked(db: &Db, id: TokenId) -> Result<bool, DbError> {
-    Ok(!db.read(TOKEN_IS_REVOKED.with([id.into()])).await?.is_empty())
 }
 
 /// What lists call a client that is there no more.
@@ -286,28 +238,21 @@ pub struct Listed {
     pub client_name: Option<String>,
     pub logo_uri: Option<String>,
     pub approved_by: Option<String>,
-    /// Wherever the client sends people, an operator vouched for it.
-    pub verified: bool,
+    verified_host: Option<String>,
+    /// A JSON array.
+    redirect_uris: Option<String>,
 }
 
+from_row! { Listed {
+    id, client_id, scopes, created_at, last_used_at, revoked_at, revoked_reason, client_name, logo_uri, approved_by,
+    verified_host, redirect_uris
+} }
+
 impl Listed {
-    pub fn read(row: &Row) -> Result<Listed, DbError> {
-        Ok(Listed {
-            id: row.id(0)?,
-            client_id: row.text(1)?,
-            scopes: scopes(row, 2)?,
-            created_at: row.int(3)?,
-            last_used_at: row.maybe(4, Row::int)?,
-            revoked_at: row.maybe(5, Row::int)?,
-            revoked_reason: row.maybe(6, Row::text)?,
-            client_name: row.maybe(7, Row::text)?,
-            logo_uri: row.maybe(8, Row::text)?,
-            approved_by: row.maybe(9, Row::text)?,
-            verified: match row.maybe(10, Row::text)? {
-                Some(host) => leads_only_to(&host, &row.text(11)?),
-                None => false,
-            },
-        })
+    /// Whether an operator vouched for it, wherever the client sends people.
+    pub fn is_verified(&self) -> bool {
+        let vouched = self.verified_host.as_deref().zip(self.redirect_uris.as_deref());
+        vouched.is_some_and(|(host, uris)| leads_only_to(host, uris))
     }
 }
 
@@ -334,10 +279,6 @@ pub fn sweep(now: i64, steady: i64) -> Batch {
         .and(SWEEP_CODES.with([(steady - CODE_MEMORY).into()]))
         .and(SWEEP_REFRESH.with([now.into()]))
         .and(SWEEP_REVOKED.with([(now - REVOKED_MEMORY).into()]))
-}
-
-fn scopes(row: &Row, column: usize) -> Result<ScopeSet, DbError> {
-    ScopeSet::parse(&row.text(column)?).map_err(|_| DbError::Broken("scopes cannot be read".into()))
 }
 
 #[cfg(test)]

@@ -91,7 +91,8 @@ pub fn append(uri: &str, pairs: &[(&str, &str)]) -> String {
 }
 
 /// A URI that may be registered, kept exactly as it was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
 pub struct RedirectUri(String);
 
 /// Why a URI may not be registered. The texts say what is allowed and quote nothing.
@@ -145,6 +146,14 @@ pub enum Reason {
          are added by the server"
     )]
     ReservedParameter,
+}
+
+impl TryFrom<String> for RedirectUri {
+    type Error = Reason;
+
+    fn try_from(text: String) -> Result<RedirectUri, Reason> {
+        RedirectUri::parse(&text)
+    }
 }
 
 impl RedirectUri {

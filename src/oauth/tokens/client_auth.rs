@@ -1,5 +1,5 @@
-//! How a client proves itself at the token and revocation endpoints, and the
-//! parameters it sends there: a form or JSON, each at most once.
+//! How a client proves itself at the token and revocation endpoints, and how the
+//! parameters are read that it sends there: a form or JSON, each at most once.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use std::collections::HashMap;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -28,21 +29,6 @@ const MOST_PARAMETERS: usize = 100;
 
 /// How often a client is looked at anew before it is told to come back later.
 const MOST_VIEWS: usize = 4;
-
-/// What is read. One of another type than a string is refused: a `scope` that
-/// was not understood must not become all scopes.
-const PARAMETERS: [&str; 10] = [
-    "grant_type",
-    "client_id",
-    "client_secret",
-    "code",
-    "redirect_uri",
-    "code_verifier",
-    "refresh_token",
-    "scope",
-    "token",
-    "token_type_hint",
-];
 
 /// Why a client gets no answer to what it asked.
 pub enum Denied {
@@ -72,65 +58,43 @@ impl From<DbError> for Denied {
     }
 }
 
-/// The parameters of a request. Empty ones count as missing.
-pub struct Fields(HashMap<String, String>);
-
-impl Fields {
-    /// Reads a form or JSON body. Parameters in the query do not count.
-    pub async fn read(request: Request) -> Result<(HeaderMap, Fields), Denied> {
-        let (parts, body) = request.into_parts();
-        let bytes = web::read_body(&parts.headers, body, BODY_LIMIT).await?;
-        let fields = match is_form(&parts.headers) {
-            true => Fields::from_form(&bytes)?,
-            false if web::is_json(&parts.headers) => Fields::from_json(&bytes)?,
-            false => {
-                return Err(Refusal::invalid_request(
-                    "The body must be application/x-www-form-urlencoded or application/json",
-                )
-                .into());
-            }
-        };
-        Ok((parts.headers, fields))
-    }
-
-    fn from_form(bytes: &[u8]) -> Result<Fields, Refusal> {
-        if memchr::memchr_iter(b'&', bytes).count() >= MOST_PARAMETERS {
-            return Err(Refusal::invalid_request(format!("More than {MOST_PARAMETERS} parameters were sent")));
+/// What a client sends, in a form or JSON: empty parameters count as missing, and so do those in the query. One of
+/// another type than a string is refused: a `scope` that was not understood must not become all scopes.
+pub async fn read<T: DeserializeOwned>(request: Request) -> Result<(HeaderMap, T), Denied> {
+    let bad = |_| Refusal::invalid_request("The body must be a JSON object whose values are strings");
+    let (parts, body) = request.into_parts();
+    let bytes = web::read_body(&parts.headers, body, BODY_LIMIT).await?;
+    let mut fields = match is_form(&parts.headers) {
+        true => form(&bytes)?,
+        false if web::is_json(&parts.headers) => serde_json::from_slice(&bytes).map_err(bad)?,
+        false => {
+            let text = "The body must be application/x-www-form-urlencoded or application/json";
+            return Err(Refusal::invalid_request(text).into());
         }
-        let mut fields = HashMap::new();
-        for (name, value) in Params::parse(bytes).pairs() {
-            let bad = |what| Refusal::invalid_request(format!("A parameter {what}"));
-            let name = name.map_err(|_| bad("name is not valid UTF-8"))?;
-            let value = value.map_err(|_| bad("is not valid UTF-8"))?;
-            if fields.insert(name.clone(), value).is_some() && name != "resource" {
-                return Err(bad("was sent more than once"));
-            }
+    };
+    fields.retain(|_, value| !value.is_null() && value != "");
+    Ok((parts.headers, serde_json::from_value(Value::Object(fields)).map_err(bad)?))
+}
+
+fn form(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    if memchr::memchr_iter(b'&', bytes).count() >= MOST_PARAMETERS {
+        return Err(Refusal::invalid_request(format!("More than {MOST_PARAMETERS} parameters were sent")));
+    }
+    let mut fields = Map::new();
+    for (name, value) in Params::parse(bytes).pairs() {
+        let bad = |what| Refusal::invalid_request(format!("A parameter {what}"));
+        let name = name.map_err(|_| bad("name is not valid UTF-8"))?;
+        let value = value.map_err(|_| bad("is not valid UTF-8"))?;
+        if fields.insert(name.clone(), value.into()).is_some() && name != "resource" {
+            return Err(bad("was sent more than once"));
         }
-        Ok(Fields(fields))
     }
+    Ok(fields)
+}
 
-    fn from_json(bytes: &[u8]) -> Result<Fields, Refusal> {
-        let bad = || Refusal::invalid_request("The body must be a JSON object whose values are strings");
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(bytes).map_err(|_| bad())?;
-        let mut fields = HashMap::new();
-        for (name, value) in object {
-            match value {
-                serde_json::Value::String(text) => drop(fields.insert(name, text)),
-                serde_json::Value::Null => {}
-                _ if PARAMETERS.contains(&name.as_str()) => return Err(bad()),
-                _ => {}
-            }
-        }
-        Ok(Fields(fields))
-    }
-
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-
-    pub fn required(&self, name: &'static str) -> Result<&str, Refusal> {
-        self.get(name).ok_or_else(|| Refusal::invalid_request(format!("{name} is missing")))
-    }
+/// A parameter that must be there.
+pub fn required<'a>(name: &str, sent: Option<&'a String>) -> Result<&'a str, Refusal> {
+    sent.map(String::as_str).ok_or_else(|| Refusal::invalid_request(format!("{name} is missing")))
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
@@ -156,13 +120,13 @@ impl<'a> Visit<'a> {
         app: &'a OAuth,
         sender: IpAddr,
         headers: &HeaderMap,
-        fields: &Fields,
+        (id, secret): (Option<&String>, Option<&String>),
     ) -> Result<Visit<'a>, Denied> {
         let attempt = match counted(sender, !app.config.limit_loopback) {
             Some(address) => Some(app.limits.token_address.begin(&address, app.clock.steady()).await?),
             None => None,
         };
-        Ok(Visit { shown: Shown::read(headers, fields)?, attempt, views: 1 })
+        Ok(Visit { shown: Shown::read(headers, id, secret)?, attempt, views: 1 })
     }
 
     /// The client, proved to be the one.
@@ -198,20 +162,17 @@ struct Shown {
 }
 
 impl Shown {
-    fn read(headers: &HeaderMap, fields: &Fields) -> Result<Shown, Denied> {
+    fn read(headers: &HeaderMap, sent_id: Option<&String>, sent_secret: Option<&String>) -> Result<Shown, Denied> {
         let basic = basic(headers)?;
         let with_basic = basic.is_some();
         let unproved = || Denied::Unproved { with_basic };
-        if with_basic && fields.get("client_secret").is_some() {
+        if with_basic && sent_secret.is_some() {
             return Err(Refusal::invalid_request("Credentials were sent in two ways; send them in one").into());
         }
         let (id, secret) = match basic {
-            Some((id, _)) if fields.get("client_id").is_some_and(|other| other != id) => return Err(unproved()),
+            Some((id, _)) if sent_id.is_some_and(|other| *other != id) => return Err(unproved()),
             Some((id, secret)) => (id, Some(secret).filter(|secret| !secret.is_empty())),
-            None => {
-                let id = fields.get("client_id").ok_or_else(unproved)?;
-                (id.to_owned(), fields.get("client_secret").map(str::to_owned))
-            }
+            None => (sent_id.ok_or_else(unproved)?.clone(), sent_secret.cloned()),
         };
         // Ids are printable; anything else cannot be in the store.
         if !id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
@@ -223,7 +184,7 @@ impl Shown {
     async fn prove(&self, app: &OAuth) -> Result<Arc<Known>, Denied> {
         let unproved = || Denied::Unproved { with_basic: self.with_basic };
         let known = app.clients.find(&app.db, &self.id).await?.ok_or_else(unproved)?;
-        if known.client.disabled || !is_proved(&known, self.with_basic, self.secret.as_deref()) {
+        if known.client.disabled_at.is_some() || !is_proved(&known, self.with_basic, self.secret.as_deref()) {
             return Err(unproved());
         }
         Ok(known)

@@ -3,9 +3,10 @@
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::client_auth::{self, Denied, Fields, Visit};
+use super::client_auth::{self, Denied, Visit, required};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -17,15 +18,15 @@ use crate::oauth::grant;
 use crate::web::Sender;
 
 /// What to give back.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"token": "the token to give back", "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141"}))]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct RevokeRequest {
     /// A refresh token or an access token.
-    #[schema(min_length = 1)]
-    token: String,
+    #[schema(value_type = String, min_length = 1)]
+    token: Option<String>,
     /// `refresh_token` or `access_token`; not needed, and not believed.
-    token_type_hint: Option<String>,
+    #[serde(rename = "token_type_hint")]
+    _token_type_hint: Option<String>,
     /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,
     /// Of a client registered for `client_secret_post`.
@@ -53,9 +54,10 @@ pub async fn revoke(
     request: Request,
 ) -> Response {
     let revoked = async {
-        let (headers, fields) = Fields::read(request).await?;
-        let token = fields.required("token")?;
-        let mut visit = Visit::begin(&app, sender, &headers, &fields).await?;
+        let (headers, sent) = client_auth::read::<RevokeRequest>(request).await?;
+        let token = required("token", sent.token.as_ref())?;
+        let shown = (sent.client_id.as_ref(), sent.client_secret.as_ref());
+        let mut visit = Visit::begin(&app, sender, &headers, shown).await?;
         loop {
             match async { end(&app, &*visit.client(&app).await?, token).await }.await {
                 Err(denied) if visit.looked_too_early(&app, &denied).await? => {}

@@ -4,11 +4,11 @@ use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use super::client_auth::{self, Denied, Fields, Visit};
+use super::client_auth::{self, Denied, Visit, required};
 use crate::clock::SECOND;
 use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
 use crate::db::{Batch, DbError};
@@ -47,7 +47,7 @@ pub struct Tokens {
 }
 
 /// What to exchange.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(example = json!({
     "grant_type": "authorization_code",
     "client_id": "7136aa0b-625c-4c9c-8820-e9784c8eb141",
@@ -55,11 +55,10 @@ pub struct Tokens {
     "redirect_uri": "http://127.0.0.1:9999/oauth/callback",
     "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
 }))]
-#[expect(dead_code, reason = "describes the body to readers of the API's description")]
 pub struct TokenRequest {
     /// `authorization_code` or `refresh_token`.
-    #[schema(pattern = "^(authorization_code|refresh_token)$")]
-    grant_type: String,
+    #[schema(value_type = String, pattern = "^(authorization_code|refresh_token)$")]
+    grant_type: Option<String>,
     /// Needed unless the client authenticates with HTTP Basic.
     client_id: Option<String>,
     /// Of a client registered for `client_secret_post`.
@@ -97,9 +96,10 @@ pub async fn token(
     request: Request,
 ) -> Response {
     let granted = async {
-        let (headers, fields) = Fields::read(request).await?;
-        let asked = Asked::read(&fields)?;
-        let mut visit = Visit::begin(&app, sender, &headers, &fields).await?;
+        let (headers, sent) = client_auth::read::<TokenRequest>(request).await?;
+        let asked = Asked::read(&sent)?;
+        let shown = (sent.client_id.as_ref(), sent.client_secret.as_ref());
+        let mut visit = Visit::begin(&app, sender, &headers, shown).await?;
         loop {
             match async { asked.grant(&app, &*visit.client(&app).await?).await }.await {
                 Err(denied) if visit.looked_too_early(&app, &denied).await? => {}
@@ -117,11 +117,12 @@ enum Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn read(fields: &'a Fields) -> Result<Asked<'a>, Refusal> {
-        match fields.required("grant_type")? {
+    fn read(sent: &'a TokenRequest) -> Result<Asked<'a>, Refusal> {
+        match required("grant_type", sent.grant_type.as_ref())? {
             "authorization_code" => {
-                let (code, redirect_uri) = (fields.required("code")?, fields.required("redirect_uri")?);
-                let verifier = fields.required("code_verifier")?;
+                let code = required("code", sent.code.as_ref())?;
+                let redirect_uri = required("redirect_uri", sent.redirect_uri.as_ref())?;
+                let verifier = required("code_verifier", sent.code_verifier.as_ref())?;
                 let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
                 if !(43..=128).contains(&verifier.len()) || !verifier.bytes().all(unreserved) {
                     return Err(Refusal::invalid_request(
@@ -131,7 +132,8 @@ impl<'a> Asked<'a> {
                 Ok(Asked::Code { code, redirect_uri, verifier })
             }
             "refresh_token" => {
-                Ok(Asked::Refresh { token: fields.required("refresh_token")?, scope: fields.get("scope") })
+                let token = required("refresh_token", sent.refresh_token.as_ref())?;
+                Ok(Asked::Refresh { token, scope: sent.scope.as_deref() })
             }
             _ => Err(Refusal::new(
                 ErrorCode::UnsupportedGrantType,
@@ -183,7 +185,7 @@ async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, ver
     if !is_holder {
         // The right client with the wrong verifier: somebody got hold of a code
         // that belongs to another. It is worth nothing from now on.
-        return match app.db.commit(grant::burn_code(&hash, now)).await {
+        return match app.db.commit(grant::use_code(&hash, now, None)).await {
             Ok(_) | Err(DbError::Unexpected { .. }) => Err(invalid_grant()),
             Err(error) => Err(error.into()),
         };

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::smtp::TlsPolicy;
 use crate::smtp::connection::MessageSource;
+use crate::smtp::{Security, TlsPolicy};
 
 /// Once the greeting is over, each of these in turn.
 fn greeted(offers: &str, acts: Vec<Act>) -> Vec<Act> {
@@ -39,7 +39,7 @@ async fn a_message_arrives_as_it_was_with_its_dots_doubled() {
         let mut connection = connect(address).await.expect("a connection");
         assert_eq!((connection.host(), connection.is_secured()), ("127.0.0.1", false));
         let came = send(&mut connection, Bytes::from_static(MESSAGE)).await;
-        let Came::Sent(Outcome::Accepted { reply, secured: false }, true) = came else { panic!("{came:?}") };
+        let Came::Sent(Outcome::Accepted { reply, security: Security::Clear }, true) = came else { panic!("{came:?}") };
         assert_eq!(reply.to_string(), "250 2.0.0 queued as 1");
         let size = if pipelining { " SIZE=31" } else { "" };
         let expected = [
@@ -237,13 +237,13 @@ async fn mail_servers_on_private_addresses_are_called_only_where_that_is_allowed
     for private_addresses in [false, true] {
         let settings = Settings { private_addresses, mx_port: address.port(), ..settings() };
         let client = Client::new(settings, resolver.clone());
-        let connected = client.connect(&Hop::Mx { host: "private.example", tls: TlsPolicy::Opportunistic }).await;
+        let connected = client.connect(&Hop::Mx { host: "private.example", tls: &TlsPolicy::Opportunistic }).await;
         assert_eq!(connected.is_ok(), private_addresses);
         if let Err(failure) = connected {
             assert!(failure.is_permanent() && failure.at == Phase::Connect, "{failure:?}");
             reasons.insert(failure.reason);
         }
-        let absent = client.connect(&Hop::Mx { host: "absent.example", tls: TlsPolicy::Opportunistic }).await;
+        let absent = client.connect(&Hop::Mx { host: "absent.example", tls: &TlsPolicy::Opportunistic }).await;
         assert!(absent.is_err_and(|failure| !failure.is_permanent() && failure.reason.contains("no address")));
     }
     assert_eq!(Vec::from_iter(reasons), ["private.example leads to 127.0.0.1, which is not on the public internet"]);

@@ -37,6 +37,7 @@ test('a trigger alone is an automation, and disabled', async () => {
 test('every kind of step that the client knows is taken and read back', async () => {
   const rule = { type: 'rule', field: 'event.plan', operator: 'eq', value: 'pro' };
   const segment = randomUUID();
+  const { id: template } = ok(await resend.templates.create({ name: 'Welcome', html: '<p>Hello</p>' }).publish());
   const steps = [
     trigger,
     { key: 'which', type: 'condition', config: { type: 'and', rules: [rule] } },
@@ -45,7 +46,7 @@ test('every kind of step that the client knows is taken and read back', async ()
       key: 'mail',
       type: 'send_email',
       config: {
-        template: { id: 'welcome', variables: { NAME: { var: 'contact.first_name' }, COUNT: 3 } },
+        template: { id: template, variables: { NAME: { var: 'contact.first_name' }, COUNT: 3 } },
         from: 'us@example.com',
         subject: 'Hello',
         replyTo: 'reply@example.com',

@@ -191,6 +191,24 @@ test('a segment is created, read, listed, renamed and removed', async () => {
   refused(await resend.segments.create({}), 422, 'missing_required_field');
 });
 
+test('a segment with a filter fills itself', async () => {
+  const name = `Seg${randomUUID().slice(0, 8)}`;
+  const rule = (value) => ({ type: 'rule', field: 'contact.first_name', operator: 'eq', value });
+  const { id } = ok(await resend.segments.create({ name, filter: rule(name) }));
+  const made = await create({ email: address(), firstName: name });
+  await create({ email: address(), firstName: 'Other' });
+  const found = ok(await resend.segments.get(id));
+  assert.deepEqual(found.filter, rule(name));
+  assert.deepEqual(idsOf(ok(await resend.contacts.list({ segmentId: id }))), [made]);
+  refused(await resend.contacts.segments.add({ contactId: made, segmentId: id }), 422, 'validation_error');
+  ok(await resend.contacts.update({ id: made, firstName: 'Another' }));
+  assert.deepEqual(idsOf(ok(await resend.contacts.list({ segmentId: id }))), []);
+  assert.deepEqual(ok(await resend.segments.update(id, { name, filter: null })), { object: 'segment', id });
+  assert.equal(ok(await resend.segments.get(id)).filter, null);
+  refused(await resend.segments.create({ name, filter: { type: 'rule', field: 'plan' } }), 422, 'validation_error');
+  ok(await resend.segments.remove(id));
+});
+
 test('audiences still work', async () => {
   const audience = ok(await resend.audiences.create({ name: 'Old friends' }));
   const email = address();

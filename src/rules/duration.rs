@@ -2,23 +2,25 @@
 
 use crate::clock::{DAY, SECOND, unit_of_time};
 
-/// The longest that a step may wait.
-pub const LONGEST: i64 = 30 * DAY;
+/// The longest that a step may wait, in days.
+const LONGEST: i64 = 30;
 
-const ALLOWED: &str =
-    "allowed is a number and a unit such as `30 minutes`, `1 hour`, `3 days` or `1 week`, up to 30 days";
-
-/// A span of time in microseconds, at most 30 days.
+/// A span of time in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration(i64);
 
 impl Duration {
-    /// Reads words, or bare digits as seconds.
+    /// How long a step waits: words, or bare digits as seconds.
     pub fn parse(text: &str) -> Result<Duration, String> {
+        Duration::parse_up_to(text, LONGEST)
+    }
+
+    /// As [`Duration::parse`], with a longest of so many days.
+    pub fn parse_up_to(text: &str, days: i64) -> Result<Duration, String> {
         let text = text.trim().to_lowercase();
-        let refused = || format!("`{}` is not a duration; {ALLOWED}", crate::text::shown(&text));
+        let refused = || format!("`{}` is not a duration; {}", crate::text::shown(&text), allowed(days));
         if let Ok(seconds) = text.parse::<u32>() {
-            return Duration::of(i64::from(seconds) * SECOND);
+            return Duration::of(i64::from(seconds) * SECOND, days);
         }
         let mut rest = text.as_str();
         let mut total: i64 = 0;
@@ -32,12 +34,12 @@ impl Duration {
             rest = rest[letters..].trim_start_matches([' ', ',']);
             rest = rest.strip_prefix("and ").unwrap_or(rest);
         }
-        if text.is_empty() { Err(refused()) } else { Duration::of(total) }
+        if text.is_empty() { Err(refused()) } else { Duration::of(total, days) }
     }
 
-    fn of(micros: i64) -> Result<Duration, String> {
-        if micros > LONGEST {
-            return Err(format!("the duration is longer than 30 days; {ALLOWED}"));
+    fn of(micros: i64, days: i64) -> Result<Duration, String> {
+        if micros > days * DAY {
+            return Err(format!("the duration is longer than {days} days; {}", allowed(days)));
         }
         Ok(Duration(micros))
     }
@@ -45,6 +47,10 @@ impl Duration {
     pub fn micros(self) -> i64 {
         self.0
     }
+}
+
+fn allowed(days: i64) -> String {
+    format!("allowed is a number and a unit such as `30 minutes`, `1 hour`, `3 days` or `1 week`, up to {days} days")
 }
 
 #[cfg(test)]
@@ -70,7 +76,7 @@ mod tests {
             ("  5 Seconds ", 5 * SECOND),
             ("90", 90 * SECOND),
             ("0 seconds", 0),
-            ("30 days", LONGEST),
+            ("30 days", LONGEST * DAY),
         ] {
             assert_eq!(Duration::parse(text).map(Duration::micros), Ok(micros), "{text}");
         }
@@ -106,7 +112,7 @@ mod tests {
         #[test]
         fn no_text_panics_and_none_is_longer_than_30_days(text in "\\PC{0,40}") {
             if let Ok(duration) = Duration::parse(&text) {
-                prop_assert!((0..=LONGEST).contains(&duration.micros()));
+                prop_assert!((0..=LONGEST * DAY).contains(&duration.micros()));
             }
         }
 

@@ -1,0 +1,63 @@
+//! Broadcasts: mail to everybody in a segment. What is said is stored once; each recipient is a row
+//! that delivery brings on, and whose mail is written when it leaves, from what is known of the
+//! contact at that moment.
+
+mod actions;
+mod audience;
+mod body;
+mod broadcast;
+mod content;
+mod lanes;
+mod mailing;
+mod pages;
+mod people;
+mod progress;
+mod recipients;
+mod routes;
+mod shapes;
+mod store;
+mod timing;
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::holds_app;
+use crate::db::Sql;
+use crate::domains::Domains;
+use crate::occurrences::Occurrences;
+
+pub use actions::send_as_operator;
+pub use audience::{round as audience_round, run as run_audiences};
+pub use lanes::{Lane, Standing, Standings, waiting as waiting_lanes};
+pub use mailing::Mailing;
+pub use pages::router as pages;
+pub use people::Person;
+pub use progress::{Progress, Watched, watch};
+pub use timing::{Priority, Timing};
+
+pub const STATEMENTS: &[&[Sql]] = &[people::ALL, store::ALL];
+
+/// What broadcasts need: who is told of their mail, who may send it, and what they were seen to
+/// have done by now. Clones share it.
+#[derive(Clone)]
+pub struct Broadcasts {
+    occurrences: Occurrences,
+    domains: Domains,
+    progress: Arc<progress::Samples>,
+    /// Rings when one is to be sent.
+    launched: Arc<Notify>,
+}
+
+impl Broadcasts {
+    pub fn new(occurrences: Occurrences, domains: Domains) -> Broadcasts {
+        Broadcasts { occurrences, domains, progress: Arc::default(), launched: Arc::default() }
+    }
+}
+
+holds_app!(Broadcasts { occurrences: Occurrences });
+
+pub fn routes() -> OpenApiRouter<Broadcasts> {
+    routes::router().merge(actions::router()).merge(recipients::router())
+}

@@ -1,0 +1,267 @@
+//! Broadcasts in the dashboard: how far they are, and what stops them.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State as Shared};
+use axum::routing::{get, post};
+use http::StatusCode;
+
+use super::Broadcasts;
+use super::actions::Act;
+use super::broadcast::{Broadcast, State};
+use super::progress::Progress;
+use super::shapes::state_word;
+use super::store;
+use crate::accounts::{Duty, Look, Manage, Member};
+use crate::db::DbError;
+use crate::error::Error;
+use crate::id::BroadcastId;
+use crate::web::{self, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
+
+pub fn router() -> Router<Broadcasts> {
+    Router::new()
+        .route("/broadcasts", get(list))
+        .route("/broadcasts/{id}", get(show))
+        .route("/broadcasts/{id}/{act}", post(decide))
+}
+
+/// How a state is shown.
+struct Badge {
+    look: &'static str,
+    word: &'static str,
+}
+
+impl From<&Broadcast> for Badge {
+    fn from(broadcast: &Broadcast) -> Badge {
+        let look = match broadcast.state {
+            State::Draft | State::Scheduled | State::Canceled => "off",
+            State::Sending | State::Paused => "busy",
+            State::Sent => "good",
+        };
+        let word = match state_word(broadcast) {
+            "draft" => "Draft",
+            "scheduled" => "Scheduled",
+            "preparing" => "Preparing",
+            "sending" => "Sending",
+            "paused" => "Paused",
+            "canceled" => "Canceled",
+            _ => "Sent",
+        };
+        Badge { look, word }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "broadcasts/list.html")]
+struct ListPage {
+    layout: Layout,
+    shell: Shell,
+    broadcasts: Vec<Row>,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+struct Row {
+    href: String,
+    name: String,
+    state: Badge,
+    progress: String,
+    created: Stamp,
+}
+
+async fn list(member: Member<Look>, Shared(broadcasts): Shared<Broadcasts>) -> PageResult {
+    let page = member.page()?;
+    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
+    let stored: Result<Vec<Broadcast>, DbError> = rows.iter().map(Broadcast::read).collect();
+    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/broadcasts"), |one| one.id);
+    let now = member.app.clock.now();
+    let mut rows = Vec::with_capacity(items.len());
+    for one in items {
+        // Only what moves is counted: others have their own page for it.
+        let progress = match one.state {
+            State::Sending | State::Paused => broadcasts.progress(&one).await?,
+            _ => None,
+        };
+        rows.push(Row {
+            href: member.address(&format!("/broadcasts/{}", one.id)),
+            state: (&one).into(),
+            progress: progress.map_or_else(|| recipients(one.recipients), |progress| share(&progress)),
+            created: Stamp::ago(one.created_at, now),
+            name: one.content.name,
+        });
+    }
+    let content =
+        ListPage { layout: member.layout(), shell: member.shell("/broadcasts"), broadcasts: rows, newer, older };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+fn recipients(count: i64) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 recipient".into(),
+        count => format!("{count} recipients"),
+    }
+}
+
+fn share(progress: &Progress) -> String {
+    format!("{} of {}", progress.recipients - progress.counts.waiting(), progress.recipients)
+}
+
+#[derive(Template)]
+#[template(path = "broadcasts/one.html")]
+struct OnePage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    reason: Option<String>,
+    back: String,
+    id: BroadcastId,
+    name: String,
+    state: Badge,
+    from: String,
+    subject: String,
+    scheduled: Option<Stamp>,
+    started: Option<Stamp>,
+    ended: Option<Stamp>,
+    progress: Option<ProgressShown>,
+    /// Where those are listed of whom somebody has to decide.
+    uncertain: Option<String>,
+    acts: Vec<Button>,
+}
+
+struct ProgressShown {
+    recipients: i64,
+    ended: i64,
+    sentence: String,
+    counts: Vec<(&'static str, i64)>,
+}
+
+/// A form with nothing but a button.
+struct Button {
+    label: &'static str,
+    look: &'static str,
+    action: String,
+    hidden: Vec<(String, String)>,
+}
+
+impl From<Progress> for ProgressShown {
+    fn from(progress: Progress) -> ProgressShown {
+        let counts = &progress.counts;
+        let all = [
+            ("Queued", counts.queued),
+            ("Delayed", counts.delivery_delayed),
+            ("Uncertain", counts.uncertain),
+            ("Sent", counts.sent),
+            ("Delivered", counts.delivered),
+            ("Opened", counts.opened),
+            ("Clicked", counts.clicked),
+            ("Suppressed", counts.suppressed),
+            ("Failed", counts.failed),
+            ("Bounced", counts.bounced),
+            ("Complained", counts.complained),
+            ("Canceled", counts.canceled),
+            ("Left out", progress.left_out.values().sum()),
+        ];
+        let mut sentence = format!("{} recipients.", share(&progress));
+        if progress.rate > 0.0 {
+            sentence += &format!(" {} a second.", progress.rate);
+        }
+        if let Some(seconds) = progress.seconds_left {
+            sentence += &format!(" About {seconds} seconds are left.");
+        }
+        if let Some(at) = progress.next_at {
+            let until = Stamp::exact(at.0).text;
+            sentence += &format!(" {} are put off, the first of them until {until} UTC.", progress.put_off);
+        }
+        if let Some(why) = &progress.waits_for {
+            sentence += &format!(" Some wait: {why}.");
+        }
+        ProgressShown {
+            recipients: progress.recipients,
+            ended: progress.recipients - counts.waiting(),
+            sentence,
+            counts: all.into_iter().filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such broadcast here.")
+}
+
+async fn find<D: Duty>(member: &Member<D>, id: BroadcastId) -> Result<Broadcast, Error> {
+    let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+    Ok(Broadcast::read(rows.first().ok_or_else(gone)?)?)
+}
+
+fn purpose(act: Act, id: BroadcastId) -> String {
+    format!("{act} broadcast {id}")
+}
+
+async fn show(
+    member: Member<Look>,
+    Shared(broadcasts): Shared<Broadcasts>,
+    id: Result<PathId<BroadcastId>, Error>,
+) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let broadcast = find(&member, id).await?;
+    let progress = broadcasts.progress(&broadcast).await?;
+    let is_uncertain = progress.as_ref().is_some_and(|progress| progress.counts.uncertain > 0);
+    let act = |act: Act| {
+        let (label, look) = match act {
+            Act::Pause => ("Pause", ""),
+            Act::Resume => ("Resume", "primary"),
+            Act::Cancel => ("Cancel", "danger"),
+        };
+        let hidden = member.hidden(&purpose(act, id));
+        Button { label, look, action: member.address(&format!("/broadcasts/{id}/{act}")), hidden }
+    };
+    let is_open = |act: &Act| member.may_manage() && act.is_open(broadcast.state);
+    let done = |act: Act| {
+        let sentence = match act {
+            Act::Pause => "It rests.",
+            Act::Resume => "It goes on.",
+            Act::Cancel => "The rest is not sent.",
+        };
+        member.notice(act.as_str(), sentence)
+    };
+    let content = OnePage {
+        layout: member.layout(),
+        shell: member.shell("/broadcasts"),
+        notice: Act::ALL.into_iter().find_map(done),
+        reason: broadcast.reason.clone(),
+        back: member.address("/broadcasts"),
+        id,
+        state: (&broadcast).into(),
+        name: broadcast.content.name.clone(),
+        from: broadcast.content.sender.clone(),
+        subject: broadcast.content.subject.clone(),
+        scheduled: broadcast.scheduled_at.map(Stamp::exact),
+        started: broadcast.started_at.map(Stamp::exact),
+        ended: broadcast.ended_at.map(Stamp::exact),
+        progress: progress.map(Into::into),
+        uncertain: is_uncertain.then(|| member.address(&format!("/emails/{}", broadcast.email_id()))),
+        acts: Act::ALL.into_iter().filter(is_open).map(act).collect(),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn decide(
+    member: Member<Manage>,
+    Shared(broadcasts): Shared<Broadcasts>,
+    Path((id, act)): Path<(String, String)>,
+    form: Form,
+) -> PageResult {
+    let (id, act) = (id.parse().map_err(|_| gone())?, Act::parse(&act).ok_or_else(gone)?);
+    let accepted = member.accept(&purpose(act, id), &form)?;
+    let broadcast = find(&member, id).await?;
+    if !act.is_open(broadcast.state) {
+        return Err(act.refusal(&broadcast).into());
+    }
+    match accepted.commit(act.batch(&broadcasts, member.workspace_id(), &broadcast)).await? {
+        Err(DbError::Unexpected { .. }) => return Err(act.refusal(&find(&member, id).await?).into()),
+        settled => drop(settled?),
+    }
+    broadcasts.stirred();
+    Ok(member.see_other(&format!("/broadcasts/{id}?{act}")))
+}

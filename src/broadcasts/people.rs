@@ -1,0 +1,104 @@
+//! What is known of the people that a broadcast goes to, at the moment at which it leaves.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::contacts::{Contact, Declared};
+use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, Id, TopicId, WorkspaceId};
+use crate::subscriptions::{Links, URL_KEYS};
+
+const DELETED: &str = "the contact was deleted";
+const UNSUBSCRIBED: &str = "the contact has unsubscribed";
+const OPTED_OUT: &str = "the contact wants no mail about this topic";
+const NO_TOPIC: &str = "the topic was deleted, and with it what contacts chose of it";
+
+statements! {
+    PEOPLE = Sql::each(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+             c.updated_at, COALESCE(s.subscription, t.default_subscription)
+         FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
+             LEFT JOIN topic_subscriptions s
+                 ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+         WHERE c.workspace_id = $1 AND c.id IN (SELECT unhex(value) FROM json_each($3))",
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+             c.updated_at, COALESCE(s.subscription, t.default_subscription)
+         FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
+             LEFT JOIN topic_subscriptions s
+                 ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+         WHERE c.workspace_id = $1 AND c.id IN
+             (SELECT CAST(json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON)) AS UUID))");
+}
+
+fn people(workspace_id: WorkspaceId, topic_id: Option<TopicId>, ids: &[ContactId]) -> Stmt {
+    let ids: Value = ids.iter().map(|id| id.uuid().simple().to_string()).collect();
+    PEOPLE.with([workspace_id.into(), topic_id.into(), ids.to_string().into()])
+}
+
+/// Somebody whom a broadcast goes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Person {
+    /// Who wants it, and what the mail is made of.
+    Here(Map<String, Value>),
+    /// Who does not, and why.
+    Gone(&'static str),
+}
+
+/// What mail is written with, beside what is known of its recipient.
+pub struct Setting<'a> {
+    pub workspace_id: WorkspaceId,
+    pub topic_id: Option<TopicId>,
+    pub declared: &'a [Declared],
+    /// What its template is given.
+    pub variables: &'a Map<String, Value>,
+    pub links: &'a Links,
+}
+
+impl Setting<'_> {
+    /// Who of these contacts is there and wants the mail, in one read.
+    pub async fn look_up(&self, db: &Db, ids: &[ContactId]) -> Result<HashMap<ContactId, Person>, DbError> {
+        let mut found: HashMap<ContactId, Person> = ids.iter().map(|id| (*id, Person::Gone(DELETED))).collect();
+        for row in db.read(people(self.workspace_id, self.topic_id, ids)).await? {
+            let contact = Contact::read(&row)?;
+            found.insert(contact.id, self.person(&contact, row.maybe(9, Row::text)?.as_deref()));
+        }
+        Ok(found)
+    }
+
+    fn person(&self, contact: &Contact, subscription: Option<&str>) -> Person {
+        match (contact.unsubscribed, self.topic_id, subscription) {
+            (true, ..) => Person::Gone(UNSUBSCRIBED),
+            (_, Some(_), None) => Person::Gone(NO_TOPIC),
+            (_, Some(_), Some("opt_out")) => Person::Gone(OPTED_OUT),
+            _ => Person::Here(self.values(contact)),
+        }
+    }
+
+    /// What templates can name. What is not known of a contact is null, which is written as nothing.
+    pub fn values(&self, contact: &Contact) -> Map<String, Value> {
+        let mut seen = contact.json();
+        if let Some(fields) = seen.as_object_mut() {
+            let mut properties = contact.properties.clone();
+            for declared in self.declared {
+                let fallback = || declared.fallback.clone().unwrap_or_default();
+                properties.entry(declared.key.clone()).or_insert_with(fallback);
+            }
+            for (key, value) in &properties {
+                fields.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+            fields.insert("properties".into(), Value::Object(properties));
+        }
+        let mut values = self.variables.clone();
+        let name = |name: &Option<String>| name.clone().map_or(Value::Null, Value::String);
+        values.insert("FIRST_NAME".into(), name(&contact.first_name));
+        values.insert("LAST_NAME".into(), name(&contact.last_name));
+        values.insert("EMAIL".into(), Value::String(contact.email.clone()));
+        values.insert("contact".into(), seen);
+        let url = self.links.unsubscribe_url(self.workspace_id, contact.id, self.topic_id);
+        for key in URL_KEYS {
+            values.insert(key.into(), Value::String(url.clone()));
+        }
+        values
+    }
+}

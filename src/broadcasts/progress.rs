@@ -1,0 +1,196 @@
+//! How far a broadcast is, for somebody who watches it.
+
+use quick_cache::sync::Cache;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Broadcasts;
+use super::broadcast::{Broadcast, LeftOut, State};
+use super::routes::not_found;
+use super::shapes::state_word;
+use super::store;
+use crate::clock::{MINUTE, SECOND, Time};
+use crate::db::{DbError, Row};
+use crate::emails::{self, State as MailState};
+use crate::error::Error;
+use crate::id::BroadcastId;
+
+/// For how long counts are shown again: to count many takes long.
+const SHOWN_FOR: i64 = SECOND;
+
+/// Counts that are older than this say nothing of how fast it goes.
+const OUTDATED: i64 = MINUTE;
+
+const MOST_KNOWN: usize = 1_000;
+
+/// How many recipients are how far.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[schema(as = BroadcastCounts)]
+pub struct Counts {
+    pub queued: i64,
+    /// They are tried again.
+    pub delivery_delayed: i64,
+    /// Nobody knows whether they got the mail.
+    pub uncertain: i64,
+    pub sent: i64,
+    pub delivered: i64,
+    pub opened: i64,
+    pub clicked: i64,
+    /// They got none, because they want none or are not to get any.
+    pub suppressed: i64,
+    pub failed: i64,
+    pub bounced: i64,
+    pub complained: i64,
+    pub canceled: i64,
+}
+
+impl Counts {
+    fn of(&mut self, state: MailState) -> &mut i64 {
+        match state {
+            MailState::Scheduled | MailState::Queued => &mut self.queued,
+            MailState::Sent => &mut self.sent,
+            MailState::Uncertain => &mut self.uncertain,
+            MailState::Delayed => &mut self.delivery_delayed,
+            MailState::Delivered => &mut self.delivered,
+            MailState::Opened => &mut self.opened,
+            MailState::Clicked => &mut self.clicked,
+            MailState::Suppressed => &mut self.suppressed,
+            MailState::Failed => &mut self.failed,
+            MailState::Bounced => &mut self.bounced,
+            MailState::Complained => &mut self.complained,
+            MailState::Canceled => &mut self.canceled,
+        }
+    }
+
+    /// How many wait for their first attempt, or another.
+    pub fn waiting(&self) -> i64 {
+        self.queued + self.delivery_delayed
+    }
+}
+
+/// How far a broadcast is.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = BroadcastProgress)]
+pub struct Progress {
+    /// How many get it, as far as is known by now.
+    pub recipients: i64,
+    /// Whether all contacts of the segment were looked at.
+    pub is_audience_complete: bool,
+    pub counts: Counts,
+    /// How many contacts of the segment were left out, by reason: `unsubscribed`, `opted_out`, `suppressed`,
+    /// `duplicate`, `invalid`.
+    #[schema(value_type = std::collections::HashMap<String, i64>)]
+    pub left_out: LeftOut,
+    /// How many mails a second end at this moment.
+    pub rate: f64,
+    /// At this rate, but for those who are put off.
+    #[schema(required = true)]
+    pub seconds_left: Option<i64>,
+    /// How many may not get it yet.
+    pub put_off: i64,
+    /// When the first of them may.
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub next_at: Option<Time>,
+    /// Why somebody waits, where somebody does.
+    #[schema(required = true)]
+    pub waits_for: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Sample {
+    at: i64,
+    counts: Counts,
+    /// How many may not get it yet, and when the first of them may, in steady time.
+    put_off: (i64, Option<i64>),
+    /// What was counted before that.
+    before: Option<(i64, i64)>,
+}
+
+/// What was counted lately.
+pub struct Samples(Cache<BroadcastId, Sample>);
+
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples(Cache::new(MOST_KNOWN))
+    }
+}
+
+impl Broadcasts {
+    /// How far it is; `None` before it is sent.
+    pub(super) async fn progress(&self, broadcast: &Broadcast) -> Result<Option<Progress>, DbError> {
+        if matches!(broadcast.state, State::Draft | State::Scheduled) {
+            return Ok(None);
+        }
+        let now = self.clock.steady();
+        let sample = match self.progress.0.get(&broadcast.id).filter(|known| now - known.at < SHOWN_FOR) {
+            Some(known) => known,
+            None => self.count(broadcast, now).await?,
+        };
+        let mut counts = sample.counts.clone();
+        if broadcast.state == State::Canceled {
+            // They are not sent, whether somebody has come to writing that down or not.
+            counts.canceled += std::mem::take(&mut counts.queued);
+        }
+        let (waiting, ended) = (counts.waiting(), broadcast.recipients - counts.waiting());
+        let rate = match (broadcast.state, sample.before) {
+            (State::Sending, Some((at, before))) if now - at < OUTDATED => per_second(ended - before, now - at),
+            (State::Sending, _) => per_second(ended, self.clock.now() - broadcast.started_at.unwrap_or_default()),
+            _ => 0.0,
+        };
+        let is_going = broadcast.state == State::Sending && broadcast.is_audience_whole && rate > 0.0;
+        let waits = match broadcast.state {
+            State::Sending => self.db.read(emails::why_lane_waits(broadcast.lane)).await?,
+            _ => Vec::new(),
+        };
+        let (put_off, next_at) = sample.put_off;
+        Ok(Some(Progress {
+            recipients: broadcast.recipients,
+            is_audience_complete: broadcast.is_audience_whole,
+            counts,
+            left_out: broadcast.left_out.clone(),
+            rate,
+            // Those who are put off take as long as they have to.
+            seconds_left: is_going.then(|| ((waiting - put_off).max(0) as f64 / rate).ceil() as i64),
+            put_off,
+            next_at: next_at.map(|due| Time(self.clock.shown_at(due))),
+            waits_for: waits.first().map(|row| row.text(1)).transpose()?,
+        }))
+    }
+
+    async fn count(&self, broadcast: &Broadcast, now: i64) -> Result<Sample, DbError> {
+        let mut counts = Counts::default();
+        for row in self.db.read(emails::count_by_state(broadcast.email_id())).await? {
+            let state = MailState::of(row.int(0)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?;
+            *counts.of(state) += row.int(1)?;
+        }
+        let ended = |sample: &Sample| broadcast.recipients - sample.counts.waiting();
+        let before = self.progress.0.get(&broadcast.id).map(|known| (known.at, ended(&known)));
+        let put_off = match self.db.read(emails::count_put_off(broadcast.email_id(), now)).await?.first() {
+            Some(row) => (row.int(0)?, row.maybe(1, Row::int)?),
+            None => (0, None),
+        };
+        let sample = Sample { at: now, counts, put_off, before };
+        self.progress.0.insert(broadcast.id, sample.clone());
+        Ok(sample)
+    }
+}
+
+/// A broadcast, as an operator sees it.
+pub struct Watched {
+    /// How far it is, in a word.
+    pub state: &'static str,
+    pub reason: Option<String>,
+    pub progress: Option<Progress>,
+}
+
+pub async fn watch(broadcasts: &Broadcasts, id: BroadcastId) -> Result<Watched, Error> {
+    let rows = broadcasts.db.read(store::load(id)).await?;
+    let broadcast = Broadcast::read(rows.first().ok_or_else(not_found)?)?;
+    let progress = broadcasts.progress(&broadcast).await?;
+    Ok(Watched { state: state_word(&broadcast), reason: broadcast.reason, progress })
+}
+
+fn per_second(count: i64, micros: i64) -> f64 {
+    let rate = count.max(0) as f64 * SECOND as f64 / micros.max(1) as f64;
+    (rate * 10.0).round() / 10.0
+}

@@ -1,0 +1,182 @@
+//! Who gets a broadcast, and what became of that.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Broadcasts;
+use super::routes::find;
+use crate::auth::{Caller, FullAccess};
+use crate::clock::rfc3339;
+use crate::emails::{self, Listed, State as MailState, Wanted};
+use crate::error::Error;
+use crate::id::{BroadcastId, ContactId, EmailId};
+use crate::web::{List, Newest, Page, PathId, Query};
+
+pub fn router() -> OpenApiRouter<Broadcasts> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(clicked_links))
+}
+
+/// What became of recipients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = BroadcastRecipientType)]
+enum Kind {
+    Queued,
+    DeliveryDelayed,
+    Uncertain,
+    Sent,
+    Delivered,
+    Opened,
+    Clicked,
+    Bounced,
+    Complained,
+    /// Whose contact has unsubscribed by now.
+    Unsubscribed,
+    Suppressed,
+    Failed,
+    Canceled,
+}
+
+impl Kind {
+    /// The states of those it means. Who has opened a mail has got it.
+    fn states(self) -> &'static [MailState] {
+        use MailState as S;
+        match self {
+            Kind::Queued => &[S::Scheduled, S::Queued],
+            Kind::DeliveryDelayed => &[S::Delayed],
+            Kind::Uncertain => &[S::Uncertain],
+            Kind::Sent => &[S::Sent, S::Delivered, S::Opened, S::Clicked, S::Complained],
+            Kind::Delivered => &[S::Delivered, S::Opened, S::Clicked, S::Complained],
+            Kind::Opened => &[S::Opened, S::Clicked],
+            Kind::Clicked => &[S::Clicked],
+            Kind::Bounced => &[S::Bounced],
+            Kind::Complained => &[S::Complained],
+            Kind::Unsubscribed => &S::ALL,
+            Kind::Suppressed => &[S::Suppressed],
+            Kind::Failed => &[S::Failed],
+            Kind::Canceled => &[S::Canceled],
+        }
+    }
+}
+
+/// How lasting a refusal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = BroadcastBounceType)]
+enum BounceType {
+    Permanent,
+    Transient,
+    Undetermined,
+}
+
+/// Which recipients are wanted.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Wish {
+    /// What became of them; without it, all.
+    #[serde(rename = "type")]
+    #[param(rename = "type", inline)]
+    kind: Option<Kind>,
+    /// A part of their addresses.
+    email: Option<String>,
+    /// With `bounced`: how lasting that is.
+    #[param(inline)]
+    bounce_type: Option<BounceType>,
+}
+
+/// Somebody who gets a broadcast, and what became of that.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BroadcastRecipient)]
+struct Item {
+    /// The id of the recipient's own mail: `GET /emails/{id}` shows it.
+    #[schema(value_type = Uuid)]
+    id: EmailId,
+    #[schema(value_type = Option<Uuid>, required = true)]
+    contact_id: Option<ContactId>,
+    email: String,
+    /// What became of it, as `last_event` of a mail says it.
+    #[schema(example = "delivered")]
+    last_event: &'static str,
+    /// Why it waits, or what the last server said.
+    #[schema(required = true)]
+    reason: Option<String>,
+    /// When it is looked at next.
+    #[schema(format = DateTime, required = true)]
+    waits_until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "permanent")]
+    bounce_type: Option<&'static str>,
+    /// How often, of `opened` and `clicked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    count: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    clicked_links: Option<Vec<ClickedLink>>,
+}
+
+/// A link that somebody clicked.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BroadcastClickedLink)]
+struct ClickedLink {
+    url: String,
+    clicks: i64,
+}
+
+/// List a broadcast's recipients
+///
+/// Those of the kind that `type` names, from the last on.
+#[utoipa::path(
+    get, path = "/broadcasts/{id}/recipients", tag = "Broadcasts", operation_id = "list_broadcast_recipients",
+    params(PathId, Wish, Newest),
+    responses((status = 200, description = "The recipients.", body = List<Item>)),
+)]
+async fn list(
+    caller: Caller<FullAccess>,
+    State(broadcasts): State<Broadcasts>,
+    PathId(id): PathId<BroadcastId>,
+    Query(wish): Query<Wish>,
+    Newest(page): Newest,
+) -> Result<Json<List<Item>>, Error> {
+    let email_id = find(&caller, id).await?.email_id();
+    // What a server refused for a while is tried again: a bounce is for good.
+    let is_none = matches!(wish.bounce_type, Some(BounceType::Transient | BounceType::Undetermined));
+    let wanted = Wanted {
+        states: if is_none { &[] } else { wish.kind.map_or(&MailState::ALL[..], Kind::states) },
+        address: wish.email.as_deref().unwrap_or_default(),
+        is_unsubscribed: wish.kind == Some(Kind::Unsubscribed),
+    };
+    let rows = caller.read(|| emails::page_of_recipients(email_id, &wanted, &page)).await?;
+    let item = |one: Listed| Item {
+        id: one.id,
+        contact_id: one.contact_id,
+        email: one.address,
+        last_event: one.state.as_str(),
+        reason: one.reason,
+        waits_until: one.due_at.map(|at| rfc3339(broadcasts.clock.shown_at(at))),
+        bounce_type: (one.state == MailState::Bounced).then_some("permanent"),
+        count: matches!(one.state, MailState::Opened | MailState::Clicked).then_some(1),
+        clicked_links: (one.state == MailState::Clicked).then(Vec::new),
+    };
+    page.answer(&rows, |row| Ok(item(Listed::read(email_id, row)?)))
+}
+
+/// List a broadcast's clicked links
+///
+/// None as long as links are not tracked.
+#[utoipa::path(
+    get, path = "/broadcasts/{id}/clicked-links", tag = "Broadcasts", operation_id = "list_broadcast_clicked_links",
+    params(PathId, Page), responses((status = 200, description = "The links.", body = List<ClickedLink>)),
+)]
+async fn clicked_links(
+    caller: Caller<FullAccess>,
+    PathId(id): PathId<BroadcastId>,
+    page: Page,
+) -> Result<Json<List<ClickedLink>>, Error> {
+    find(&caller, id).await?;
+    Ok(Json(page.list(Vec::new())))
+}

@@ -1,0 +1,53 @@
+//! Who belongs into the segments that fill themselves. What a change of a contact decides is written with the change;
+//! here is judged what takes a look at more: filters that are new, what happened to a contact, windows that close.
+
+mod due;
+mod facts;
+mod fill;
+mod preview;
+mod store;
+
+use tokio::sync::watch;
+
+use crate::db::DbError;
+use crate::occurrences::Occurrences;
+use crate::work::{self, Next, Tasks, Worker};
+
+pub use fill::{claim as claim_segment, step as fill_step};
+pub use preview::router;
+pub use store::ALL;
+
+/// Works until told to stop.
+pub async fn run(app: Occurrences, stopping: watch::Receiver<bool>) {
+    let clock = app.clock.clone();
+    work::run(Judging(app), clock, stopping).await;
+}
+
+struct Judging(Occurrences);
+
+impl Worker for Judging {
+    const NAME: &'static str = "segments";
+
+    async fn round(&mut self, _: &mut Tasks) -> Result<Next, DbError> {
+        match round(&self.0).await? {
+            true => Ok(Next::AtOnce),
+            false => Ok(Next::Due(next(&self.0).await?)),
+        }
+    }
+
+    async fn woken(&self) {
+        self.0.judging_waits().await;
+    }
+}
+
+/// Judges some contacts that are due, and fills a segment for a while. Tells whether there was anything to do.
+pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
+    let judged = due::round(app).await?;
+    Ok(fill::round(app).await? || judged)
+}
+
+async fn next(app: &Occurrences) -> Result<Option<i64>, DbError> {
+    let contact = work::next_due::<store::DueContact>(&app.db).await?;
+    let segment = work::next_due::<store::DueSegment>(&app.db).await?;
+    Ok(contact.into_iter().chain(segment).min())
+}

@@ -1,0 +1,166 @@
+//! Recipients of mail that goes to many, each of whom gets a mail of his own.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::own_id::{own_id, parts_of};
+use super::state::State;
+use super::store::Recipient;
+use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::id::{ContactId, EmailId, Id, WorkspaceId};
+use crate::web::Page;
+
+statements! {
+    lists {
+        /// $4: states between commas; $5: a pattern of addresses; $6: only whose contact wants no mail any more.
+        OLDER, NEWER =
+            "SELECT r.number, r.contact_id, r.address, r.state, r.reason, r.due_at FROM email_recipients r
+             WHERE r.email_id = $1 AND CAST($4 AS TEXT) LIKE '%,' || CAST(r.state AS TEXT) || ',%'
+                 AND LOWER(r.address) LIKE $5 ESCAPE '!'
+                 AND (NOT CAST($6 AS BOOLEAN) OR EXISTS (SELECT 1 FROM contacts c
+                     WHERE c.workspace_id = r.workspace_id AND c.id = r.contact_id AND c.unsubscribed))"
+            by "r.number";
+    }
+    functions {
+        /// How many recipients are in which state.
+        pub fn count_by_state(id: EmailId) = Sql::both(
+            "SELECT state, COUNT(*) FROM email_recipients WHERE email_id = $1 GROUP BY state");
+        /// Finds one, if the mail is of this workspace, as [`Recipient::read`] reads it.
+        pub fn recipient(workspace_id: WorkspaceId, id: EmailId, number: i64) = Sql::both(
+            "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+             WHERE workspace_id = $1 AND email_id = $2 AND number = $3");
+        /// The same, of those of whom nobody knows whether they got their mail.
+        pub fn uncertain_recipients(id: EmailId, most: i64) = Sql::both(
+            "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+             WHERE email_id = $1 AND state = 28 ORDER BY number LIMIT $2");
+        /// A page of addresses behind a number, with their numbers.
+        pub fn addresses(id: EmailId, behind: i64, most: i64) = Sql::both(
+            "SELECT number, address FROM email_recipients WHERE email_id = $1 AND number > $2
+             ORDER BY number LIMIT $3");
+        /// Finds whether anything is still to be done for somebody in a lane.
+        pub fn lane_waits(lane: i64) = Sql::both(
+            "SELECT 1 FROM email_recipients WHERE lane = $1 AND due_at IS NOT NULL LIMIT 1");
+        /// Why the one who is looked at last is looked at again, and when.
+        pub fn why_lane_waits(lane: i64) = Sql::both(
+            "SELECT due_at, reason FROM email_recipients WHERE lane = $1 AND due_at IS NOT NULL AND reason IS NOT NULL
+             LIMIT 1");
+        /// How many were put off before their first attempt, and when the first of them is due.
+        pub fn count_put_off(id: EmailId, now: i64) = Sql::both(
+            "SELECT COUNT(*), MIN(due_at) FROM email_recipients
+             WHERE email_id = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
+        /// Keeps what the mail of a recipient was made of.
+        pub fn keep_values(id: EmailId, number: i64, kept: &str) = Sql::both(
+            "INSERT INTO email_values (email_id, number, kept) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
+        pub fn forget_values(id: EmailId, number: i64) = Sql::both(
+            "DELETE FROM email_values WHERE email_id = $1 AND number = $2");
+    }
+    /// $5: number, contact, address and line of each.
+    ADD = Sql::each(
+        "INSERT INTO email_recipients (email_id, number, workspace_id, contact_id, address, state, lane, line, due_at,
+             queued_at, attempt, dot_attempt, tries, delay_told)
+         SELECT $1, json_extract(value, '$[0]'), $2, unhex(json_extract(value, '$[1]')), json_extract(value, '$[2]'),
+             10, $3, json_extract(value, '$[3]'), $4, $4, 0, 0, 0, FALSE
+         FROM json_each($5)",
+        "INSERT INTO email_recipients (email_id, number, workspace_id, contact_id, address, state, lane, line, due_at,
+             queued_at, attempt, dot_attempt, tries, delay_told)
+         SELECT CAST($1 AS UUID), CAST(value ->> 0 AS BIGINT), CAST($2 AS UUID), CAST(value ->> 1 AS UUID),
+             value ->> 2, 10, CAST($3 AS BIGINT), value ->> 3, CAST($4 AS BIGINT), CAST($4 AS BIGINT), 0, 0, 0, FALSE
+         FROM json_array_elements(CAST(CAST($5 AS TEXT) AS JSON)) AS given (value)");
+    KEPT = Sql::each(
+        "SELECT number, kept FROM email_values
+         WHERE email_id = $1 AND number IN (SELECT value FROM json_each($2))",
+        "SELECT number, kept FROM email_values WHERE email_id = $1 AND number IN
+             (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS BIGINT))");
+}
+
+/// A contact that is to get a mail of its own.
+pub struct NewRecipient {
+    pub number: i64,
+    pub contact_id: ContactId,
+    pub address: String,
+    /// Where it waits.
+    pub line: String,
+}
+
+/// Queues recipients in a lane of their own, due at a moment in steady time.
+pub fn add_recipients(
+    (workspace_id, id): (WorkspaceId, EmailId),
+    lane: i64,
+    recipients: &[NewRecipient],
+    due_at: i64,
+) -> Batch {
+    if recipients.is_empty() {
+        return Batch::new();
+    }
+    let rows: Value = recipients
+        .iter()
+        .map(|one| json!([one.number, one.contact_id.uuid().simple().to_string(), one.address, one.line]))
+        .collect();
+    let params = [id.into(), workspace_id.into(), lane.into(), due_at.into(), rows.to_string().into()];
+    ADD.with(params).expect(recipients.len() as u64).into()
+}
+
+/// What the mails of recipients were made of, as far as that is kept: number, and JSON.
+pub fn kept_values(id: EmailId, numbers: &[i64]) -> Stmt {
+    KEPT.with([id.into(), Value::from(numbers).to_string().into()])
+}
+
+/// Which recipients a list shows.
+pub struct Wanted<'a> {
+    pub states: &'a [State],
+    /// A part of their addresses.
+    pub address: &'a str,
+    pub is_unsubscribed: bool,
+}
+
+/// A page of the recipients of a mail, known by the ids of their own mails.
+pub fn page_of_recipients(id: EmailId, wanted: &Wanted<'_>, page: &Page) -> Stmt {
+    let (upwards, from, rows) = page.bounds();
+    let (_, number) = parts_of(from.into());
+    let states: String = wanted.states.iter().map(|state| format!("{},", *state as i64)).collect();
+    let escaped = wanted.address.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    let sql = if upwards { NEWER } else { OLDER };
+    let params = [
+        id.into(),
+        number.into(),
+        rows.into(),
+        format!(",{states}").into(),
+        format!("%{escaped}%").into(),
+        wanted.is_unsubscribed.into(),
+    ];
+    page.within(sql.with(params))
+}
+
+/// A recipient as lists show it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Of its own mail.
+    pub id: EmailId,
+    pub contact_id: Option<ContactId>,
+    pub address: String,
+    pub state: State,
+    /// Why it waits, or what the last server said.
+    pub reason: Option<String>,
+    /// In steady time; `None` where nothing is to be done.
+    pub due_at: Option<i64>,
+}
+
+impl Listed {
+    pub fn read(id: EmailId, row: &Row) -> Result<Listed, DbError> {
+        Ok(Listed {
+            id: own_id(id, row.int(0)?),
+            contact_id: row.maybe(1, Row::id::<Uuid>)?.map(Into::into),
+            address: row.text(2)?,
+            state: State::of(row.int(3)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?,
+            reason: row.maybe(4, Row::text)?,
+            due_at: row.maybe(5, Row::int)?,
+        })
+    }
+}
+
+impl Recipient {
+    /// The id of its own mail, where it has one.
+    pub fn own_id(&self, shared: EmailId) -> EmailId {
+        own_id(shared, self.number)
+    }
+}

@@ -1,0 +1,165 @@
+//! Mail that is made of a template: what the template gives takes its place among the fields of the
+//! mail, which then is read as any other.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Emails;
+use super::body::{AddressList, EmailToSend};
+use super::draft::{self, Draft};
+use super::send::accept;
+use super::shapes::Sent;
+use crate::auth::{Caller, FullAccess};
+use crate::error::Error;
+use crate::id::{TemplateVersionId, WorkspaceId};
+use crate::templates::{Named, Rendered, Rendering, Unsendable, not_found};
+use crate::text::kind;
+use crate::web::{Body, Idempotency};
+
+/// The template that a mail is made of.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = TemplateToSend)]
+pub struct TemplateToSend {
+    /// The id or the alias of a template that was published.
+    #[schema(example = "order-confirmation")]
+    #[expect(dead_code, reason = "it is read before the mail is, and described here")]
+    id: String,
+    /// Values of its variables, by key.
+    #[schema(value_type = Option<Object>, example = json!({"ORDER_ID": "A-1"}))]
+    #[expect(dead_code, reason = "they are read before the mail is, and described here")]
+    variables: Option<Map<String, Value>>,
+}
+
+/// Whether a mail names a template.
+pub fn names_template(body: &Body<EmailToSend>) -> bool {
+    body.fields().get("template").is_some_and(|template| !template.is_null())
+}
+
+/// The mail with what its template gives.
+pub async fn filled(
+    emails: &Emails,
+    workspace_id: WorkspaceId,
+    body: Body<EmailToSend>,
+) -> Result<Body<EmailToSend>, Error> {
+    let mut fields = Map::from(body.into_fields());
+    let Some(template) = fields.remove("template").filter(|template| !template.is_null()) else {
+        return Ok(Body::new(fields));
+    };
+    if ["html", "text"].iter().any(|name| has(&fields, name)) {
+        let message = "The `template` field cannot stand beside `html` or `text`: a mail is made of one of them.";
+        return Err(Error::invalid(message));
+    }
+    let (named, variables) = read(template)?;
+    let rendering = match emails.templates.published(workspace_id, &named).await? {
+        Ok(rendering) => rendering,
+        Err(Unsendable::Missing) => return Err(not_found()),
+        Err(Unsendable::Draft) => {
+            let message = "The template is a draft. Publish it first, by `POST /templates/{id}/publish`.";
+            return Err(Error::invalid(message));
+        }
+    };
+    let render = move || rendering.render(&variables).map(|rendered| (rendered, rendering));
+    let (rendered, rendering) = emails.admission.build(render).await?.map_err(Error::invalid)?;
+    fill(&mut fields, rendered, &rendering)?;
+    Ok(Body::new(fields))
+}
+
+fn has(fields: &Map<String, Value>, name: &str) -> bool {
+    fields.get(name).is_some_and(|value| !value.is_null())
+}
+
+/// Which template, and with which values.
+fn read(template: Value) -> Result<(String, Map<String, Value>), Error> {
+    let Value::Object(mut template) = template else {
+        return Err(Error::invalid(format!("The `template` field must be an object, but is {}.", kind(&template))));
+    };
+    let id = match template.remove("id") {
+        Some(Value::String(id)) => id,
+        None | Some(Value::Null) => return Err(Error::Missing { message: "Missing `template.id` field.".into() }),
+        Some(other) => {
+            return Err(Error::invalid(format!("The `template.id` field must be a string, but is {}.", kind(&other))));
+        }
+    };
+    match template.remove("variables") {
+        None | Some(Value::Null) => Ok((id, Map::new())),
+        Some(Value::Object(variables)) => Ok((id, variables)),
+        Some(other) => {
+            let message = format!("The `template.variables` field must be an object, but is {}.", kind(&other));
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+/// What the mail says itself stays.
+fn fill(fields: &mut Map<String, Value>, rendered: Rendered, rendering: &Rendering) -> Result<(), Error> {
+    let Rendered { subject, html, text } = rendered;
+    let reply_to = Some(rendering.reply_to.clone()).filter(|addresses| !addresses.is_empty());
+    let given = [
+        ("subject", subject.map(Value::from)),
+        ("from", rendering.from.clone().map(Value::from)),
+        ("reply_to", reply_to.map(Value::from)),
+        ("html", Some(html.into())),
+        ("text", text.map(Value::from)),
+    ];
+    for (name, value) in given {
+        if let Some(value) = value.filter(|_| !has(fields, name)) {
+            fields.insert(name.to_owned(), value);
+        }
+    }
+    match ["from", "subject"].into_iter().find(|name| !has(fields, name)) {
+        Some(name) => {
+            Err(Error::Missing { message: format!("Missing `{name}` field: the template has none, either.") })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whom to send a test to.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TemplateTest)]
+pub struct TestWish {
+    /// An address, or up to 50.
+    #[schema(value_type = AddressList)]
+    to: Value,
+    /// Values of variables. What is missing is shown with a sample.
+    #[schema(value_type = Option<Object>)]
+    variables: Option<Map<String, Value>>,
+    /// Which version; left out: the draft.
+    #[schema(value_type = Option<Uuid>)]
+    version_id: Option<TemplateVersionId>,
+    /// Whom it comes from, if not from whom the template says.
+    from: Option<String>,
+}
+
+/// Send a test of a template
+///
+/// Sends the draft, or a version, with samples for what is not given. Its subject begins with `[Test]`.
+#[utoipa::path(
+    post, path = "/templates/{id}/test", tag = "Templates", operation_id = "test_template",
+    params(Named, Idempotency), request_body = TestWish,
+    responses((status = 200, description = "It is queued.", body = Sent)),
+)]
+pub async fn send_test(
+    caller: Caller<FullAccess>,
+    State(emails): State<Emails>,
+    key: Idempotency,
+    named: Named,
+    body: Body<TestWish>,
+) -> Result<Response, Error> {
+    let request = key.request(&caller, &emails, &body);
+    let wish = body.read()?;
+    let sending = async {
+        let variables = wish.variables.unwrap_or_default();
+        let (rendering, rendered, _) = emails.templates.sample(&caller, &named, wish.version_id, variables).await?;
+        let subject = format!("[Test] {}", rendered.subject.as_deref().unwrap_or_default());
+        let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
+        fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
+        fill(&mut fields, rendered, &rendering)?;
+        let draft = Draft::new(&emails, caller.workspace_id(), draft::read(Body::new(fields))?)?;
+        accept(&emails, &caller, &request, draft).await
+    };
+    request.run(Box::pin(sending)).await
+}

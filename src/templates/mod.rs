@@ -1,0 +1,118 @@
+//! Templates: mail with variables, written once and sent often.
+//!
+//! A template is edited as a draft and sent as it was published last. What was published is never
+//! changed, so what was read of it is kept by the id of its version.
+
+mod diff;
+mod files;
+mod pages;
+mod path;
+mod rendering;
+mod routes;
+mod shapes;
+mod store;
+mod template;
+mod variable;
+mod versions_routes;
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+pub use diff::line_diff;
+pub use files::{Pushed, TemplateFile};
+pub use pages::router as pages;
+pub use path::Named;
+pub use rendering::{Rendered, Rendering};
+pub use routes::router as routes;
+
+use crate::app::{App, holds_app};
+use crate::db::{Db, DbError, Sql};
+use crate::error::Error;
+use crate::id::{TemplateId, TemplateVersionId, WorkspaceId};
+use crate::text::shown;
+use store::{Key, Published, Version};
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
+
+/// How many versions are kept as they were read.
+const KEPT: usize = 1_000;
+
+/// What templates need: those that were read. Clones share it.
+#[derive(Clone)]
+pub struct Templates {
+    app: App,
+    read: Arc<Cache<TemplateVersionId, Arc<Rendering>>>,
+}
+
+holds_app!(Templates { app: App });
+
+/// Why a template cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsendable {
+    Missing,
+    /// It was never published.
+    Draft,
+}
+
+impl Unsendable {
+    /// As part of a sentence.
+    pub fn about(self, named: &str) -> String {
+        let named = shown(named);
+        match self {
+            Unsendable::Missing => format!("there is no template `{named}`"),
+            Unsendable::Draft => format!("the template `{named}` is a draft that was never published"),
+        }
+    }
+}
+
+/// Whether the template that has this id or this alias can be sent.
+pub async fn check_published(
+    db: &Db,
+    workspace_id: WorkspaceId,
+    named: &str,
+) -> Result<Result<(), Unsendable>, DbError> {
+    let rows = db.read(store::published(workspace_id, &Key::from(named))).await?;
+    let Some(row) = rows.first() else { return Ok(Err(Unsendable::Missing)) };
+    Ok(Published::read(row)?.version_id.map(drop).ok_or(Unsendable::Draft))
+}
+
+impl Templates {
+    pub fn new(app: App) -> Templates {
+        Templates { app, read: Arc::new(Cache::new(KEPT)) }
+    }
+
+    /// What is sent of the template that has this id or this alias.
+    pub async fn published(
+        &self,
+        workspace_id: WorkspaceId,
+        named: &str,
+    ) -> Result<Result<Arc<Rendering>, Unsendable>, DbError> {
+        let rows = self.app.db.read(store::published(workspace_id, &Key::from(named))).await?;
+        let Some(row) = rows.first() else { return Ok(Err(Unsendable::Missing)) };
+        let Published { id, version_id } = Published::read(row)?;
+        let Some(version_id) = version_id else { return Ok(Err(Unsendable::Draft)) };
+        if let Some(known) = self.read.get(&version_id) {
+            return Ok(Ok(known));
+        }
+        let rows = self.app.db.read(store::version(workspace_id, (id, version_id))).await?;
+        // Deleted since.
+        let Some(row) = rows.first() else { return Ok(Err(Unsendable::Missing)) };
+        let rendering = Arc::new(self.rendering(id, Version::read(row)?).await?);
+        self.read.insert(version_id, rendering.clone());
+        Ok(Ok(rendering))
+    }
+
+    /// Reads a version where it keeps nobody waiting.
+    async fn rendering(&self, id: TemplateId, version: Version) -> Result<Rendering, DbError> {
+        let read = move || Rendering::new(id, version.id, version.contents);
+        let read = self.app.admission.build(read).await;
+        let read = read.map_err(|error| DbError::Unavailable(error.message().into_owned()))?;
+        read.map_err(|flaw| DbError::Broken(format!("a template that was accepted once is not any more: {flaw}")))
+    }
+}
+
+/// What a program is told that names a template which is not there.
+pub fn not_found() -> Error {
+    Error::not_found("Template not found. `GET /templates` lists those there are.")
+}

@@ -38,6 +38,8 @@ pub enum Error {
     UnsupportedMediaType,
     /// A body of another kind than a form with a file.
     NotAForm,
+    /// A body of another kind than CSV.
+    NotCsv,
     TooLarge {
         limit: usize,
     },
@@ -143,7 +145,9 @@ impl Error {
             Error::InvalidParameter { .. } => (S::UNPROCESSABLE_ENTITY, "invalid_parameter"),
             Error::Missing { .. } => (S::UNPROCESSABLE_ENTITY, "missing_required_field"),
             Error::NotJson { .. } | Error::BadRequest { .. } => (S::BAD_REQUEST, "validation_error"),
-            Error::UnsupportedMediaType | Error::NotAForm => (S::UNSUPPORTED_MEDIA_TYPE, "validation_error"),
+            Error::UnsupportedMediaType | Error::NotAForm | Error::NotCsv => {
+                (S::UNSUPPORTED_MEDIA_TYPE, "validation_error")
+            }
             Error::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "validation_error"),
             Error::UriTooLong { .. } => (S::URI_TOO_LONG, "validation_error"),
             Error::TooSlow => (S::REQUEST_TIMEOUT, "validation_error"),
@@ -182,6 +186,7 @@ impl Error {
                 "The body must be JSON. Send it with the header `Content-Type: application/json`.".into()
             }
             Error::NotAForm => "The body must be a form. Send it as `multipart/form-data` with a boundary.".into(),
+            Error::NotCsv => "The body must be CSV. Send it with the header `Content-Type: text/csv`.".into(),
             Error::TooLarge { limit } => format!("The body is too large. At most {limit} bytes are allowed.").into(),
             Error::UriTooLong { limit } => {
                 format!("The request line is too long. At most {limit} bytes are allowed.").into()

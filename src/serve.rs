@@ -24,9 +24,12 @@ use crate::db::{self, Db, Location};
 use crate::hold::Hold;
 use crate::product::Product;
 use crate::seal::{self, Seal};
-use crate::submission::{self, Listeners};
+use crate::smtp_server::Listeners;
 use crate::web::{self, Bounds, Gate};
-use crate::{automations, broadcasts, contacts, credentials, delivery, domains, emails, forms, limits, oauth};
+use crate::{
+    automations, broadcasts, contacts, credentials, delivery, domains, emails, forms, inbound, limits, oauth,
+    submission,
+};
 
 /// Open files that are not connections: the store, its log, what we call.
 const OWN_FILES: u64 = 512;
@@ -54,7 +57,10 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         true => Some(listen(&config)?),
         false => None,
     };
-    let submission = if listener.is_some() { Listeners::bind(&config)? } else { Listeners::default() };
+    let (mail_in, reports_in) = match listener.is_some() {
+        true => (submission::listen(&config)?, inbound::listen(&config)?),
+        false => (Listeners::default(), Listeners::default()),
+    };
     let listening = listener.as_ref().map_or(Ok(config.listen), TcpListener::local_addr)?;
     let addresses = addresses(&config, listening)?;
     let db = open_store(&config).await?;
@@ -63,7 +69,7 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
     tokio::spawn(keeper.keep());
     let app = Product::new(App::new(config, addresses, db, clock, metrics, seal));
     seal_secrets(&app).await?;
-    greet(&app, &submission).await?;
+    greet(&app, &mail_in, &reports_in).await?;
     let chores = app.clone();
     keep_running("chores", move || do_chores(chores.clone()));
 
@@ -74,9 +80,11 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         stop.send_replace(true);
     });
     let answering = answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone());
-    let taking = submission::run(submission, app.emails().clone(), stopping.clone());
+    let taking = submission::run(mail_in, app.emails().clone(), stopping.clone());
+    let hearing = inbound::run(reports_in, app.occurrences().clone(), stopping.clone());
+    let answering: [Answering; 3] = [Box::pin(answering), Box::pin(taking), Box::pin(hearing)];
     tokio::select! {
-        answered = answer_and_work([Box::pin(answering), Box::pin(taking)], work(&app, stopping)) => answered,
+        answered = answer_and_work(answering, work(&app, stopping)) => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
     }
 }
@@ -129,7 +137,9 @@ fn bounds(config: &Config) -> Bounds {
     let most = limit.maximum.or(limit.current);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: limit.maximum });
     let allowed = if raised.is_ok() { most } else { limit.current };
-    let others = OWN_FILES + if config.submission.is_on() { submission::MOST_CONNECTIONS as u64 } else { 0 };
+    let of_mail = if config.submission.is_on() { submission::MOST_CONNECTIONS as u64 } else { 0 };
+    let of_reports = if config.submission.inbound_listen.is_some() { inbound::MOST_CONNECTIONS as u64 } else { 0 };
+    let others = OWN_FILES + of_mail + of_reports;
     let places = allowed.map_or(usize::MAX, |allowed| (allowed.saturating_sub(others)).max(16) as usize);
     if places < bounds.connections {
         tracing::warn!(
@@ -266,7 +276,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
 }
 
 /// Tells whoever started the server where to click.
-async fn greet(app: &App, submission: &Listeners) -> anyhow::Result<()> {
+async fn greet(app: &App, mail_in: &Listeners, reports_in: &Listeners) -> anyhow::Result<()> {
     let (base, dashboard) = (app.addresses.base.as_str(), app.addresses.dashboard.as_str());
     let store = match app.config.store().location {
         Location::Sqlite(path) => format!("SQLite, {}", path.display()),
@@ -283,8 +293,11 @@ async fn greet(app: &App, submission: &Listeners) -> anyhow::Result<()> {
     println!("  Reference  {base}/docs");
     println!("  Store      {store}");
     println!("  Mail       {mail}");
-    for address in submission.addresses() {
+    for address in mail_in.addresses() {
         println!("  Submission {address}");
+    }
+    for address in reports_in.addresses() {
+        println!("  Reports    {address}");
     }
     if let Some(held) = Hold::find(&app.db).await? {
         println!("\n{}", held.sentence());

@@ -1,4 +1,4 @@
-//! The settings of SMTP submission.
+//! The settings of what is taken by SMTP: submission, and reports on mail that has left.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,11 @@ pub struct SubmissionSettings {
     #[arg(long, global = true, env = "POSTHORN_SUBMISSION_TLS_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(value_parser = parse::listen)]
     pub submission_tls_listen: Option<SocketAddr>,
+
+    /// Address on which reports on mail that has left are taken by SMTP: bounces, complaints [default: none]
+    #[arg(long, global = true, env = "POSTHORN_INBOUND_LISTEN", value_name = "ADDRESS:PORT")]
+    #[arg(value_parser = parse::listen)]
+    pub inbound_listen: Option<SocketAddr>,
 
     /// Certificate for SMTP submission with those that vouch for it, a file in PEM; read again when it changes
     #[arg(long, global = true, env = "POSTHORN_SUBMISSION_CERT", value_name = "FILE")]

@@ -19,6 +19,7 @@ use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::id::{EmailId, TopicId, WorkspaceId};
+use crate::suppressions;
 use crate::work::{self, Next};
 
 /// How many recipients are settled together, where no dialogue is held.
@@ -250,7 +251,7 @@ impl Engine {
         }
         let mut suppressed = HashSet::new();
         for (workspace_id, keys) in keys {
-            for row in self.app.db.read(store::suppressed(workspace_id, &keys)).await? {
+            for row in self.app.db.read(suppressions::suppressed(workspace_id, &keys)).await? {
                 suppressed.insert((workspace_id, row.text(0)?));
             }
         }

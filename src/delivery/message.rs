@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 
 use super::Engine;
 use super::own_mail;
-use super::return_path::ReturnPath;
+use super::return_path::{RETURN_PATHS, ReturnPath};
 use super::store::Claimed;
 use crate::app::{App, holds_app};
 use crate::clock::SECOND;
@@ -32,9 +32,6 @@ const MOST_KEPT: u64 = 8 << 20;
 
 /// How many mails that may be, about.
 const MAILS_KEPT: usize = 2_000;
-
-/// What the addresses that bounces go to are signed for.
-const RETURN_PATHS: &str = "return paths of mail";
 
 /// Why there is nothing to send.
 pub enum NoMessage {

@@ -7,6 +7,7 @@
 
 mod certificates;
 mod claim;
+mod feedback;
 mod line;
 mod message;
 mod own_mail;
@@ -54,6 +55,7 @@ use pool::Pool;
 use routes::{Route, Routes};
 use sites::Sites;
 
+pub use feedback::{Effect, Feedback, ReturnToken};
 pub use line::{Line, Way};
 pub use message::Writer;
 pub use own_mail::tell_owners;
@@ -61,7 +63,7 @@ pub use sender::sweep_days;
 pub use source::router as pages;
 pub use times::sweep;
 
-pub const STATEMENTS: &[&[Sql]] = &[store::ALL, times::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[feedback::ALL, store::ALL, times::ALL];
 
 /// For how long a server is spoken to in clear that failed at encryption.
 const IN_CLEAR_FOR: i64 = HOUR;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::reports::Bounce;
 use crate::smtp::{Phase, Reply};
 
 /// Replies by which a server refuses us and not the mail: it wants a log-in, or another one.
@@ -23,31 +24,21 @@ impl Refusal {
         self.reply.is_permanent() && !ABOUT_US.contains(&self.reply.code)
     }
 
-    /// Whether there is no such mailbox: nobody writes to it again. What policies and filters say
-    /// (5.7.x) is about a mail or its sender, and so are 5.1.7 and 5.1.8.
+    /// Whether there is no such mailbox: nobody writes to it again.
     pub fn is_about_recipient(&self) -> bool {
-        let is_hard = match self.reply.enhanced {
-            Some([5, 1, detail]) => !matches!(detail, 7 | 8),
-            Some([5, 2, 1]) => true,
-            _ => false,
-        };
-        is_hard && self.at == Phase::Rcpt && self.is_permanent()
+        self.bounce().is_about_recipient && self.at == Phase::Rcpt && self.is_permanent()
     }
 
-    fn sub_type(&self) -> &'static str {
-        match self.reply.enhanced {
-            Some([_, 2, 2]) => "MailboxFull",
-            Some([_, 2, 3] | [_, 3, 4]) => "MessageTooLarge",
-            Some([_, 6 | 7, _]) => "ContentRejected",
-            _ => "General",
-        }
+    fn bounce(&self) -> Bounce {
+        Bounce::of(self.reply.code / 100, self.reply.enhanced)
     }
 
     /// As events tell it.
     pub fn detail(&self, to: &str, host: &str) -> Value {
+        let Bounce { kind, sub_type, .. } = self.bounce();
         let bounce = json!({
-            "type": "Permanent",
-            "subType": self.sub_type(),
+            "type": kind.as_str(),
+            "subType": sub_type,
             "message": format!("{host} refused the mail."),
             "diagnosticCode": [format!("smtp; {self}")],
         });

@@ -13,6 +13,7 @@ use crate::db::{Batch, DbError};
 use crate::emails::{self, NewEvent, State};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
 use crate::secret;
+use crate::suppressions::{self, Origin, Suppression};
 
 /// How long to wait where the store cannot write: longer each time.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -111,7 +112,9 @@ impl Engine {
         keep_values(batch, claimed, settlement);
         self.tell(batch, claimed, &settlement.news, now);
         if let Some(reason) = &settlement.suppresses {
-            batch.push(store::suppress(claimed, self.app.clock.ordered_id(), reason, now));
+            let (address, origin, email_id) = (claimed.address.as_str(), Origin::Bounce, Some(claimed.email_id));
+            let bounce = Suppression { address, origin, reason: Some(reason), email_id };
+            batch.push(suppressions::insert(claimed.workspace_id, self.app.clock.ordered_id(), &bounce, now));
         }
     }
 
@@ -168,23 +171,34 @@ pub(super) fn tell_of(
     name: &str,
     payload: impl FnOnce() -> Value,
 ) {
-    match claimed.is_reaction {
+    tell_recipient(occurrences, (&claimed.address, claimed.is_reaction), name, payload);
+}
+
+/// The same, of an address; `is_reaction` says that what happens to the mail starts no runs.
+pub(super) fn tell_recipient(
+    occurrences: &mut OccurrenceBatch<'_>,
+    (address, is_reaction): (&str, bool),
+    name: &str,
+    payload: impl FnOnce() -> Value,
+) {
+    match is_reaction {
         true if occurrences.is_waited_for(name) => {
-            contacts::tell_waiting_by_email(occurrences, name, &contacts::email_key(&claimed.address), &payload());
+            contacts::tell_waiting_by_email(occurrences, name, &contacts::email_key(address), &payload());
         }
         false if occurrences.is_heard(name) => {
-            contacts::tell_by_email(occurrences, name, &contacts::email_key(&claimed.address), &payload());
+            contacts::tell_by_email(occurrences, name, &contacts::email_key(address), &payload());
         }
         _ => {}
     }
 }
 
-fn event_name(state: State) -> Option<&'static str> {
+pub(super) fn event_name(state: State) -> Option<&'static str> {
     match state {
         State::Sent => Some(SystemEvent::EMAIL_SENT),
         State::Delivered => Some(SystemEvent::EMAIL_DELIVERED),
         State::Uncertain | State::Delayed => Some(SystemEvent::EMAIL_DELIVERY_DELAYED),
         State::Bounced => Some(SystemEvent::EMAIL_BOUNCED),
+        State::Complained => Some(SystemEvent::EMAIL_COMPLAINED),
         State::Failed => Some(SystemEvent::EMAIL_FAILED),
         State::Suppressed => Some(SystemEvent::EMAIL_SUPPRESSED),
         _ => None,

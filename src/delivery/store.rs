@@ -8,7 +8,7 @@ use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::emails::{Envelope, Origin, State, own_id};
-use crate::id::{ContactId, DomainId, EmailId, SuppressionId, TopicId, WorkspaceId};
+use crate::id::{ContactId, DomainId, EmailId, TopicId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -89,15 +89,6 @@ statements! {
                 lost_attempt = CASE ", found!(), " ELSE lost_attempt END, due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
     MOVE = Sql::both(
         "UPDATE email_recipients SET line = $4, due_at = $5 WHERE email_id = $1 AND number = $2 AND attempt = $3");
-    SUPPRESS = Sql::both(
-        "INSERT INTO suppressions (workspace_id, email_key, id, email, origin, reason, email_id, created_at)
-         VALUES ($1, $2, $3, $4, 'bounce', $5, $6, $7) ON CONFLICT DO NOTHING");
-    SUPPRESSED = Sql::each(
-        "SELECT email_key FROM suppressions
-         WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
-        // As text first: a parameter of the type JSON is none that values can be bound to.
-        "SELECT email_key FROM suppressions
-         WHERE workspace_id = $1 AND email_key IN (SELECT json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)))");
     FORGET_DAYS = Sql::both("DELETE FROM domain_days WHERE day < $1");
     /// How many mails a domain has sent on a day.
     SENT_ON_DAY = Sql::both("SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
@@ -296,24 +287,6 @@ pub fn hold(claimed: &Claimed, reason: &str) -> Stmt {
 pub fn move_to(claimed: &Claimed, line: &str, due_at: i64) -> Stmt {
     let [email_id, number, attempt] = claimed.key();
     MOVE.with([email_id, number, attempt, line.into(), due_at.into()]).expect(1)
-}
-
-/// Nobody writes to this recipient any more.
-pub fn suppress(claimed: &Claimed, id: SuppressionId, reason: &str, now: i64) -> Stmt {
-    SUPPRESS.with([
-        claimed.workspace_id.into(),
-        claimed.email_key().into(),
-        id.into(),
-        (&claimed.address).into(),
-        reason.into(),
-        claimed.own_id().into(),
-        now.into(),
-    ])
-}
-
-/// Which of these addresses get no mail of a workspace any more.
-pub fn suppressed(workspace_id: WorkspaceId, email_keys: &[String]) -> Stmt {
-    SUPPRESSED.with([workspace_id.into(), Value::from(email_keys).to_string().into()])
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod html_tag;
 mod html_text;
 mod lines;
 mod mailbox;
+mod part;
 #[cfg(test)]
 mod reading;
 mod written;
@@ -42,5 +43,6 @@ pub use html_tag::tags;
 pub use html_text::text_of_html;
 pub use lines::Lines;
 pub use mailbox::Mailbox;
+pub use part::Part;
 pub use written::{Shown, WrittenHead};
 pub use written_body::{Bodies, bodies};

@@ -76,7 +76,7 @@ impl Reader {
 }
 
 /// What stands between lines that hold the boundary, each with whether all of it is there.
-fn parts<'a>(body: &'a [u8], boundary: &[u8], is_whole: bool) -> Vec<(&'a [u8], bool)> {
+pub(super) fn parts<'a>(body: &'a [u8], boundary: &[u8], is_whole: bool) -> Vec<(&'a [u8], bool)> {
     let mark = [b"--", boundary].concat();
     let mut marks = Vec::new();
     let begins_line = |at: &usize| *at == 0 || body[..*at].ends_with(b"\r\n");

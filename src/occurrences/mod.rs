@@ -406,10 +406,11 @@ impl SystemEvent {
     pub const EMAIL_DELIVERED: &str = "svc:email.delivered";
     pub const EMAIL_DELIVERY_DELAYED: &str = "svc:email.delivery_delayed";
     pub const EMAIL_BOUNCED: &str = "svc:email.bounced";
+    pub const EMAIL_COMPLAINED: &str = "svc:email.complained";
     pub const EMAIL_FAILED: &str = "svc:email.failed";
     pub const EMAIL_SUPPRESSED: &str = "svc:email.suppressed";
 
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 12] = [
         SystemEvent::CONTACT_CREATED,
         SystemEvent::CONTACT_UPDATED,
         SystemEvent::CONTACT_DELETED,
@@ -419,6 +420,7 @@ impl SystemEvent {
         SystemEvent::EMAIL_DELIVERED,
         SystemEvent::EMAIL_DELIVERY_DELAYED,
         SystemEvent::EMAIL_BOUNCED,
+        SystemEvent::EMAIL_COMPLAINED,
         SystemEvent::EMAIL_FAILED,
         SystemEvent::EMAIL_SUPPRESSED,
     ];

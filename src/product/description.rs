@@ -39,6 +39,8 @@ use crate::web;
         (name = "Segments", description = "Named sets of contacts."),
         (name = "Topics", description = "What mail can be about. Every contact says of each whether it wants it; \
             where it said nothing, the topic's default holds."),
+        (name = "Suppressions", description = "Addresses that get no mail any more: mail to them bounced, somebody \
+            complained, or they were put here."),
         (name = "Subscriptions", description = "Forms with which strangers subscribe, and how the workspace shows \
             itself to the people it writes to."),
         (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \

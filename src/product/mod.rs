@@ -21,7 +21,9 @@ use crate::occurrences::{self, Occurrences};
 use crate::subscriptions::{self, Preferences};
 use crate::templates::{self, Templates};
 use crate::web::{self, Gate, System};
-use crate::{api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, topics, workspaces};
+use crate::{
+    api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, suppressions, topics, workspaces,
+};
 
 /// Every feature's state. Clones share it.
 #[derive(Clone)]
@@ -150,6 +152,7 @@ impl Product {
             .merge(contacts::routes().with_state(occurrences()))
             .merge(segments::routes().with_state(app()))
             .merge(topics::routes().with_state(app()))
+            .merge(suppressions::routes().with_state(app()))
             .merge(subscriptions::routes().with_state(app()))
             .merge(forms::routes().with_state(self.forms.clone()))
             .merge(events::routes().with_state(self.events.clone()))
@@ -208,6 +211,7 @@ pub fn openapi(base: &str) -> OpenApi {
         contacts::routes().into_openapi(),
         segments::routes().into_openapi(),
         topics::routes().into_openapi(),
+        suppressions::routes().into_openapi(),
         subscriptions::routes().into_openapi(),
         forms::routes().into_openapi(),
         events::routes().into_openapi(),
@@ -249,6 +253,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         occurrences::STATEMENTS,
         segments::STATEMENTS,
         subscriptions::STATEMENTS,
+        suppressions::STATEMENTS,
         templates::STATEMENTS,
         topics::STATEMENTS,
         web::STATEMENTS,

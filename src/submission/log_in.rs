@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Server;
-use super::reply::Reply;
 use crate::auth::{Caller, SendOnly};
 use crate::error::Error;
 use crate::limits::{Attempt, counted};
+use crate::smtp_server::Reply;
 
 /// The names that a client may have.
 const USERS: [&str; 2] = ["posthorn", "resend"];

@@ -4,13 +4,11 @@ use std::time::Instant as Moment;
 
 use tokio::time::Instant;
 
-use super::dots::Dots;
-use super::reply::Reply;
 use super::session::{LOG_IN_FIRST, Session};
-use super::stream::Lost;
 use crate::emails::{Handover, Incoming, LARGEST};
 use crate::error::Error;
 use crate::mime::Address;
+use crate::smtp_server::{Dots, Lost, Reply};
 
 /// What was said of a message that is to come.
 pub struct Transaction {

@@ -2,31 +2,52 @@
 //! password. What they hand in passes the same acceptance as what comes over HTTP, and goes as it
 //! was written.
 
-mod certificate;
-mod command;
-mod dots;
-mod fuzzing;
-mod listener;
 mod log_in;
 mod message;
-mod reply;
 mod session;
-mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use fuzzing::submission_dialogue;
-pub use listener::{Listeners, MOST_CONNECTIONS, run};
-
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::emails::Emails;
 use crate::limits::Attempts;
-use certificate::Certificate;
+use crate::smtp_server::{Certificate, Listeners, Service};
+use session::Session;
+
+/// How many connections there may be, beside those of HTTP.
+pub const MOST_CONNECTIONS: usize = 1_000;
 
 /// Failed log-ins that an address may have before it has to wait.
 const FAILED_LOG_INS: u32 = 50;
+
+/// Listens where the settings say.
+pub fn listen(config: &Config) -> anyhow::Result<Listeners> {
+    let settings = &config.submission;
+    Listeners::bind(
+        ("--submission-listen", settings.submission_listen),
+        ("--submission-tls-listen", settings.submission_tls_listen),
+    )
+}
+
+/// Takes mail until it is time to stop, then lets what is being handed in be finished.
+pub async fn run(listeners: Listeners, emails: Emails, stopping: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let server = Arc::new(Server::new(emails)?);
+    let service = Service {
+        name: "submission",
+        config: &server.emails.config,
+        most: MOST_CONNECTIONS,
+        stopping: stopping.clone(),
+    };
+    let session =
+        |stream, peer, is_encrypted| Session::new(server.clone(), stream, peer, stopping.clone()).run(is_encrypted);
+    listeners.serve(service, session, || server.attempts.sweep(server.emails.clock.steady())).await;
+    Ok(())
+}
 
 /// What all dialogues share.
 struct Server {

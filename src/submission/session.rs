@@ -8,14 +8,12 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Server;
-use super::command::Command;
 use super::log_in::{Proof, decoded};
 use super::message::Transaction;
-use super::reply::Reply;
-use super::stream::{Lost, Stream};
 use crate::auth::{Caller, SendOnly};
 use crate::emails::{LARGEST, MOST_ADDRESSES};
 use crate::mime::Address;
+use crate::smtp_server::{Command, Lost, Reply, Stream};
 
 /// How much a client may get wrong, and how much it may say, before it hands in a message.
 const MOST_FAULTS: u32 = 10;
@@ -80,12 +78,10 @@ impl Session {
                 Err(lost) => break Err(lost),
             }
         };
-        match ended {
-            Ok(()) => {}
-            Err(Lost::Refused(reply)) => self.stream.say(&reply),
-            Err(Lost::Late) => self.stream.say(&Reply::new(421, "4.4.2 You were silent for too long.")),
-            Err(Lost::NoMemory) => self.stream.say(&Reply::new(421, "4.3.2 Too much at once. Try again in a moment.")),
-            Err(Lost::Closed | Lost::Broken(_)) => return,
+        match ended.err().map(Lost::last_words) {
+            None => {}
+            Some(Some(reply)) => self.stream.say(&reply),
+            Some(None) => return,
         }
         self.stream.close().await;
     }
@@ -105,7 +101,7 @@ impl Session {
         if self.commands > MOST_COMMANDS {
             return Ok(self.leave(&Reply::new(421, "4.7.0 Too many commands without a message.")));
         }
-        let reply = match Command::parse(&line) {
+        let reply = match Command::parse(&line, LARGEST) {
             Ok(Command::StartTls) if self.offers_tls() => return self.start_tls().await,
             Ok(Command::Quit) => return Ok(self.leave(&Reply::new(221, "2.0.0 Goodbye."))),
             Ok(command) => self.obey(command).await?,
@@ -157,7 +153,7 @@ impl Session {
             }
             Command::StartTls => Reply::new(503, "5.5.1 STARTTLS is not offered now."),
             Command::Auth { mechanism, initial } => return self.log_in(mechanism, initial).await,
-            Command::Mail { smtputf8 } => self.begin(smtputf8),
+            Command::Mail { smtputf8, .. } => self.begin(smtputf8),
             Command::Recipient(address) => self.add(address),
             Command::Data => return self.data().await,
             Command::Chunk { size, is_last } => return self.chunk(size, is_last).await,

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use super::Server;
 use super::session::Session;
-use super::stream::Stream;
 use crate::clock::Clock;
+use crate::smtp_server::Stream;
 use crate::testing::{NOW, Store};
 use crate::web::{Bounds, Connections};
 

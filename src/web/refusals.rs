@@ -39,6 +39,7 @@ pub fn add_refusals(operation: &mut Operation) {
     add(takes(|one| one.parameter_in == ParameterIn::Query || is_id(one)), OfQuery::responses);
     add(body("application/json"), OfBody::responses);
     add(body("multipart/form-data"), OfForm::responses);
+    add(body("text/csv"), OfCsv::responses);
     add(takes(|one| one.name == "Idempotency-Key"), OfKey::responses);
     told.append(&mut operation.responses.responses);
     operation.responses.responses = told;
@@ -98,6 +99,15 @@ refusals! {
         "A field is missing or breaks a rule; the message names it.":
             Error::invalid("The `on_conflict` field must be `upsert` or `skip`, but is `x`."),
             Error::Missing { message: "Missing `file` field: a CSV file that is not empty.".into() };
+    }
+
+    /// Of every route that reads a CSV file.
+    OfCsv {
+        "The body did not arrive in time.": Error::TooSlow;
+        "The file is too large.": Error::TooLarge { limit: super::input::LIMIT_OF_MANY };
+        "The body is not labelled CSV.": Error::NotCsv;
+        "The file breaks a rule; the message says which.":
+            Error::invalid("The first row of the file must name the columns, `email` among them.");
     }
 
     /// Of every route that names one thing in its path.

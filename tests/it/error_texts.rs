@@ -45,6 +45,9 @@ fn good(path: &str) -> Value {
         "topics" => {
             json!({"name": "topic {n}", "default_subscription": "opt_in", "description": "x", "visibility": "public"})
         }
+        "suppressions" if path.ends_with("/add") => json!({"emails": ["{n}@example.com"]}),
+        "suppressions" if path.ends_with("/remove") => json!({"emails": ["{n}@example.com"], "ids": null}),
+        "suppressions" => json!({"email": "{n}@example.com"}),
         "events" if path.ends_with("/send") => json!({"event": "event.{n}", "email": "{n}@example.com", "payload": {}}),
         "events" if path.ends_with("/batch") => {
             json!([{"event": "event.{n}", "email": "{n}@example.com", "payload": {}}])
@@ -176,6 +179,7 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         "contact-properties" => make("/contact-properties", json!({"key": format!("p{n}"), "type": "string"})).await,
         "segments" | "audiences" => make("/segments", json!({"name": format!("s{n}")})).await,
         "topics" => make("/topics", json!({"name": "t", "default_subscription": "opt_in"})).await,
+        "suppressions" => make("/suppressions", json!({"email": format!("{n}@example.com")})).await,
         "forms" => make("/forms", json!({"name": "f", "from": "a@b.example"})).await,
         "emails" => {
             let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x",

@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, render, smtp, submission, web};
+use posthorn::{emails, events, mime, oauth, render, reports, smtp, smtp_server, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -236,6 +236,23 @@ fn fuzz_smtp_reply() {
 }
 
 #[test]
+fn fuzz_report_message() {
+    const TEXTS: [&[u8]; 2] = [
+        b"Content-Type: multipart/report; boundary=\"b\"\r\n\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\n\
+          Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: rfc822; a@b.example\r\nAction: failed\r\nStatus: 5.0.0\r\n\
+          Diagnostic-Code: smtp; 550-5.1.1 no\r\n 550 5.1.1 more\r\n\r\n--b--\r\n",
+        b"Content-Type: multipart/report; report-type=feedback-report;\r\n boundary=b\r\n\r\n--b\r\n\
+          Content-Type: message/feedback-report\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+          Feedback-Type: abuse=20\r\nOriginal-Rcpt-To: <a@b.example>\r\n\r\n--b--\r\n",
+    ];
+    const WORDS: [&[u8]; 9] =
+        [b"\r\n", b"--b", b"5.1.1", b"Action: delayed\r\n", b";", b"\r\n\r\n", b"\xff", b"base64", b"\0"];
+    let mut dice = Dice::new("report_message");
+    let reports = (0..30_000).filter(|_| reports::report_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(reports > 3_000, "the fuzzer hardly ever gets through: {reports}");
+}
+
+#[test]
 fn fuzz_csv_file() {
     const TEXTS: [&[u8]; 2] = [b"email,name\r\na@b,\"x, \"\"y\"\"\"\n\n", b"\"1\n2\",\xff\r,,\n\"never"];
     const WORDS: [&[u8]; 6] = [b"\"", b",", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf"];
@@ -277,7 +294,7 @@ fn fuzz_written_message() {
 }
 
 #[test]
-fn fuzz_submission_dialogue() {
+fn fuzz_smtp_dialogue() {
     const TEXTS: [&[u8]; 3] = [
         b"EHLO x\r\nAUTH PLAIN AHJlc2VuZAByZV94\r\nMAIL FROM:<a@b.example> SIZE=10 BODY=8BITMIME SMTPUTF8\r\nRCPT TO:<c@d.example>\r\nBDAT 5 LAST\r\n",
         b"Subject: x\r\n\r\nHi\r\n..\r\n.\r\nMAIL FROM:<>\r\nDATA\r\nRSET\r\nNOOP\r\nVRFY a\r\nHELP\r\nQUIT\r\n",
@@ -299,8 +316,8 @@ fn fuzz_submission_dialogue() {
         b"\xff",
         b"99999999999999999999",
     ];
-    let mut dice = Dice::new("submission_dialogue");
-    let understood: usize = (0..30_000).map(|_| submission::submission_dialogue(&dice.mutated(&TEXTS, &WORDS))).sum();
+    let mut dice = Dice::new("smtp_dialogue");
+    let understood: usize = (0..30_000).map(|_| smtp_server::smtp_dialogue(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(understood > 10_000, "the fuzzer hardly ever gets through: {understood}");
 }
 

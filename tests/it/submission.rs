@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthorn::credentials::Permission;
 use posthorn::delivery::Engine;
-use posthorn::submission::{self, Listeners};
+use posthorn::submission;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -35,7 +35,7 @@ impl Door {
         let all = [&["--submission-listen=127.0.0.1:0"][..], settings].concat();
         let given = config(store, &all);
         let app = TestApp::open(store, &all).await;
-        let listeners = Listeners::bind(&given).expect("a port");
+        let listeners = submission::listen(&given).expect("a port");
         // Where both are listened on, the one that is encrypted from the first byte stands last.
         let shown = listeners.addresses().pop().expect("an address");
         let address = shown.rsplit('/').next().and_then(|address| address.parse().ok()).expect("an address");

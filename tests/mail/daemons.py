@@ -262,7 +262,7 @@ class Exim(MailServer):
 
     LOGIN = ("mailer", "pass word")
 
-    def run(self, host, domains, people, certificate, submission_port, onward):
+    def run(self, host, domains, people, certificate, submission_port, onward, back):
         package = Package("exim4-daemon-light")
         names = Package("libnss-wrapper")
         self.own("spool", "mail", "logs")
@@ -280,10 +280,10 @@ class Exim(MailServer):
         env = package.env(LD_LIBRARY_PATH=str(libraries), LD_PRELOAD=str(libraries / "libnss_wrapper.so"))
         env |= {"NSS_WRAPPER_PASSWD": str(passwd), "NSS_WRAPPER_GROUP": str(group)}
         self.logs.append(self.folder / "logs" / "main")
-        config = self.write("exim.conf", self._settings(host, domains, people, certificate, submission_port, onward, env, program))
+        config = self.write("exim.conf", self._settings(host, domains, people, certificate, submission_port, onward, back, env, program))
         return self.start([program, "-C", str(config), "-bdf"], env)
 
-    def _settings(self, host, domains, people, certificate, submission_port, onward, env, program):
+    def _settings(self, host, domains, people, certificate, submission_port, onward, back, env, program):
         user, password = self.LOGIN
         known = " : ".join(people)
         return f"""
@@ -322,6 +322,12 @@ mailbox:
   domains = +local_domains
   local_parts = {known}
   transport = maildir
+back:
+  driver = manualroute
+  domains = {back[0]}
+  transport = back
+  route_list = * {back[1]}
+  self = send
 onward:
   driver = manualroute
   domains = ! +local_domains
@@ -340,6 +346,9 @@ maildir:
 remote:
   driver = smtp
   port = {onward.port}
+back:
+  driver = smtp
+  port = {back[2]}
 
 begin authenticators
 plain:

@@ -220,6 +220,22 @@ def a_relay_passes_on(world):
     return f"{len(messages)} messages"
 
 
+def what_a_relay_cannot_deliver_comes_back(world):
+    """Exim takes a mail that Postfix then refuses, and reports that to the mail's return path."""
+    _, password = Exim.LOGIN
+    _, address, port = world.inbound
+    world.serve("--transport", "relay", "--smtp-url", world.relay(password), "--inbound-listen", f"{address}:{port}")
+    id = world.send("gone@postfix.test")
+    until(lambda: world.ask("GET", f"/emails/{id}")["last_event"], lambda event: event == "bounced")
+    events, _ = world.fate(id)
+    assert [kind for kind, _ in events] == ["sent", "delivered", "bounced"], f"{events}"
+    bounce = json.loads(events[-1][1])["bounce"]
+    assert bounce["type"] == "Permanent" and "5.1.1" in str(bounce["diagnosticCode"]), f"{bounce}"
+    entry = world.ask("GET", "/suppressions/gone@postfix.test")
+    assert (entry["origin"], entry["source_id"]) == ("bounce", id), f"{entry}"
+    return "1 report"
+
+
 SCENES = [
     a_domain_is_verified,
     the_corpus_arrives,
@@ -230,6 +246,7 @@ SCENES = [
     policies_are_held_to,
     dnssec_names_certificates,
     a_relay_passes_on,
+    what_a_relay_cannot_deliver_comes_back,
 ]
 
 

@@ -36,6 +36,7 @@ class World:
         self.web_address = f"{net}.5"
         self.dead = f"{net}.9"
         self.submission_port = free_port()
+        self.inbound = (f"send.{SENDER}", f"{net}.5", free_port())  # the domain of return paths, and where it leads
         self._start_dns()
         self._start_mail()
         self.store = ENGINES[engine]()
@@ -84,7 +85,7 @@ class World:
         self.postfix.run("mx.postfix.test", domains, PEOPLE, certificate("mx.postfix.test"))
         domains = ["exim.test", "aliased.test", "backup.test", "othername.test"]
         ours = certificate("mx.exim.test", self.exim.address)
-        self.exim.run("mx.exim.test", domains, PEOPLE, ours, self.submission_port, onward=self.postfix)
+        self.exim.run("mx.exim.test", domains, PEOPLE, ours, self.submission_port, onward=self.postfix, back=self.inbound)
 
     def serve(self, *options):
         """The product with these settings, on the same store as before."""

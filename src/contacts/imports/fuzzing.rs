@@ -1,7 +1,7 @@
 //! An entry point for fuzzers: it takes any bytes and panics when a promise is
 //! broken.
 
-use super::csv::{MOST_COLUMNS, Scan, scan};
+use crate::csv::{MOST_COLUMNS, Scan, scan};
 
 /// Any bytes as a CSV file: reading it ends, takes every byte once, and no row
 /// has more columns than a row may. Tells how many rows there are.

@@ -3,7 +3,6 @@
 //! stops in the middle is carried on from there.
 
 mod apply;
-mod csv;
 mod form;
 mod fuzzing;
 mod plan;

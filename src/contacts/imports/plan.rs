@@ -5,18 +5,15 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
-use super::csv::{self, Record, Scan};
 use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
 use crate::contacts::{contact::Changes, contact::Email, properties::Declared, properties::Kind};
+use crate::csv::{self, BYTE_ORDER_MARK, Record, Scan};
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::segments::SegmentList;
 use crate::text::shown;
 use crate::topics::{Choice, ChoiceList};
 use crate::web::{self, MultipartForm as Form};
-
-/// What files begin with that were saved by some programs.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// How long the header may be, with blank lines before it.
 const LONGEST_HEADER: usize = 64 << 10;

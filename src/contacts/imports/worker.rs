@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::apply::{Line, Outcome, Problem, Touched, apply};
-use super::csv::{self, Record, Scan};
 use super::store::{self, Advance, CHUNK, Claimed};
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{
     contact::Contact, contact::email_key, properties::Declared, properties_store, write, write::UnsubscribedBy,
 };
+use crate::csv::{self, Record, Scan};
 use crate::db::DbError;
 use crate::id::WorkspaceId;
 use crate::occurrences::{OccurrenceBatch, Occurrences};

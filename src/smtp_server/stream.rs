@@ -43,6 +43,18 @@ pub enum Lost {
     Refused(Reply),
 }
 
+impl Lost {
+    /// What the client is told, where there is still one.
+    pub fn last_words(self) -> Option<Reply> {
+        match self {
+            Lost::Refused(reply) => Some(reply),
+            Lost::Late => Some(Reply::new(421, "4.4.2 You were silent for too long.")),
+            Lost::NoMemory => Some(Reply::new(421, "4.3.2 Too much at once. Try again in a moment.")),
+            Lost::Closed | Lost::Broken(_) => None,
+        }
+    }
+}
+
 pub struct Stream {
     io: Box<dyn Io>,
     input: BytesMut,

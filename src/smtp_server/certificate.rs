@@ -34,7 +34,7 @@ impl Certificate {
             match Loaded::read(&self.certificate, &self.key) {
                 Ok(anew) => *loaded = anew,
                 Err(error) => {
-                    tracing::warn!("the new certificate for submission cannot be used: {error:#}");
+                    tracing::warn!("the new certificate cannot be used: {error:#}");
                     // It is told once for each change.
                     loaded.changed = changed;
                 }

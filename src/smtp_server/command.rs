@@ -1,7 +1,6 @@
 //! What a client says, read.
 
 use super::reply::Reply;
-use crate::emails::LARGEST;
 use crate::mime::Address;
 
 /// In bytes, with the line break (RFC 5321, 4.5.3.1.4).
@@ -19,6 +18,8 @@ pub enum Command<'a> {
     },
     StartTls,
     Mail {
+        /// From `<>`: nobody is to be told what becomes of it.
+        is_from_nobody: bool,
         smtputf8: bool,
     },
     Recipient(Address),
@@ -36,8 +37,8 @@ pub enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Reads a line, without its end.
-    pub fn parse(line: &'a [u8]) -> Result<Command<'a>, Reply> {
+    /// Reads a line, without its end. No message may be larger than `largest`.
+    pub fn parse(line: &'a [u8], largest: u64) -> Result<Command<'a>, Reply> {
         let unknown = Reply::new(500, "5.5.1 This command is not known here.");
         let line = str::from_utf8(line).map_err(|_| unknown.clone())?;
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -65,7 +66,7 @@ impl<'a> Command<'a> {
                 }
             }
             "STARTTLS" => alone(Command::StartTls),
-            "MAIL" => mail(rest),
+            "MAIL" => mail(rest, largest),
             "RCPT" => recipient(rest),
             "DATA" => alone(Command::Data),
             "BDAT" => chunk(rest),
@@ -88,17 +89,17 @@ fn path<'a>(rest: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     (behind.is_empty() || behind.starts_with(' ')).then_some((path, behind))
 }
 
-/// The address is not looked at: the header says whom a message is from, and bounces come to us.
-fn mail(rest: &str) -> Result<Command<'_>, Reply> {
+/// The address is not looked at, beyond whether there is one.
+fn mail(rest: &str, largest: u64) -> Result<Command<'_>, Reply> {
     let (sender, parameters) = path(rest, "FROM:").ok_or(Reply::new(501, "5.5.4 Write `MAIL FROM:<your@address>`."))?;
     let mut smtputf8 = false;
     for parameter in parameters.split_ascii_whitespace() {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name.to_ascii_uppercase().as_str() {
             "SIZE" => match value.parse::<u64>() {
-                Ok(size) if size <= LARGEST => {}
+                Ok(size) if size <= largest => {}
                 Ok(_) => {
-                    let text = format!("5.3.4 The message is too large. At most {LARGEST} bytes are allowed.");
+                    let text = format!("5.3.4 The message is too large. At most {largest} bytes are allowed.");
                     return Err(Reply::told(552, text));
                 }
                 Err(_) => return Err(Reply::new(501, "5.5.4 SIZE must be a number of bytes.")),
@@ -113,7 +114,7 @@ fn mail(rest: &str) -> Result<Command<'_>, Reply> {
     if !sender.is_ascii() && !smtputf8 {
         return Err(Reply::new(553, "5.6.7 An address that is not ASCII needs SMTPUTF8 behind it."));
     }
-    Ok(Command::Mail { smtputf8 })
+    Ok(Command::Mail { is_from_nobody: sender.is_empty(), smtputf8 })
 }
 
 fn recipient(rest: &str) -> Result<Command<'_>, Reply> {
@@ -142,17 +143,22 @@ fn chunk(rest: &str) -> Result<Command<'_>, Reply> {
 mod tests {
     use super::*;
 
+    const LARGEST: u64 = 40 << 20;
+
     fn code(line: &str) -> u16 {
-        Command::parse(line.as_bytes()).err().map_or(0, |reply| reply.code)
+        Command::parse(line.as_bytes(), LARGEST).err().map_or(0, |reply| reply.code)
     }
 
     #[test]
     fn commands_are_read_in_any_case_and_with_spaces_where_clients_put_them() {
-        let read = |line: &'static str| Command::parse(line.as_bytes()).expect(line);
+        let read = |line: &'static str| Command::parse(line.as_bytes(), LARGEST).expect(line);
         assert_eq!(read("ehlo [127.0.0.1]"), Command::Hello { name: "[127.0.0.1]", is_extended: true });
         assert_eq!(read("AUTH PLAIN AA=="), Command::Auth { mechanism: "PLAIN", initial: Some("AA==") });
-        assert_eq!(read("mail from: <> size=10 BODY=8bitmime"), Command::Mail { smtputf8: false });
-        assert_eq!(read("MAIL FROM:<ü@b.example> SMTPUTF8"), Command::Mail { smtputf8: true });
+        assert_eq!(
+            read("mail from: <> size=10 BODY=8bitmime"),
+            Command::Mail { is_from_nobody: true, smtputf8: false }
+        );
+        assert_eq!(read("MAIL FROM:<ü@b.example> SMTPUTF8"), Command::Mail { is_from_nobody: false, smtputf8: true });
         assert_eq!(read("RCPT TO:<a@b.example>"), Command::Recipient("a@b.example".parse().expect("an address")));
         assert_eq!(read("BDAT 12 last"), Command::Chunk { size: 12, is_last: true });
         assert_eq!(read("NOOP whatever"), Command::Noop);

@@ -6,11 +6,11 @@ use super::dots::Dots;
 
 /// Any bytes as what a client says, once line by line as commands, and once as a message. Tells
 /// how many commands were understood.
-pub fn submission_dialogue(data: &[u8]) -> usize {
+pub fn smtp_dialogue(data: &[u8]) -> usize {
     let mut understood = 0;
     for line in data.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match Command::parse(line) {
+        match Command::parse(line, 1 << 20) {
             Ok(command) => {
                 if let Command::Recipient(address) = command {
                     assert!(

@@ -1,0 +1,34 @@
+//! What a reader thinks of a mail, told by who keeps the mailbox (ARF, RFC 5965).
+
+use super::fields::Group;
+
+/// Kinds by which somebody complains, or wants no more. The others are about signatures, or say
+/// that a filter was wrong.
+const COMPLAINTS: [&str; 5] = ["abuse", "fraud", "virus", "opt-out", "opt-out-list"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// In lower case.
+    pub feedback_type: String,
+    /// Who complains, where that is told.
+    pub recipient: Option<String>,
+    /// What made the report.
+    pub user_agent: Option<String>,
+}
+
+impl Complaint {
+    /// Reads the machine's part of a report.
+    pub fn read(text: &str) -> Option<Complaint> {
+        let groups = Group::read_all(text);
+        let group = groups.first()?;
+        Some(Complaint {
+            feedback_type: group.get("feedback-type")?.to_ascii_lowercase(),
+            recipient: group.address("original-rcpt-to"),
+            user_agent: group.get("user-agent").map(str::to_owned),
+        })
+    }
+
+    pub fn is_complaint(&self) -> bool {
+        COMPLAINTS.contains(&self.feedback_type.as_str())
+    }
+}

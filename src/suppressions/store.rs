@@ -1,0 +1,93 @@
+//! Suppressions in the store.
+
+use serde_json::Value;
+
+use super::suppression::{Name, Origin};
+use crate::db::{Sql, Stmt, statements};
+use crate::id::{EmailId, SuppressionId, WorkspaceId};
+use crate::mime::Address;
+use crate::web::Page;
+
+statements! {
+    lists {
+        OLDER, NEWER, BY_ID =
+            "SELECT id, email, origin, reason, email_id, created_at FROM suppressions WHERE workspace_id = $1" by "id";
+        OLDER_OF_ORIGIN, NEWER_OF_ORIGIN =
+            "SELECT id, email, origin, reason, email_id, created_at FROM suppressions
+             WHERE workspace_id = $1 AND origin = $4" by "id";
+    }
+    functions {
+        /// Which of these addresses, by their keys as JSON, are on the list.
+        fn on_list(workspace_id: WorkspaceId, keys: String) = Sql::each(
+            "SELECT email_key, id FROM suppressions
+             WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
+            // As text first: a parameter of the type JSON is none that values can be bound to.
+            "SELECT email_key, id FROM suppressions
+             WHERE workspace_id = $1 AND email_key IN (SELECT json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)))");
+        fn by_key(workspace_id: WorkspaceId, key: &str) = Sql::both(
+            "SELECT id, email, origin, reason, email_id, created_at FROM suppressions
+             WHERE workspace_id = $1 AND email_key = $2");
+        /// The next some of all of them, from the oldest on.
+        pub(super) fn behind(workspace_id: WorkspaceId, last: SuppressionId, most: i64) = Sql::both(
+            "SELECT id, email, origin, reason, email_id, created_at FROM suppressions
+             WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+        fn delete_by_id(workspace_id: WorkspaceId, id: SuppressionId) = Sql::both(
+            "DELETE FROM suppressions WHERE workspace_id = $1 AND id = $2 RETURNING id");
+        fn delete_by_key(workspace_id: WorkspaceId, key: &str) = Sql::both(
+            "DELETE FROM suppressions WHERE workspace_id = $1 AND email_key = $2 RETURNING id");
+    }
+    INSERT = Sql::both(
+        "INSERT INTO suppressions (workspace_id, email_key, id, email, origin, reason, email_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
+}
+
+/// Why an address is to get no mail any more.
+pub struct Suppression<'a> {
+    pub address: &'a str,
+    pub origin: Origin,
+    pub reason: Option<&'a str>,
+    /// The mail that bounced, or that was complained of.
+    pub email_id: Option<EmailId>,
+}
+
+/// Puts an address on the list. One that is there stays as it is.
+pub fn insert(workspace_id: WorkspaceId, id: SuppressionId, new: &Suppression<'_>, now: i64) -> Stmt {
+    INSERT.with([
+        workspace_id.into(),
+        Address::key_of(new.address).into(),
+        id.into(),
+        new.address.into(),
+        new.origin.as_str().into(),
+        new.reason.into(),
+        new.email_id.into(),
+        now.into(),
+    ])
+}
+
+/// Finds which of these addresses get no mail of a workspace any more: their keys, each with the id
+/// of its entry.
+pub fn suppressed(workspace_id: WorkspaceId, email_keys: &[String]) -> Stmt {
+    on_list(workspace_id, Value::from(email_keys).to_string())
+}
+
+pub(super) fn page(workspace_id: WorkspaceId, origin: Option<Origin>, page: &Page) -> Stmt {
+    match origin {
+        None => page.statement(OLDER, NEWER, workspace_id, []),
+        Some(origin) => page.statement(OLDER_OF_ORIGIN, NEWER_OF_ORIGIN, workspace_id, [origin.as_str().into()]),
+    }
+}
+
+pub(super) fn find(workspace_id: WorkspaceId, name: &Name) -> Stmt {
+    match name {
+        Name::Id(id) => BY_ID.with([workspace_id.into(), (*id).into()]),
+        Name::Key(key) => by_key(workspace_id, key),
+    }
+}
+
+/// Takes an entry off the list and returns its id, if it is there.
+pub(super) fn delete(workspace_id: WorkspaceId, name: &Name) -> Stmt {
+    match name {
+        Name::Id(id) => delete_by_id(workspace_id, *id),
+        Name::Key(key) => delete_by_key(workspace_id, key),
+    }
+}

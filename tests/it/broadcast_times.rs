@@ -49,7 +49,7 @@ on_both! {
         assert_eq!(waiting[0]["waits_until"], "2026-01-02T09:00:00.000000Z");
         assert!(waiting[0]["reason"].as_str().expect("a reason").starts_with(reason), "{waiting}");
         stage.post.app.clock.advance(6 * HOUR);
-        stage.run().await;
+        stage.run_on().await;
         assert_eq!(taken(&sink), ["tokyo@example.com", "p0@example.com"]);
         let read = stage.read(&id).await;
         assert_eq!((&read["state"], &read["progress"]["put_off"]), (&json!("sent"), &json!(0)));
@@ -101,7 +101,7 @@ on_both! {
         let told = store.rows("SELECT reason FROM email_recipients WHERE state = 64").await;
         assert!(told[0][0].as_deref().is_some_and(|reason| reason.contains("the broadcast is over before that")), "{told:?}");
         stage.post.app.clock.advance(24 * HOUR);
-        stage.run().await;
+        stage.run_on().await;
         assert_eq!((taken(&sink).len(), &stage.read(&ids[late]).await["state"]), (3, &json!("sent")));
         // The mail of a day ago does not count any more, but that of now does.
         stage.post.app.clock.advance(SECOND);

@@ -1,7 +1,7 @@
 //! Broadcasts: to everybody in a segment, once, and to nobody who does not want it at the moment at which it leaves.
 
 use posthorn::broadcasts;
-use posthorn::clock::{DAY, HOUR, SECOND};
+use posthorn::clock::{DAY, HOUR, MINUTE, SECOND};
 use posthorn::credentials::Permission;
 use serde_json::{Value, json};
 
@@ -82,6 +82,13 @@ impl Stage {
         self.take().await;
         while self.post.round().await > 0 {}
         self.post.app.clock.advance(2 * SECOND);
+        self.take().await;
+    }
+
+    /// The same for one that has been under way for hours: that it is over is looked for once a minute.
+    pub async fn run_on(&self) {
+        self.run().await;
+        self.post.app.clock.advance(MINUTE);
         self.take().await;
     }
 

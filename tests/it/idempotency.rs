@@ -25,6 +25,7 @@ struct Scene {
     automation: String,
     occurrence: String,
     broadcast: String,
+    template: String,
 }
 
 impl Scene {
@@ -39,7 +40,8 @@ impl Scene {
         let automation = made("/automations", graphs::body("A")).await;
         let occurrence = made("/events/send", json!({"event": "old", "email": "old@example.com"})).await;
         let broadcast = made("/broadcasts", news(&segment, "one")).await;
-        Scene { app, key, segment, automation, occurrence, broadcast }
+        let template = made("/templates", json!({"name": "T", "html": "<p>Hi</p>"})).await;
+        Scene { app, key, segment, automation, occurrence, broadcast, template }
     }
 
     /// How a route is asked; `None` for one that nobody has thought of here.
@@ -62,6 +64,23 @@ impl Scene {
             }
             "/broadcasts" => case(path, news(&self.segment, "one"), news(&self.segment, "other"), "broadcasts"),
             "/broadcasts/{id}/duplicate" => alone(format!("/broadcasts/{}/duplicate", self.broadcast), "broadcasts"),
+            "/templates" => {
+                let template = |name: &str| json!({"name": name, "html": "<p>Hi</p>"});
+                case(path, template("one"), template("other"), "templates")
+            }
+            "/templates/{id}/duplicate" => alone(format!("/templates/{}/duplicate", self.template), "templates"),
+            "/forms" => {
+                let form = |name: &str| json!({"name": name, "from": "a@b.example"});
+                case(path, form("one"), form("other"), "forms")
+            }
+            "/suppressions" => case(path, mail("s1"), mail("s2"), "suppressions"),
+            "/suppressions/batch/add" => {
+                let emails = |name: &str| json!({"emails": [format!("{name}@example.com")]});
+                case(path, emails("s3"), emails("s4"), "suppressions")
+            }
+            "/suppressions/import" => {
+                case(path, json!("email\ns5@example.com\n"), json!("email\ns6@example.com\n"), "suppressions")
+            }
             "/domains" => case(path, json!({"name": "one.example"}), json!({"name": "other.example"}), "domains"),
             "/contacts" => case(path, mail("a"), mail("b"), "contacts"),
             "/audiences/{id}/contacts" => {
@@ -86,6 +105,9 @@ impl Scene {
     async fn ask(&self, case: &Case, body: &Value, key: &str) -> Answer {
         let request = self.app.post(&case.target).key(&self.key).header("idempotency-key", key);
         match body {
+            Value::String(file) if case.target == "/suppressions/import" => {
+                request.body("text/csv", file.clone()).send().await
+            }
             Value::String(file) => {
                 let form = format!("--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n{file}\r\n--x--\r\n");
                 request.body("multipart/form-data; boundary=x", form).send().await

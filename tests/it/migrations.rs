@@ -142,12 +142,27 @@ fn waiting(mut answer: Value) -> Value {
     answer
 }
 
+/// What answers have told in addition since.
+fn without_news(mut answer: Value) -> Value {
+    if answer["object"] == "segment" {
+        let fields = answer.as_object_mut().expect("an object");
+        for (field, expected) in
+            [("filter", Some(Value::Null)), ("filling", Some(json!(false))), ("contacts_count", None)]
+        {
+            let told = fields.remove(field).unwrap_or_else(|| panic!("{field} is told"));
+            assert!(expected.is_none_or(|expected| told == expected), "{field}: {told}");
+        }
+    }
+    answer
+}
+
 async fn answers_as_before(store: Store) {
     make_old(&store).await;
     let (app, before) = (TestApp::open(&store, &[]).await, recorded());
     let key = text(&before, "key");
     for (path, answer) in before["answers"].as_object().expect("answers") {
-        assert_eq!(app.get(path.as_str()).key(key).send().await.json(), waiting(answer.clone()), "{path}");
+        let now = app.get(path.as_str()).key(key).send().await.json();
+        assert_eq!(without_news(now), waiting(answer.clone()), "{path}");
     }
     let sent = store.count("emails WHERE run_id IS NOT NULL").await;
     assert_eq!((store.count("outbox").await, sent), (3, 0), "nothing is sent, nothing is lost");

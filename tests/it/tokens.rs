@@ -385,7 +385,7 @@ on_both! {
         let narrow = app.token(&form).await.json();
         let sending = app.key(credentials::Permission::SendingAccess).await.secret;
         const SEND_ONLY: [&str; 5] =
-            ["/emails", "/email", "/emails/sending", "/email/sending", "/broadcasts/{broadcastId}/send"];
+            ["/emails", "/email", "/emails/sending", "/email/sending", "/broadcasts/{id}/send"];
         let description = app.get("/openapi.json").send().await.json();
         let mut walked = 0;
         for (path, methods) in description["paths"].as_object().expect("paths") {

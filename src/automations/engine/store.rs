@@ -63,8 +63,8 @@ statements! {
         /// Finds a row if the event happened to the contact between two moments.
         pub fn happened(contact_id: ContactId, span: (i64, i64), name: &str)
             with [contact_id, span.0, name, span.1] = Sql::both(
-            "SELECT 1 FROM occurrences
-             WHERE contact_id = $1 AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
+            "SELECT 1 FROM occurrences WHERE contact_id = $1
+               AND seq > $2 AND seq <= $4 AND heard AND name = $3 LIMIT 1");
         /// What happened to the contact after one moment, up to another, under these names,
         /// a JSON array.
         pub fn history(contact_id: ContactId, span: (i64, i64), names: &str)

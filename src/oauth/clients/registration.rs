@@ -160,6 +160,9 @@ impl RegisteredClient {
 
 /// A refusal names the field and never quotes what was sent.
 fn refusal(fault: &Fault) -> Refusal {
+    if fault.path().is_empty() {
+        return Refusal::new(ErrorCode::InvalidClientMetadata, "The body must be a JSON object of client metadata");
+    }
     if fault.path().starts_with("redirect_uris") {
         return Refusal::new(ErrorCode::InvalidRedirectUri, fault.unquoted("give an array of 1 to 10 redirect URIs"));
     }

@@ -313,7 +313,8 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
                 assert!(step.contains("events_by_name (name=? AND workspace_id=?"), "{step}: {text}");
             }
             let is_of_contact = text.contains("FROM occurrences WHERE contact_id = $1");
-            if text.contains("FROM occurrences") && text.contains("name = $") && !is_of_contact {
+            let is_of_occurrences = step.contains("occurrences") || step.starts_with("SEARCH o ");
+            if text.contains("FROM occurrences") && text.contains("name = $") && !is_of_contact && is_of_occurrences {
                 assert!(step.contains("occurrences_by_name (workspace_id=? AND name=?"), "{step}: {text}");
             }
             if is_of_contact && step.contains("occurrences") {

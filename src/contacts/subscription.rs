@@ -140,7 +140,7 @@ pub async fn subscribe(
                 None => return write::create(occurrences, &new, ties),
                 Some(contact) if contact.unsubscribed => {
                     let subscribed = Contact { unsubscribed: false, ..contact.clone() };
-                    write::update(occurrences, &contact, &subscribed, UnsubscribedBy::Page);
+                    write::update(occurrences, contact, &subscribed, UnsubscribedBy::Page);
                 }
                 Some(contact) => {
                     occurrences.batch.push(write::hold_version(workspace_id, contact));

@@ -147,7 +147,7 @@ enum Network {
     /// As the system looks them up.
     Internet,
     /// As name servers that were chosen have them.
-    Named(Resolver),
+    Named(Box<Resolver>),
     /// Tests have others than the internet's.
     #[cfg(test)]
     Staged(Staged),
@@ -170,7 +170,8 @@ impl HttpClient {
 
     /// Asks these name servers, and believes certificates below these roots.
     pub fn asking(resolver: Resolver, roots: RootCertStore, reach: Reach) -> HttpClient {
-        HttpClient { reach, tls: with_http(tls::client_trusting(roots)), network: Network::Named(resolver) }
+        let (tls, network) = (with_http(tls::client_trusting(roots)), Network::Named(Box::new(resolver)));
+        HttpClient { reach, tls, network }
     }
 
     #[cfg(test)]

@@ -145,18 +145,20 @@ impl Filter {
     /// The properties of contacts that it names.
     pub fn properties(&self) -> Vec<&str> {
         let mut all = Vec::new();
-        self.root.each(&mut |node| match node {
-            Node::Contact { property, .. } => all.extend(property.as_deref()),
-            _ => {}
+        self.root.each(&mut |node| {
+            if let Node::Contact { property, .. } = node {
+                all.extend(property.as_deref());
+            }
         });
         all
     }
 
     pub fn topics(&self) -> Vec<TopicId> {
         let mut all = Vec::new();
-        self.root.each(&mut |node| match node {
-            Node::Topic(id, _) => all.push(*id),
-            _ => {}
+        self.root.each(&mut |node| {
+            if let Node::Topic(id, _) = node {
+                all.push(*id);
+            }
         });
         all
     }
@@ -164,9 +166,10 @@ impl Filter {
     /// The events that it counts; one may be there more than once.
     pub fn events(&self) -> Vec<&EventCount> {
         let mut all = Vec::new();
-        self.root.each(&mut |node| match node {
-            Node::Event(count, _) => all.push(count),
-            _ => {}
+        self.root.each(&mut |node| {
+            if let Node::Event(count, _) = node {
+                all.push(count);
+            }
         });
         all
     }

@@ -45,8 +45,8 @@ impl Fields {
         Fields { timezone: field("timezone"), mails: field("mails"), hours: field("hours") }
     }
 
-    /// What they ask for; `Err` is what was typed, with what is wrong.
-    fn read(mut self) -> Result<WorkspaceChange, Fields> {
+    /// What they ask for; `None` where something is wrong, which is then said beside it.
+    fn read(&mut self) -> Option<WorkspaceChange> {
         let zone = Zone::named(&self.timezone.value);
         if zone.is_none() {
             self.timezone.error = Some("This is not the name of a time zone, such as Europe/Berlin.".into());
@@ -59,10 +59,7 @@ impl Fields {
         if cap.is_none() {
             self.mails.error = Some("Allowed are 1 to 1000 mails in 1 to 720 hours, or 0 mails for no limit.".into());
         }
-        match (zone, cap) {
-            (Some(zone), Some(cap)) => Ok(WorkspaceChange { timezone: Some(zone), bulk_cap: Change(Some(cap)) }),
-            _ => Err(self),
-        }
+        Some(WorkspaceChange { timezone: Some(zone?), bulk_cap: Change(Some(cap?)) })
     }
 }
 
@@ -94,9 +91,9 @@ fn settings_page<D: Duty>(member: &Member<D>, status: StatusCode, fields: Fields
 
 async fn update(member: Member<Manage>, form: Form) -> PageResult {
     let accepted = member.accept(PURPOSE, &form)?;
-    let changes = match Fields::of(&form).read() {
-        Ok(changes) => changes,
-        Err(fields) => return Ok(settings_page(&member, StatusCode::UNPROCESSABLE_ENTITY, fields)),
+    let mut fields = Fields::of(&form);
+    let Some(changes) = fields.read() else {
+        return Ok(settings_page(&member, StatusCode::UNPROCESSABLE_ENTITY, fields));
     };
     accepted.commit(store::change(member.workspace_id(), &changes).into()).await??;
     Ok(member.see_other("/settings?saved"))

@@ -49,7 +49,7 @@ async fn create(
             Creation::Taken(Some(contact)) if !is_member(&caller, &contact, id).await? => {
                 let answer = Answer::created(&Reference::to(contact.id))?;
                 let join = || write::join_segment(caller.workspace_id(), &contact, id, app.clock.now());
-                joined(request.commit(answer, join).await?)
+                joined(&caller, id, request.commit(answer, join).await?).await
             }
             creation => creation.made(),
         }

@@ -84,18 +84,21 @@ async fn add(
 ) -> Result<Json<Membership>, Error> {
     let contact = named.find(&caller).await?;
     let join = || write::join_segment(caller.workspace_id(), &contact, segment_id, app.clock.now());
-    joined(caller.try_commit(join).await?)?;
+    joined(&caller, segment_id, caller.try_commit(join).await?).await?;
     Ok(Json(Membership { object: "contact_segment", id: segment_id, contact_id: contact.id, segment_id }))
 }
 
 /// What came of [`write::join_segment`].
-pub(super) fn joined<T>(committed: Result<T, DbError>) -> Result<T, Error> {
-    committed.map_err(|error| match error {
-        DbError::Unexpected { statement: 0 } => not_found(),
-        DbError::Unexpected { statement: 1 } => segments::not_found(),
-        DbError::Unexpected { .. } => segments::fills_itself(),
-        error => error.into(),
-    })
+pub(super) async fn joined<T>(
+    caller: &Caller,
+    segment_id: SegmentId,
+    committed: Result<T, DbError>,
+) -> Result<T, Error> {
+    match committed {
+        Err(DbError::Unexpected { statement: 0 }) => Err(not_found()),
+        Err(DbError::Unexpected { .. }) => Err(segments::why_not_taken(caller, segment_id).await?),
+        committed => Ok(committed?),
+    }
 }
 
 /// Take a contact out of a segment

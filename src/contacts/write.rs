@@ -240,11 +240,10 @@ pub fn tie(
 }
 
 /// Puts a contact into a segment. The first statement fails where the contact is
-/// gone, the second where the segment is, the third where it fills itself.
+/// gone, the second where the segment is, or fills itself.
 pub fn join_segment(workspace_id: WorkspaceId, contact: &Contact, segment_id: SegmentId, now: i64) -> Batch {
     Batch::new()
         .and(store::by_id(workspace_id, contact.id).expect(1))
-        .and(segments::exists(workspace_id, segment_id).expect(1))
         .and(segments::takes_members(workspace_id, segment_id).expect(1))
         .and(add_to_segment(workspace_id, contact.id, segment_id, now))
 }

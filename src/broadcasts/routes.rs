@@ -17,7 +17,7 @@ use crate::db::DbError;
 use crate::emails::{parse_schedule, shared_id};
 use crate::error::Error;
 use crate::id::BroadcastId;
-use crate::web::{self, Answer, Body, Idempotency, List, OfState, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, OfPath, OfState, Page, PathId};
 
 pub type Reference = web::Reference<BroadcastId>;
 type Deleted = web::Deleted<BroadcastId>;
@@ -60,7 +60,7 @@ pub fn new_id(clock: &Clock) -> (BroadcastId, i64) {
 #[utoipa::path(
     post, path = "/broadcasts", tag = "Broadcasts", operation_id = "create_broadcast",
     params(Idempotency), request_body = NewBroadcast,
-    responses((status = 201, description = "The broadcast is made.", body = Reference)),
+    responses((status = 201, description = "The broadcast is made.", body = Reference), OfPath),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -13,7 +13,7 @@ use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::FormId;
 use crate::mime::Mailbox;
-use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, List, OfPath, Page, PathId};
 use crate::{emails, segments, topics};
 
 type Reference = web::Reference<FormId>;
@@ -29,7 +29,7 @@ pub fn router() -> OpenApiRouter<Forms> {
 #[utoipa::path(
     post, path = "/forms", tag = "Subscriptions", operation_id = "create_form",
     params(Idempotency), request_body = NewForm,
-    responses((status = 201, description = "The form is made.", body = Reference)),
+    responses((status = 201, description = "The form is made.", body = Reference), OfPath),
 )]
 async fn create(
     caller: Caller<FullAccess>,

@@ -181,6 +181,10 @@ impl Node {
         if depth > DEEPEST || *count > MOST {
             return Err(format!("the rules are too many: at most {MOST}, nested at most {DEEPEST} deep"));
         }
+        let asks_events = value.get("field").and_then(Value::as_str).is_some_and(|field| field.starts_with("events."));
+        if !asks_events && value.get("within").is_some_and(|within| !within.is_null()) {
+            return Err("`within` belongs to a rule on a field that begins with `events.`".into());
+        }
         let mut group = || -> Result<Vec<Node>, String> {
             let rules = value.get("rules").and_then(Value::as_array).filter(|rules| !rules.is_empty());
             let rules = rules.ok_or("a group of rules needs `rules`, an array of at least one")?;

@@ -116,7 +116,7 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Detail>, 
 /// Changes the draft; what was published is sent until the draft is published as well. Name and alias change at once.
 #[utoipa::path(
     patch, path = "/templates/{id}", tag = "Templates", operation_id = "update_template",
-    params(Named), request_body = TemplateChange,
+    params(Named), request_body = Option<TemplateChange>,
     responses((status = 200, description = "The template is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(

@@ -182,7 +182,7 @@ impl Node {
             return Err(format!("the rules are too many: at most {MOST}, nested at most {DEEPEST} deep"));
         }
         let asks_events = value.get("field").and_then(Value::as_str).is_some_and(|field| field.starts_with("events."));
-        if !asks_events && value.get("within").is_some_and(|within| !within.is_null()) {
+        if !asks_events && value.get("within").is_some() {
             return Err("`within` belongs to a rule on a field that begins with `events.`".into());
         }
         let mut group = || -> Result<Vec<Node>, String> {
@@ -288,7 +288,7 @@ fn event_rule(rule: &Value, name: &str) -> Result<(EventCount, Rule), String> {
     let times = rule.get("value").and_then(Value::as_u64).filter(|times| *times <= MOST_TIMES);
     let times = times.ok_or_else(|| format!("a rule on an event needs `value`: how often, from 0 to {MOST_TIMES}"))?;
     let within = match rule.get("within") {
-        None | Some(Value::Null) => None,
+        None => None,
         Some(Value::String(text)) => match Duration::parse_up_to(text, LONGEST_AGO)?.micros() {
             0 => return Err("`within` must be longer than nothing".into()),
             micros => Some(micros),

@@ -186,6 +186,9 @@ impl Node {
             return Err("`within` belongs to a rule on a field that begins with `events.`".into());
         }
         let mut group = || -> Result<Vec<Node>, String> {
+            if let Some(key) = ["field", "operator", "value"].into_iter().find(|key| value.get(key).is_some()) {
+                return Err(format!("`{key}` belongs to a rule, not to a group of rules"));
+            }
             let rules = value.get("rules").and_then(Value::as_array).filter(|rules| !rules.is_empty());
             let rules = rules.ok_or("a group of rules needs `rules`, an array of at least one")?;
             rules.iter().map(|rule| Node::parse(rule, depth + 1, count)).collect()

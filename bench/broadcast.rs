@@ -45,7 +45,7 @@ impl Outbox {
         let filling = connection.transaction()?;
         filling.execute(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
-             INSERT INTO contacts (workspace_id, id, email, email_key, first_name, unsubscribed, properties, version,
+             INSERT INTO contacts (workspace_id, id, email, email_key, first_name, unsubscribed, properties, sequence,
                  created_at)
              SELECT c.workspace_id, unhex(printf('%032x', n)), 'customer-' || n || '@example.com',
                  'customer-' || n || '@example.com', 'Ada', FALSE, '{}', 2, 0

@@ -90,7 +90,7 @@ impl Outbox {
         let connection = self.connection()?;
         connection.execute(
             "UPDATE domains SET status = 'verified', is_owned = TRUE, may_send = TRUE, due_at = NULL,
-                                version = version + 1",
+                                revision = revision + 1",
             [],
         )?;
         let seen = connection.execute("UPDATE dkim_keys SET seen_at = created_at WHERE algorithm = 'rsa'", [])?;

@@ -33,6 +33,8 @@ pub fn serve() -> anyhow::Result<()> {
             .route("/emails", post(queued))
             .route("/oauth/authorize", get(found))
             .route("/oauth/token", post(refreshed))
+            .route("/t/image/{token}", get(pictured))
+            .route("/t/link/{token}", get(found))
     };
     cli::block_on(async {
         let _log = log::start(&config)?;
@@ -60,6 +62,10 @@ async fn listed() -> Response {
 
 async fn refreshed(_body: Bytes) -> Response {
     ([(CONTENT_TYPE, "application/json")], r#"{"token_type":"Bearer","expires_in":900}"#).into_response()
+}
+
+async fn pictured() -> Response {
+    ([(CONTENT_TYPE, "image/gif")], &[0_u8; 43][..]).into_response()
 }
 
 async fn found() -> Response {

@@ -11,6 +11,7 @@ mod dns;
 mod empty;
 mod login;
 mod mail;
+mod metrics;
 mod paced;
 mod postfix;
 mod postgres;
@@ -21,6 +22,7 @@ mod segments;
 mod server;
 mod store;
 mod submission;
+mod tracking;
 mod workload;
 
 use std::time::Duration;

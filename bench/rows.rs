@@ -12,6 +12,7 @@ use crate::client::{self, Outcome};
 use crate::delivery;
 use crate::login;
 use crate::mail;
+use crate::metrics;
 use crate::paced;
 use crate::postgres::Database;
 use crate::report::{MEMORY_BAR, Measured, Report};
@@ -20,6 +21,7 @@ use crate::segments;
 use crate::server::{Memory, Server};
 use crate::store::Store;
 use crate::submission;
+use crate::tracking;
 use crate::workload::{self, Names, Workload};
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +84,12 @@ pub enum Row {
     BroadcastDelivery,
     /// The slowest single mail during a broadcast, against a second
     BroadcastBeside,
+    /// GET /emails/metrics over ten million events, against 50 ms
+    Metrics,
+    /// GET /t/image of tracked mail on SQLite, against the empty handler
+    TrackedImage,
+    /// GET /t/link of tracked mail on SQLite, against the empty handler
+    TrackedLink,
 }
 
 /// One side of a comparison in one run.
@@ -199,6 +207,9 @@ impl Row {
             Row::BroadcastQueued => broadcast::queued(plan, report),
             Row::BroadcastDelivery => broadcast::delivered(plan, report),
             Row::BroadcastBeside => broadcast::beside(plan, report),
+            Row::Metrics => metrics::metrics(plan, report),
+            Row::TrackedImage => tracking::image(plan, report),
+            Row::TrackedLink => tracking::link(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

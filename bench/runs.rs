@@ -114,7 +114,7 @@ impl Scene {
         let email = format!("{}@example.com", run.id);
         store
             .prepare_cached(
-                "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
+                "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, sequence, created_at)
                  VALUES (?1, ?2, ?3, ?3, 0, '{}', 2, ?4)",
             )?
             .execute((workspace, contact, &email, now))?;

@@ -56,7 +56,7 @@ impl Scene {
             for n in portion * PORTION..(portion + 1) * PORTION {
                 let (id, email): (Uuid, String) = (clock.ordered_id(), format!("stored-{n}@example.com"));
                 connection.prepare_cached(
-                    "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)
+                    "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, sequence, created_at)
                      VALUES (?1, ?2, ?3, ?3, FALSE, '{\"plan\":\"pro\"}', 1, ?4)",
                 )?
                 .execute((&workspace, id.uuid().into_bytes(), &email, clock.now()))?;

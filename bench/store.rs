@@ -44,6 +44,8 @@ impl Store {
 
     /// A key that opens every route. Makes the store if there is none.
     pub fn key(&self) -> anyhow::Result<String> {
+        let made = posthorn().arg("migrate").args(self.arguments()).output()?;
+        ensure!(made.status.success(), "no store: {}", String::from_utf8_lossy(&made.stderr));
         let output = posthorn().args(["keys", "create", "--name", "load", "--json"]).args(self.arguments()).output()?;
         ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
         let key: serde_json::Value = serde_json::from_slice(&output.stdout)?;

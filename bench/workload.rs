@@ -194,6 +194,16 @@ impl Workload {
         Workload::new(request, Names::Random, 200)
     }
 
+    /// `GET` of one of these addresses after the other, all of the same length, by somebody who reads mail.
+    pub fn visit(paths: Vec<String>, expected: u16) -> Workload {
+        let room = "!".repeat(paths.first().map_or(0, String::len));
+        let request = format!(
+            "GET {room} HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: Mozilla/5.0 (X11; Linux x86_64; rv:130.0) \
+             Gecko/20100101 Firefox/130.0\r\naccept: */*\r\n\r\n",
+        );
+        Workload { keys: paths, key_at: Some("GET ".len()), ..Workload::new(request, Names::Random, expected) }
+    }
+
     /// `POST /oauth/token`: every connection is an app that refreshes its own
     /// access, each time with the token it got the last time.
     pub fn refresh(tokens: Vec<String>) -> Workload {
@@ -228,7 +238,7 @@ impl Workload {
         self.next += 1;
         if let (Some(at), false) = (self.key_at, self.keys.is_empty()) {
             let key = &self.keys[self.next as usize % self.keys.len()];
-            self.template[at..at + KEY.len()].copy_from_slice(key.as_bytes());
+            self.template[at..at + key.len()].copy_from_slice(key.as_bytes());
         }
         let (number, word) = self.names.parts(self.next);
         for at in &self.numbers {

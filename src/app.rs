@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::{Config, PublicUrl};
 use crate::credentials::Credentials;
 use crate::db::Db;
-use crate::limits::{Admission, DiskUse};
+use crate::limits::{Admission, Allowances, DiskUse};
 use crate::seal::Seal;
 
 /// The shared state. Clones share it.
@@ -30,9 +30,13 @@ pub struct Parts {
     work: Notify,
     /// The same, of mail.
     mail: Notify,
+    /// The same, of events for webhooks.
+    webhooks: Arc<Notify>,
     /// The same, of contacts to be judged for segments that fill themselves.
     judging: Notify,
     pub admission: Admission,
+    /// How many requests callers may make.
+    pub allowances: Allowances,
     /// What bodies take on disk.
     pub spooled: DiskUse,
     pub metrics: PrometheusHandle,
@@ -88,6 +92,7 @@ impl App {
     ) -> App {
         let seal = Arc::new(seal);
         let credentials = Credentials::new(seal.clone());
+        let allowances = Allowances::new(config.api.key_rate, config.api.workspace_rate);
         App(Arc::new(Parts {
             config,
             addresses,
@@ -97,8 +102,10 @@ impl App {
             credentials,
             work: Notify::new(),
             mail: Notify::new(),
+            webhooks: Arc::default(),
             judging: Notify::new(),
             admission: Admission::default(),
+            allowances,
             spooled: DiskUse::default(),
             metrics,
         }))
@@ -131,6 +138,21 @@ impl App {
     /// Resolves when somebody said that contacts or segments are to be judged.
     pub async fn judging_waits(&self) {
         self.judging.notified().await;
+    }
+
+    /// Tells this process that events are to be delivered to webhooks.
+    pub fn wake_webhooks(&self) {
+        self.webhooks.notify_one();
+    }
+
+    /// What [`App::wake_webhooks`] rings, for whoever has only that.
+    pub fn webhooks_bell(&self) -> Arc<Notify> {
+        self.webhooks.clone()
+    }
+
+    /// Resolves when somebody said that events are to be delivered to webhooks.
+    pub async fn webhooks_wait(&self) {
+        self.webhooks.notified().await;
     }
 
     /// Tells this process's delivery that a mail is due.

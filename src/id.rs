@@ -89,6 +89,8 @@ ids! {
     RunId of "automation_run";
     MessageId of "message";
     EmailId of "email";
+    /// Of a mail that came in.
+    ReceivedEmailId of "email";
     AttachmentId of "attachment";
     /// Of one thing that happened to an email.
     EmailEventId of "email_event";
@@ -96,6 +98,12 @@ ids! {
     SuppressionId of "suppression";
     TemplateId of "template";
     TemplateVersionId of "template_version";
+    WebhookId of "webhook";
+    WebhookEventId of "webhook_event";
+    /// Of one attempt to deliver an event to a webhook.
+    WebhookAttemptId of "webhook_attempt";
+    /// Of a request to the API that was noted.
+    LogId of "log";
 }
 
 /// An id from its text; what is none is told in the words of the API's errors.

@@ -2,7 +2,7 @@
 //! what it has begun.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::pin::Pin;
@@ -27,8 +27,8 @@ use crate::seal::{self, Seal};
 use crate::smtp_server::Listeners;
 use crate::web::{self, Bounds, Gate};
 use crate::{
-    automations, broadcasts, contacts, credentials, delivery, domains, emails, forms, inbound, limits, oauth,
-    submission,
+    automations, broadcasts, contacts, credentials, delivery, domains, forms, inbound, limits, oauth, receiving,
+    relay_reports, request_log, submission, tracking, upkeep, webhooks,
 };
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -79,10 +79,19 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         signal.await;
         stop.send_replace(true);
     });
+    if listener.is_some() {
+        let product = app.clone();
+        tokio::task::spawn_blocking(move || product.prepare());
+    }
     let answering = answer_if_told(App::clone(&app), listener, gate(&app), stopping.clone());
     let taking = submission::run(mail_in, app.emails().clone(), stopping.clone());
-    let hearing = inbound::run(reports_in, app.occurrences().clone(), stopping.clone());
-    let answering: [Answering; 3] = [Box::pin(answering), Box::pin(taking), Box::pin(hearing)];
+    let hearing = inbound::run(reports_in, app.receiving().clone(), stopping.clone());
+    let noting = request_log::run(App::clone(&app), app.request_log().clone(), stopping.clone());
+    let noting = async move {
+        noting.await;
+        Ok(())
+    };
+    let answering: [Answering; 4] = [Box::pin(answering), Box::pin(taking), Box::pin(hearing), Box::pin(noting)];
     tokio::select! {
         answered = answer_and_work(answering, work(&app, stopping)) => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),
@@ -160,7 +169,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let (imports, judging) = (each(), each());
+    let (imports, judging, tracked) = (each(), each(), each());
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
     let runs = (each(), app.domains().clone(), app.templates().clone());
@@ -174,18 +183,26 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         let ((occurrences, stopping), domains, templates) = &runs;
         automations::run_engine(occurrences.clone(), domains.clone(), templates.clone(), stopping.clone())
     });
+    let hooks = (App::clone(app), stopping.clone());
+    let hooks = keep_running("webhooks", move || {
+        let (app, stopping) = &hooks;
+        webhooks::run(app.clone(), Box::new(delivery::OwnMail(app.clone())), stopping.clone())
+    });
     let audiences =
         keep_running("broadcasts", move || broadcasts::run_audiences(audiences.0.clone(), audiences.1.clone()));
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
     let imports = keep_running("imports", move || limits::aside("imports", importing()));
     let judging = keep_running("segments", move || contacts::run_judging(judging.0.clone(), judging.1.clone()));
+    let upkeep = (App::clone(app), stopping.clone());
+    let upkeep = keep_running("upkeep", move || upkeep::run(upkeep.0.clone(), upkeep.1.clone()));
+    let tracked = keep_running("tracking", move || tracking::run(tracked.0.clone(), tracked.1.clone()));
     let patience = async {
         stopped(stopping.clone()).await;
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, audiences, imports, judging, checks) } => {}
+        _ = async { tokio::join!(mail, runs, hooks, audiences, imports, judging, checks, upkeep, tracked) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }
@@ -238,7 +255,8 @@ pub fn make_folder(file: &Path) -> anyhow::Result<()> {
 async fn seal_secrets(app: &App) -> anyhow::Result<()> {
     let unopened = credentials::reseal(&app.db, &app.seal).await?
         + automations::reseal(&app.db, &app.seal).await?
-        + domains::reseal(&app.db, &app.seal).await?;
+        + domains::reseal(&app.db, &app.seal).await?
+        + webhooks::reseal(&app.db, &app.seal).await?;
     if unopened > 0 {
         tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
     }
@@ -253,7 +271,7 @@ pub fn addresses(config: &Config, listening: SocketAddr) -> anyhow::Result<Addre
     let parse = |text: String| text.parse().map_err(|error| anyhow::anyhow!("{text}: {error}"));
     let base = match &config.base_url {
         Some(base) => base.clone(),
-        None => parse(format!("http://{listening}"))?,
+        None => parse(format!("http://{}", reachable(listening)))?,
     };
     let dashboard = match &config.dashboard_url {
         Some(dashboard) => dashboard.clone(),
@@ -265,6 +283,16 @@ pub fn addresses(config: &Config, listening: SocketAddr) -> anyhow::Result<Addre
         dashboard.as_str(),
     );
     Ok(Addresses { base, dashboard })
+}
+
+/// An address that can be called: "every address" is none, but this machine's own is among them.
+fn reachable(listening: SocketAddr) -> SocketAddr {
+    let own: IpAddr = match listening.ip() {
+        IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        one => one,
+    };
+    SocketAddr::new(own, listening.port())
 }
 
 /// Starts counting. The buckets of durations reach from 0.1 ms to 10 s.
@@ -289,6 +317,9 @@ async fn greet(app: &App, mail_in: &Listeners, reports_in: &Listeners) -> anyhow
     };
     println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
     println!("  API        {base}");
+    if app.config.base_url.is_none() && app.config.listen.ip().is_unspecified() {
+        println!("             on every address of this machine; name the one that others use with --base-url");
+    }
     println!("  Dashboard  {dashboard}");
     println!("  Reference  {base}/docs");
     println!("  Store      {store}");
@@ -297,7 +328,7 @@ async fn greet(app: &App, mail_in: &Listeners, reports_in: &Listeners) -> anyhow
         println!("  Submission {address}");
     }
     for address in reports_in.addresses() {
-        println!("  Reports    {address}");
+        println!("  Inbound    {address}");
     }
     if let Some(held) = Hold::find(&app.db).await? {
         println!("\n{}", held.sentence());
@@ -344,11 +375,15 @@ async fn do_chores(app: Product) {
         note("clients that came to nothing could not be deleted", clients);
         let uploads = contacts::sweep_imports(app.occurrences()).await;
         note("what is left of broken uploads could not be deleted", uploads);
-        note("contents of mail that need not be kept could not be deleted", emails::sweep(&app).await);
+        note("received mail that need not be kept could not be deleted", receiving::sweep(&app).await);
+        note("who opened and clicked long ago could not be forgotten", tracking::sweep(&app).await);
         let counted = app.db.commit(delivery::sweep(steady)).await;
         note("bulk mails that count for nobody any more could not be forgotten", counted);
         note("what domains sent on earlier days could not be forgotten", delivery::sweep_days(&app).await);
+        note("old events of webhooks could not be forgotten", webhooks::sweep(&app).await);
         note("old sign-ups could not be forgotten", forms::sweep(&app).await);
+        let tokens = app.db.commit(relay_reports::sweep(now)).await;
+        note("tokens of relays' reports could not be forgotten", tokens);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
     }

@@ -30,6 +30,11 @@ pub fn shown(text: &str) -> String {
     short
 }
 
+/// The same behind "but is".
+pub fn quoted(text: &str) -> String {
+    if text.is_empty() { "empty".into() } else { format!("`{}`", shown(text)) }
+}
+
 /// One line of at most so many characters, not all of them spaces.
 pub fn is_one_line(text: &str, most: usize) -> bool {
     !is_longer(text, most) && !text.chars().any(char::is_control) && !text.trim().is_empty()

@@ -79,6 +79,10 @@ class Sqlite:
         db = sqlite3.connect(f"file:{self._file()}?mode=ro", uri=True, timeout=30)
         try:
             return [tuple(shown(v) for v in row) for row in db.execute(sql)]
+        except sqlite3.Error as error:
+            files = ", ".join(f"{path.name} {path.stat().st_size}" for path in sorted(Path(self.dir).iterdir()))
+            code = getattr(error, "sqlite_errorname", "")
+            raise AssertionError(f"{sql}: {error} {code} ({files})") from error
         finally:
             db.close()
 

@@ -1,7 +1,7 @@
 //! The extractor that stands before every handler of the API.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRef, FromRequestParts};
 use http::header::AUTHORIZATION;
@@ -12,7 +12,8 @@ use crate::app::App;
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
-use crate::id::{DomainId, GrantId, WorkspaceId};
+use crate::id::{DomainId, GrantId, Id, WorkspaceId};
+use crate::limits::Allowance;
 use crate::seal::Seal;
 
 /// How often a caller is looked up again whose credential was given back to it a
@@ -72,11 +73,25 @@ where
         let app = App::from_ref(state);
         let secret = bearer(&parts.headers, &app)?.to_owned();
         let known = app.credentials.find(lookup(&app), &secret).await?;
+        let allowance = take_allowance(&app, &known);
+        if let Some(seen) = parts.extensions.get::<Seen>() {
+            let _ = seen.0.set((known.workspace_id, allowance));
+        }
+        if allowance.is_some_and(|allowance| allowance.is_exceeded) {
+            return Err(Error::RateLimited { retry_after: Allowance::RESET });
+        }
         permit::<N>(&known)?;
         app.credentials.touch(&known, app.clock.now());
-        Ok(Caller { app, secret, known, need: PhantomData })
+        match parts.extensions.remove() {
+            None => Ok(Caller { app, secret, known, need: PhantomData }),
+            Some(RefusedQuery(message)) => Err(Error::InvalidParameter { message }),
+        }
     }
 }
+
+/// In the extensions of a request: why its query is refused, which is nobody's business but its caller's.
+#[derive(Clone)]
+pub struct RefusedQuery(pub String);
 
 impl<N: Need> Caller<N> {
     /// A caller who has shown an API key, and nothing else, elsewhere than in a header.
@@ -171,6 +186,25 @@ impl<N: Need> Caller<N> {
     }
 }
 
+/// Goes with a request, for whoever wants to know afterwards who has called, and what it may still ask for.
+#[derive(Debug, Clone, Default)]
+pub struct Seen(Arc<OnceLock<(WorkspaceId, Option<Allowance>)>>);
+
+impl Seen {
+    /// Where a credential was shown that stands: its workspace, and what is left of its allowance.
+    pub fn caller(&self) -> Option<(WorkspaceId, Option<Allowance>)> {
+        self.0.get().copied()
+    }
+}
+
+fn take_allowance(app: &App, known: &Known) -> Option<Allowance> {
+    let key = match known.source {
+        Source::Key(id) => id.uuid(),
+        Source::Grant(id) => id.uuid(),
+    };
+    app.allowances.take(key, known.workspace_id.uuid(), app.clock.steady())
+}
+
 fn lookup(app: &App) -> Lookup<'_> {
     Lookup { db: &app.db, clock: &app.clock, base: app.addresses.base.as_str() }
 }
@@ -213,4 +247,10 @@ pub async fn confirm(app: &App, shown: &HeaderValue) -> Result<(), Error> {
         Some(secret) => app.credentials.confirm(lookup(app), secret).await,
         None => Ok(()),
     }
+}
+
+/// Whose the credential of an `Authorization` header is, where it is known from before.
+pub fn workspace_of(app: &App, shown: &HeaderValue) -> Option<WorkspaceId> {
+    let secret = shown.to_str().ok().and_then(credential)?;
+    Some(app.credentials.cached(secret)?.workspace_id)
 }

@@ -13,7 +13,7 @@ pub use session::{
     refuse_foreign, start as start_session, sweep as sweep_sessions,
 };
 
-pub use caller::{Caller, FullAccess, Need, SendMany, SendOnly, confirm};
+pub use caller::{Caller, FullAccess, Need, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
 pub use fair_queue::Asker;
 pub use session::Session;
 pub use store::{delete_sessions_of, session_stands};

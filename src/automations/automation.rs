@@ -1,19 +1,18 @@
 //! What an automation is beside its graph: a name, whether it listens, and how
 //! often it lets the same contact in. Valid by construction.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::graph::{Finding, Graph};
-use crate::db::Db;
+use super::graph::{Finding, Graph, StepTemplate};
+use crate::calls;
+use crate::db::{Db, DbError};
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::seal::Seal;
-use crate::templates;
-use crate::text::{checked_text, is_longer, one_line, shown, words};
+use crate::text::{checked_text, is_longer, one_line, words};
+use crate::{rules, templates};
 
 /// What a copy is called after.
 const COPY: &str = " (copy)";
@@ -73,12 +72,7 @@ checked_text!(
 
 /// A new secret for webhook steps to sign with, as the store keeps it.
 pub fn new_signing_secret(seal: &Seal) -> String {
-    seal.close_text(&signing_secret())
-}
-
-/// In the notation that verifying libraries read.
-fn signing_secret() -> String {
-    format!("whsec_{}", STANDARD.encode(crate::secret::random::<24>()))
+    seal.close_text(&calls::new_secret())
 }
 
 /// A graph from a request, or the refusal that names what is wrong with it.
@@ -88,16 +82,26 @@ pub fn graph(steps: &Value, connections: &Value) -> Result<Graph, Error> {
 
 /// Refuses to let an automation listen whose steps name templates that cannot be sent.
 pub async fn must_be_sendable(db: &Db, workspace_id: WorkspaceId, graph: Option<&Graph>) -> Result<(), Error> {
-    for (step, named) in graph.into_iter().flat_map(Graph::templates) {
-        if let Err(unsendable) = templates::check_published(db, workspace_id, named).await? {
-            return Err(Error::invalid(format!(
-                "The step `{}` cannot send: {}. Publish the template before the automation is enabled.",
-                shown(step),
-                unsendable.about(named),
-            )));
+    let Some(graph) = graph else { return Ok(()) };
+    match unsendable(db, workspace_id, graph).await?.as_slice() {
+        [] => Ok(()),
+        findings => {
+            Err(Error::invalid(format!("{} Put that right before the automation is enabled.", refusal(findings))))
         }
     }
-    Ok(())
+}
+
+/// What keeps steps from sending the templates that they name, with what they give them.
+pub async fn unsendable(db: &Db, workspace_id: WorkspaceId, graph: &Graph) -> Result<Vec<Finding>, DbError> {
+    let mut findings = Vec::new();
+    for StepTemplate { step, named, variables } in graph.templates() {
+        let mut given = variables.cloned().unwrap_or_default();
+        // The run gives it, as it gives what is reserved.
+        given.entry("event").or_insert_with(|| json!({}));
+        let flaw = templates::check_use(db, workspace_id, named, &given, rules::is_variable).await?;
+        findings.extend(flaw.map(|flaw| Finding::at(step, format!("cannot send: {flaw}"))));
+    }
+    Ok(findings)
 }
 
 /// The first finding in full, and where to read the others.
@@ -147,13 +151,5 @@ mod tests {
         assert_eq!(refusal(&[finding("a")]), "The step `a` is wrong.");
         assert!(refusal(&[finding("a"), finding("b")]).contains("is 1 more"));
         assert!(refusal(&[finding("a"), finding("b"), finding("c")]).contains("are 2 more"));
-    }
-
-    #[test]
-    fn a_signing_secret_holds_192_bits_in_the_usual_notation() {
-        let secret = signing_secret();
-        let bytes = STANDARD.decode(secret.strip_prefix("whsec_").expect("the prefix")).expect("base64");
-        assert_eq!(bytes.len(), 24);
-        assert_ne!(secret, signing_secret());
     }
 }

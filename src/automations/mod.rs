@@ -6,6 +6,7 @@ mod engine;
 mod graph;
 mod pages;
 mod picture;
+mod published;
 mod routes;
 mod run;
 mod runs;
@@ -24,16 +25,17 @@ use crate::db::Sql;
 pub use engine::{Ahead, Engine, LEASE, run as run_engine, settle as settle_run, sweep as sweep_deleted};
 pub use graph::Graph;
 pub use run::{ContactRules, HistoryPart, Run, World};
-pub use runs::{Fence, cancel as cancel_run};
-pub use store::{otherwise_sealed, reseal};
+pub use runs::{Fence, cancel as cancel_run, forget_ended};
+pub use store::{count_due, otherwise_sealed, reseal};
 pub use triggers::Triggers;
 
 pub const STATEMENTS: &[&[Sql]] = &[
     app_grants::ALL,
+    engine::CALLS,
     engine::KEPT,
-    engine::PAUSES,
     engine::RUNS,
     runs::ALL,
+    runs::RETENTION,
     store::ALL,
     triggers::ALL,
     triggers::ENTRIES,

@@ -69,18 +69,23 @@ async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: 
 
 /// Check a graph
 ///
-/// Tells everything that is wrong with a graph at once, and makes nothing of it.
+/// Tells everything that is wrong with a graph at once, and makes nothing of it; once the graph itself is right, also
+/// which templates its steps cannot send.
 #[utoipa::path(
     post, path = "/automations/validate", tag = "Automations", operation_id = "validate_automation",
     request_body = Draft, responses((status = 200, description = "What was found.", body = Check)),
 )]
-async fn validate(caller: Caller, body: Body<Draft>) -> JsonResult<Check> {
+async fn validate(caller: Caller, State(app): State<App>, body: Body<Draft>) -> JsonResult<Check> {
     caller.confirm().await?;
     let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
     let graph = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default());
     let window = send_window.and_then(|given| Window::parse(&given).err());
     let window = window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}")));
-    let findings: Vec<Finding> = graph.err().into_iter().flatten().chain(window).collect();
+    let findings = match graph {
+        Ok(graph) => automation::unsendable(&app.db, caller.workspace_id(), &graph).await?,
+        Err(findings) => findings,
+    };
+    let findings: Vec<Finding> = findings.into_iter().chain(window).collect();
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 
@@ -128,7 +133,7 @@ async fn update(
     body: Body<Change>,
 ) -> JsonResult<Reference> {
     let grant_id = caller.grant_id();
-    let change = store::Change { grant_id, ..wanted(body.read()?)? };
+    let change = store::Change { grant_id, steady: app.clock.steady(), ..wanted(body.read()?)? };
     let now = app.clock.now();
     if change.status == Some(Status::Enabled) || (change.graph.is_some() && change.status.is_none()) {
         must_be_sendable(&caller, &app, id, &change).await?;
@@ -141,6 +146,7 @@ async fn update(
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,
         };
+        app.wake_workers_if(change.send_window.is_some());
         return Ok(Json(Reference::to(id)));
     }
     Err(Error::Unavailable)
@@ -165,7 +171,7 @@ fn wanted(wish: Change) -> Result<store::Change, Error> {
     let Change { exit_on, send_window, name, status, re_entry, steps, connections } = wish;
     let (web::Change(exit_on), web::Change(send_window)) = (exit_on, send_window);
     let graph = graph_wanted(steps, connections)?;
-    let change = store::Change { name, status, re_entry, exit_on, send_window, graph, grant_id: None };
+    let change = store::Change { name, status, re_entry, exit_on, send_window, graph, ..store::Change::default() };
     if change.is_nothing() {
         let message = "The body changes nothing. Send at least one of `name`, `status`, `re_entry`, `exit_on`, \
                        `send_window`, or `steps` together with `connections`.";

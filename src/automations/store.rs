@@ -32,6 +32,13 @@ statements! {
         pub fn otherwise_sealed(after: Uuid, prefix: &str) with [after, prefix.len() as i64, prefix] = Sql::both(
             "SELECT workspace_id, id, signing_secret FROM automations
              WHERE id > $1 AND substr(signing_secret, 1, $2) <> $3 ORDER BY id LIMIT 500");
+        /// How many runs go on at a time that is set, counted to a bound.
+        pub fn count_due(most: i64) = Sql::both(
+            "SELECT COUNT(*) FROM (
+                 SELECT 1 FROM runs WHERE due_at IS NOT NULL AND destination IS NULL
+                 UNION ALL
+                 SELECT 1 FROM runs WHERE due_at IS NOT NULL AND destination IS NOT NULL
+                 LIMIT $1) AS due");
         /// The starts of the names that runs may be woken by.
         pub fn listened(workspace_id: WorkspaceId) = Sql::both(
             "SELECT start FROM listened_names WHERE workspace_id = $1");
@@ -88,6 +95,10 @@ statements! {
     SET_EXIT_ON = Sql::both(
         "UPDATE automations SET exit_on = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
+    /// Runs that may wait for a window look again. Others that do find nothing to do.
+    WAKE_PUT_OFF = Sql::both(
+        "UPDATE runs SET due_at = $2
+         WHERE automation_id = $1 AND status = 'running' AND due_at > $2 AND state LIKE '%\"waiting\":{\"reason\"%'");
     SET_SEND_WINDOW = Sql::both(
         "UPDATE automations SET send_window = $3, updated_at = $4
          WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL");
@@ -262,6 +273,8 @@ pub struct Change {
     pub graph: Option<GraphText>,
     /// The grant of the app that changes it.
     pub grant_id: Option<GrantId>,
+    /// This moment in steady time: runs that wait for a window that is changed look again.
+    pub steady: i64,
 }
 
 impl Change {
@@ -308,6 +321,7 @@ pub fn change(workspace_id: WorkspaceId, id: AutomationId, seen: i64, change: &C
     }
     if let Some(window) = &change.send_window {
         batch.push(set(SET_SEND_WINDOW, window.as_ref().map(Window::to_json).as_deref()));
+        batch.push(WAKE_PUT_OFF.with([id.into(), change.steady.into()]));
     }
     batch.and(raise_revision(workspace_id))
 }

@@ -14,13 +14,13 @@ use super::broadcast::{Broadcast, State as BroadcastState};
 use super::routes::{Reference, find, launch, new_id, not_found};
 use super::store::{self, Launch};
 use super::{Broadcasts, content};
-use crate::auth::{Caller, FullAccess, SendOnly};
+use crate::auth::{Caller, SendOnly};
 use crate::db::{Batch, DbError};
 use crate::emails::{self, State as MailState};
 use crate::error::Error;
 use crate::id::{BroadcastId, WorkspaceId};
 use crate::text::words;
-use crate::web::{Answer, Body, Idempotency, OfState, PathId};
+use crate::web::{Answer, Body, Idempotency, JsonResult, OfState, PathId};
 
 pub fn router() -> OpenApiRouter<Broadcasts> {
     OpenApiRouter::new()
@@ -154,12 +154,7 @@ impl Act {
 /// How often something is tried that another came before.
 const ATTEMPTS: usize = 4;
 
-async fn act(
-    caller: &Caller<FullAccess>,
-    broadcasts: &Broadcasts,
-    id: BroadcastId,
-    act: Act,
-) -> Result<Json<Reference>, Error> {
+async fn act(caller: &Caller, broadcasts: &Broadcasts, id: BroadcastId, act: Act) -> JsonResult<Reference> {
     for attempt in 0..ATTEMPTS {
         let broadcast = find(caller, id).await?;
         match broadcast.state {
@@ -197,10 +192,10 @@ impl Broadcasts {
     params(PathId), responses((status = 200, description = "The rest is not sent.", body = Reference), OfState),
 )]
 async fn cancel(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     act(&caller, &broadcasts, id, Act::Cancel).await
 }
 
@@ -212,10 +207,10 @@ async fn cancel(
     params(PathId), responses((status = 200, description = "It rests.", body = Reference), OfState),
 )]
 async fn pause(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     act(&caller, &broadcasts, id, Act::Pause).await
 }
 
@@ -227,10 +222,10 @@ async fn pause(
     params(PathId), responses((status = 200, description = "It goes on.", body = Reference), OfState),
 )]
 async fn resume(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     act(&caller, &broadcasts, id, Act::Resume).await
 }
 
@@ -242,7 +237,7 @@ async fn resume(
     params(PathId, Idempotency), responses((status = 201, description = "The new draft.", body = Reference)),
 )]
 async fn duplicate(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
     key: Idempotency,
@@ -251,6 +246,9 @@ async fn duplicate(
     let mut content = find(&caller, id).await?.content;
     let name: String = content.name.chars().take(240).collect();
     content.name = format!("{name} (copy)");
+    if let Some(template) = &mut content.template {
+        template.sent = None;
+    }
     let (new, lane) = new_id(&broadcasts.clock);
     let (whose, now) = ((caller.workspace_id(), new, lane), broadcasts.clock.now());
     let answer = Answer::created(&Reference::to(new))?;

@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::Broadcasts;
 use super::broadcast::{Broadcast, LeftOut, State};
+use super::content::{self, Prepared};
 use super::store::{self, Advance, Claimed};
-use super::{Broadcasts, content};
 use crate::clock::{MINUTE, SECOND};
 use crate::contacts;
 use crate::db::{Batch, DbError, Row, Stmt};
@@ -103,6 +104,9 @@ impl Broadcasts {
             State::Scheduled | State::Sending => {}
             _ => return Ok(()),
         }
+        if let Some(behind) = claimed.retimed_behind.filter(|_| broadcast.is_audience_whole) {
+            return work::unless_lost(self.wake_put_off(&claimed, &broadcast, behind).await);
+        }
         if broadcast.is_audience_whole {
             return work::unless_lost(self.watch(&claimed, &broadcast).await);
         }
@@ -138,10 +142,12 @@ impl Broadcasts {
             if self.db.read(segments::exists(workspace_id, broadcast.content.segment_id)).await?.is_empty() {
                 return Err(Error::not_found("The segment was deleted."));
             }
-            let mail = content::mail(self, workspace_id, &broadcast.content).await?;
+            let Prepared { email, template } = content::prepare(self, workspace_id, &broadcast.content).await?;
             let (now, lease_until) = (self.clock.now(), self.clock.steady() + Claimed::LEASE);
-            let mut batch = Batch::from(store::begin(claimed, broadcast.started_at.unwrap_or(now), lease_until));
-            batch.append(emails::insert(&mail, broadcast.email_id(), &self.clock, |_| String::new()));
+            let began_at = broadcast.started_at.unwrap_or(now);
+            let mut batch = Batch::from(store::begin(claimed, began_at, lease_until, template.as_ref()));
+            let (id, tracking) = (broadcast.email_id(), sender.tracking.as_ref());
+            batch.append(emails::insert_tracked(&email, id, &self.clock, tracking, |_| String::new()));
             batch.guard(sender.guard());
             match self.db.commit(batch).await {
                 Ok(_) => return Ok(sender),
@@ -232,6 +238,20 @@ impl Broadcasts {
             }
         }
         Err(DbError::Busy)
+    }
+
+    /// Has some of those looked at anew who were put off by what held before.
+    async fn wake_put_off(&self, claimed: &Claimed, broadcast: &Broadcast, behind: i64) -> Result<(), DbError> {
+        let (email_id, steady) = (broadcast.email_id(), self.clock.steady());
+        let rows = self.db.read(emails::put_off(email_id, behind, steady, PAGE as i64)).await?;
+        let last = rows.last().map(|row| row.int(0)).transpose()?;
+        let mut batch = Batch::from(store::retimed(claimed, last.filter(|_| rows.len() == PAGE), steady));
+        if let Some(last) = last {
+            batch.push(emails::wake_put_off(email_id, behind, last, steady));
+        }
+        self.db.commit(batch).await?;
+        self.wake_mail();
+        Ok(())
     }
 
     /// Ends it when nothing is left to be done for any recipient.

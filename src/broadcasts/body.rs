@@ -66,7 +66,7 @@ pub struct TemplateWish {
 
 impl From<TemplateWish> for UsedTemplate {
     fn from(wish: TemplateWish) -> UsedTemplate {
-        UsedTemplate { id: wish.id, variables: wish.variables.unwrap_or_default() }
+        UsedTemplate { id: wish.id, variables: wish.variables.unwrap_or_default(), sent: None }
     }
 }
 
@@ -147,11 +147,11 @@ fn written(list: Option<Mailboxes<0>>) -> Vec<String> {
 /// Without bodies there is nothing to say.
 fn check_bodies(content: &Content) -> Result<(), Error> {
     match (&content.template, &content.html, &content.text) {
-        (Some(_), ..) => {
-            Err(Error::invalid("The `template` field is not supported in a broadcast yet. Send `html` or `text`."))
-        }
-        (None, None, None) => Err(Error::Missing { message: "Missing `html` or `text` field.".into() }),
-        _ => Ok(()),
+        (None, None, None) => Err(Error::Missing { message: "Missing `html`, `text` or `template` field.".into() }),
+        (Some(_), None, None) | (None, ..) => Ok(()),
+        (Some(_), ..) => Err(Error::invalid(
+            "The `template` field cannot stand beside `html` or `text`: a broadcast is made of one of them.",
+        )),
     }
 }
 

@@ -9,7 +9,7 @@ use super::timing::Timing;
 use crate::db::{DbError, Row};
 use crate::emails::own_id;
 use crate::error::Error;
-use crate::id::{BroadcastId, EmailId, Id, SegmentId, TopicId, WorkspaceId};
+use crate::id::{BroadcastId, EmailId, Id, SegmentId, TemplateVersionId, TopicId, WorkspaceId};
 use crate::text::words;
 
 /// How far a broadcast is.
@@ -52,6 +52,24 @@ pub struct UsedTemplate {
     /// Or its alias.
     pub id: String,
     pub variables: Map<String, Value>,
+    /// What was published of it when the broadcast was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentTemplate>,
+}
+
+/// The version of a template that a broadcast was sent with, whose bodies stand with its mail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SentTemplate {
+    pub version_id: TemplateVersionId,
+    /// What was given, and fallbacks for the rest.
+    pub values: Map<String, Value>,
+}
+
+impl UsedTemplate {
+    /// What its bodies are rendered with.
+    pub fn values(&self) -> &Map<String, Value> {
+        self.sent.as_ref().map_or(&self.variables, |sent| &sent.values)
+    }
 }
 
 /// What is said to everybody.

@@ -1,12 +1,12 @@
-//! What a broadcast says, made ready to be sent: its template filled in, its preview in its place,
-//! and all of it tried once.
+//! What a broadcast says, made ready to be sent: bodies or what is published of its template, its
+//! preview in its place, and all of it tried once.
 
 use std::borrow::Cow;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::Broadcasts;
-use super::broadcast::Content;
+use super::broadcast::{Content, SentTemplate, UsedTemplate};
 use super::mailing::Letter;
 use super::people::Setting;
 use super::store;
@@ -19,6 +19,7 @@ use crate::mime::Mailbox;
 use crate::render::{Kind, Template};
 use crate::segments;
 use crate::subscriptions::Links;
+use crate::templates::{self, Sources, Unsendable};
 use crate::topics;
 
 /// How long a body may be, in bytes: with its preview it stands with its mail, and not in pieces.
@@ -34,7 +35,7 @@ pub fn parse(field: &str, source: &str, kind: Kind) -> Result<Template, String> 
 
 /// Refuses what could not be sent to anybody, for reasons that can be known before.
 pub async fn check<N: Need>(broadcasts: &Broadcasts, caller: &Caller<N>, content: &Content) -> Result<(), Error> {
-    check_ties(caller, content).await?;
+    check_ties(broadcasts, caller, content).await?;
     check_sendable(broadcasts, caller.workspace_id(), caller.domain_id(), content).await
 }
 
@@ -48,7 +49,7 @@ pub async fn check_sendable(
 ) -> Result<(), Error> {
     let sender = content.sender.parse::<Mailbox>().map_err(|_| Error::Internal)?;
     broadcasts.domains.may_send(workspace_id, key_domain, sender.address.ascii_domain()).await?;
-    mail(broadcasts, workspace_id, content).await?;
+    prepare(broadcasts, workspace_id, content).await?;
     let members = broadcasts.db.read(store::has_members(workspace_id, content.segment_id)).await?;
     match members.is_empty() {
         true => Err(Error::invalid("The segment is empty: there is nobody to send to.")),
@@ -56,64 +57,86 @@ pub async fn check_sendable(
     }
 }
 
-/// Refuses a segment or a topic that the caller's workspace does not have.
-pub async fn check_ties<N: Need>(caller: &Caller<N>, content: &Content) -> Result<(), Error> {
+/// Refuses a segment, a topic or a template that the caller's workspace does not have. A template may be published
+/// as late as the broadcast is sent.
+pub async fn check_ties<N: Need>(broadcasts: &Broadcasts, caller: &Caller<N>, content: &Content) -> Result<(), Error> {
     segments::must_exist(caller, content.segment_id).await?;
-    match content.topic_id {
-        Some(topic_id) => topics::must_exist(caller, topic_id).await,
+    if let Some(topic_id) = content.topic_id {
+        topics::must_exist(caller, topic_id).await?;
+    }
+    match &content.template {
+        Some(template) => {
+            let found = templates::check_published(&broadcasts.db, caller.workspace_id(), &template.id).await?;
+            found.or_else(|unsendable| match unsendable {
+                Unsendable::Draft => Ok(()),
+                Unsendable::Missing => Err(unsendable.refusal()),
+            })
+        }
         None => Ok(()),
     }
 }
 
-/// The mail that all recipients of a broadcast will share.
-pub async fn mail(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<NewEmail, Error> {
+/// What a broadcast is sent as.
+pub struct Prepared {
+    /// The mail that all of its recipients will share.
+    pub email: NewEmail,
+    /// Its template, as it is at this moment.
+    pub template: Option<UsedTemplate>,
+}
+
+/// Makes a broadcast ready to be sent.
+pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<Prepared, Error> {
     let address = |text: &String| text.parse::<Mailbox>().map_err(|_| Error::Internal);
-    let bodies = bodies(content)?;
-    let html = bodies.html.map(|html| with_preview(&html, content.preview_text.as_deref()).into_owned());
-    try_out(broadcasts, workspace_id, content, (html.as_deref(), bodies.text.as_deref())).await?;
-    Ok(NewEmail {
+    let Bodies { html, text, template } = bodies(broadcasts, workspace_id, content).await?;
+    let html = html.map(|html| with_preview(&html, content.preview_text.as_deref()).into_owned());
+    let none = Map::new();
+    let values = template.as_ref().map_or(&none, UsedTemplate::values);
+    try_out(broadcasts, (workspace_id, content), values, (html.as_deref(), text.as_deref())).await?;
+    let email = NewEmail {
         lane: Lane::Bulk,
         when_uncertain: broadcasts.config.mail.when_uncertain(true),
         reply_to: content.reply_to.iter().map(address).collect::<Result<_, _>>()?,
         subject: content.subject.clone(),
         topic_id: content.topic_id,
         html: html.map(emails::Content::Here),
-        text: bodies.text.map(emails::Content::Here),
+        text: text.map(emails::Content::Here),
         ..NewEmail::new(workspace_id, Origin::Broadcast, address(&content.sender)?, Vec::new())
-    })
+    };
+    Ok(Prepared { email, template })
 }
 
 struct Bodies {
     html: Option<String>,
     text: Option<String>,
+    template: Option<UsedTemplate>,
 }
 
-fn bodies(content: &Content) -> Result<Bodies, Error> {
-    let missing = || Error::Missing { message: "Missing `html` or `text` field.".into() };
-    match (&content.html, &content.text) {
-        (None, None) => Err(missing()),
-        (html, text) => Ok(Bodies { html: html.clone(), text: text.clone() }),
+async fn bodies(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<Bodies, Error> {
+    let Some(used) = &content.template else {
+        return Ok(Bodies { html: content.html.clone(), text: content.text.clone(), template: None });
+    };
+    let Sources { version_id, html, text, values } =
+        broadcasts.templates.sources(workspace_id, &used.id, &used.variables).await?;
+    if html.len().max(text.as_ref().map_or(0, String::len)) > LONGEST_BODY {
+        return Err(Error::invalid(format!(
+            "The template is too long for a broadcast: its HTML and its text may have {LONGEST_BODY} bytes each."
+        )));
     }
+    let template = UsedTemplate { sent: Some(SentTemplate { version_id, values }), ..used.clone() };
+    Ok(Bodies { html: Some(html), text, template: Some(template) })
 }
 
 /// Renders the mail for somebody of whom nothing is known: what it names must be there for everybody.
 async fn try_out(
     broadcasts: &Broadcasts,
-    workspace_id: WorkspaceId,
-    content: &Content,
+    (workspace_id, content): (WorkspaceId, &Content),
+    variables: &Map<String, Value>,
     (html, text): (Option<&str>, Option<&str>),
 ) -> Result<(), Error> {
     let letter = Letter::parse(&content.subject, html, text).map_err(Error::invalid)?;
     let declared = broadcasts.db.read(contacts::declared_properties(workspace_id)).await?;
     let (declared, links) = (Declared::read_all(&declared)?, Links::of(broadcasts).await?);
-    let none = Map::new();
-    let setting = Setting {
-        workspace_id,
-        topic_id: content.topic_id,
-        declared: &declared,
-        variables: content.template.as_ref().map_or(&none, |template| &template.variables),
-        links: &links,
-    };
+    let setting = Setting { workspace_id, topic_id: content.topic_id, declared: &declared, variables, links: &links };
     let sample = Email::read(SAMPLE).ok_or(Error::Internal)?;
     let sample = Contact::new(broadcasts.clock.ordered_id(), &sample, broadcasts.clock.now());
     letter.render(&setting.values(&sample)).map(drop).map_err(Error::invalid)

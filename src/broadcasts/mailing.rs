@@ -100,7 +100,12 @@ impl Mailing {
         Ok(Some(Mailing {
             letter: letter.map_err(|flaw| DbError::Broken(format!("a broadcast that was sent: {flaw}")))?,
             declared: Declared::read_all(&declared)?,
-            variables: broadcast.content.template.clone().map(|template| template.variables).unwrap_or_default(),
+            variables: broadcast
+                .content
+                .template
+                .as_ref()
+                .map(|template| template.values().clone())
+                .unwrap_or_default(),
             links: Links::of(app).await.map_err(unavailable)?,
             broadcast,
             email,

@@ -9,6 +9,7 @@ mod broadcast;
 mod content;
 mod lanes;
 mod mailing;
+mod own_mail;
 mod pages;
 mod people;
 mod progress;
@@ -27,32 +28,35 @@ use crate::app::holds_app;
 use crate::db::Sql;
 use crate::domains::Domains;
 use crate::occurrences::Occurrences;
+use crate::templates::Templates;
 
 pub use actions::send_as_operator;
 pub use audience::{round as audience_round, run as run_audiences};
 pub use lanes::{Lane, Standing, Standings, waiting as waiting_lanes};
 pub use mailing::Mailing;
+pub use own_mail::MailsToRead;
 pub use pages::router as pages;
 pub use people::Person;
 pub use progress::{Progress, Watched, watch};
 pub use timing::{Priority, Timing};
 
-pub const STATEMENTS: &[&[Sql]] = &[people::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[own_mail::ALL, people::ALL, store::ALL];
 
-/// What broadcasts need: who is told of their mail, who may send it, and what they were seen to
-/// have done by now. Clones share it.
+/// What broadcasts need: who is told of their mail, who may send it, what it is made of, and what
+/// they were seen to have done by now. Clones share it.
 #[derive(Clone)]
 pub struct Broadcasts {
     occurrences: Occurrences,
     domains: Domains,
+    templates: Templates,
     progress: Arc<progress::Samples>,
     /// Rings when one is to be sent.
     launched: Arc<Notify>,
 }
 
 impl Broadcasts {
-    pub fn new(occurrences: Occurrences, domains: Domains) -> Broadcasts {
-        Broadcasts { occurrences, domains, progress: Arc::default(), launched: Arc::default() }
+    pub fn new(occurrences: Occurrences, domains: Domains, templates: Templates) -> Broadcasts {
+        Broadcasts { occurrences, domains, templates, progress: Arc::default(), launched: Arc::default() }
     }
 }
 

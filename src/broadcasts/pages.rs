@@ -134,6 +134,8 @@ struct ProgressShown {
     ended: i64,
     sentence: String,
     counts: Vec<(&'static str, i64)>,
+    /// Links that were clicked, and how often, by people.
+    links: Vec<(String, i64)>,
 }
 
 /// A form with nothing but a button.
@@ -162,6 +164,7 @@ impl From<Progress> for ProgressShown {
             ("Canceled", counts.canceled),
             ("Left out", progress.left_out.values().sum()),
         ];
+        let done = &progress.engagement;
         let mut sentence = format!("{} recipients.", share(&progress));
         if progress.rate > 0.0 {
             sentence += &format!(" {} a second.", progress.rate);
@@ -176,11 +179,26 @@ impl From<Progress> for ProgressShown {
         if let Some(why) = &progress.waits_for {
             sentence += &format!(" Some wait: {why}.");
         }
+        if done.opens + done.clicks > 0 {
+            sentence += &format!(
+                " People opened it {} times and clicked {} times; machines opened it {} times and clicked {} times.",
+                done.opens - done.machine_opens,
+                done.clicks - done.machine_clicks,
+                done.machine_opens,
+                done.machine_clicks
+            );
+        }
         ProgressShown {
             recipients: progress.recipients,
             ended: progress.recipients - counts.waiting(),
             sentence,
             counts: all.into_iter().filter(|(_, count)| *count > 0).collect(),
+            links: progress
+                .engagement
+                .links
+                .iter()
+                .map(|link| (link.url.clone(), link.clicks - link.machine_clicks))
+                .collect(),
         }
     }
 }

@@ -16,13 +16,13 @@ const NO_TOPIC: &str = "the topic was deleted, and with it what contacts chose o
 
 statements! {
     PEOPLE = Sql::each(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
              c.updated_at, COALESCE(s.subscription, t.default_subscription)
          FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
              LEFT JOIN topic_subscriptions s
                  ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
          WHERE c.workspace_id = $1 AND c.id IN (SELECT unhex(value) FROM json_each($3))",
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
              c.updated_at, COALESCE(s.subscription, t.default_subscription)
          FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
              LEFT JOIN topic_subscriptions s
@@ -64,6 +64,12 @@ impl Setting<'_> {
             found.insert(contact.id, self.person(&contact, row.maybe(9, Row::text)?.as_deref()));
         }
         Ok(found)
+    }
+
+    /// What is known of a contact, whether it wants the mail or not; `None` where it is gone.
+    pub async fn known_of(&self, db: &Db, id: ContactId) -> Result<Option<Map<String, Value>>, DbError> {
+        let rows = db.read(people(self.workspace_id, self.topic_id, &[id])).await?;
+        Ok(rows.first().map(Contact::read).transpose()?.map(|contact| self.values(&contact)))
     }
 
     fn person(&self, contact: &Contact, subscription: Option<&str>) -> Person {

@@ -3,6 +3,7 @@
 use quick_cache::sync::Cache;
 use serde::Serialize;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::Broadcasts;
 use super::broadcast::{Broadcast, LeftOut, State};
@@ -14,6 +15,7 @@ use crate::db::{DbError, Row};
 use crate::emails::{self, State as MailState};
 use crate::error::Error;
 use crate::id::BroadcastId;
+use crate::tracking::{self, LinkCount, Totals};
 
 /// For how long counts are shown again: to count many takes long.
 const SHOWN_FOR: i64 = SECOND;
@@ -22,6 +24,9 @@ const SHOWN_FOR: i64 = SECOND;
 const OUTDATED: i64 = MINUTE;
 
 const MOST_KNOWN: usize = 1_000;
+
+/// How many links are shown with it.
+const SHOWN_LINKS: i64 = 10;
 
 /// How many recipients are how far.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
@@ -94,6 +99,38 @@ pub struct Progress {
     /// Why somebody waits, where somebody does.
     #[schema(required = true)]
     pub waits_for: Option<String>,
+    pub engagement: Engagement,
+}
+
+/// What recipients did with the mail, where its domain tracks that. All opens and clicks are counted, and apart from them
+/// those that a machine did: without these they are what people did.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[schema(as = BroadcastEngagement)]
+pub struct Engagement {
+    pub opens: i64,
+    pub machine_opens: i64,
+    pub clicks: i64,
+    pub machine_clicks: i64,
+    /// Those that people clicked most.
+    pub links: Vec<ClickedLink>,
+}
+
+/// A link that somebody clicked.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = BroadcastClickedLink)]
+pub struct ClickedLink {
+    pub id: Uuid,
+    pub url: String,
+    /// How often, by people and machines.
+    pub clicks: i64,
+    /// How often by machines.
+    pub machine_clicks: i64,
+}
+
+impl From<LinkCount> for ClickedLink {
+    fn from(link: LinkCount) -> ClickedLink {
+        ClickedLink { id: link.id, url: link.url, clicks: link.clicks, machine_clicks: link.machine_clicks }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -104,6 +141,7 @@ struct Sample {
     put_off: (i64, Option<i64>),
     /// What was counted before that.
     before: Option<(i64, i64)>,
+    engagement: Engagement,
 }
 
 /// What was counted lately.
@@ -154,6 +192,7 @@ impl Broadcasts {
             put_off,
             next_at: next_at.map(|due| Time(self.clock.shown_at(due))),
             waits_for: waits.first().map(|row| row.text(1)).transpose()?,
+            engagement: sample.engagement,
         }))
     }
 
@@ -169,9 +208,23 @@ impl Broadcasts {
             Some(row) => (row.int(0)?, row.maybe(1, Row::int)?),
             None => (0, None),
         };
-        let sample = Sample { at: now, counts, put_off, before };
+        let engagement = self.engagement(broadcast).await?;
+        let sample = Sample { at: now, counts, put_off, before, engagement };
         self.progress.0.insert(broadcast.id, sample.clone());
         Ok(sample)
+    }
+}
+
+impl Broadcasts {
+    async fn engagement(&self, broadcast: &Broadcast) -> Result<Engagement, DbError> {
+        let Totals { opens, machine_opens, clicks, machine_clicks } =
+            tracking::totals(&self.db, broadcast.email_id()).await?.unwrap_or_default();
+        let links = match clicks {
+            0 => Vec::new(),
+            _ => tracking::clicked_links(&self.db, broadcast.email_id(), SHOWN_LINKS).await?,
+        };
+        let links = links.into_iter().map(ClickedLink::from).collect();
+        Ok(Engagement { opens, machine_opens, clicks, machine_clicks, links })
     }
 }
 

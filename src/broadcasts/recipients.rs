@@ -1,20 +1,28 @@
 //! Who gets a broadcast, and what became of that.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 use super::Broadcasts;
+use super::progress::ClickedLink;
 use super::routes::find;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::rfc3339;
+use crate::db::{DbError, Row};
 use crate::emails::{self, Listed, State as MailState, Wanted};
-use crate::error::Error;
 use crate::id::{BroadcastId, ContactId, EmailId};
-use crate::web::{List, Newest, Page, PathId, Query};
+use crate::tracking;
+use crate::web::{JsonResult, List, Newest, Page, PathId, Query};
+
+/// How many links are listed.
+const MOST_LINKS: i64 = 1_000;
 
 pub fn router() -> OpenApiRouter<Broadcasts> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(clicked_links))
@@ -110,21 +118,13 @@ struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "permanent")]
     bounce_type: Option<&'static str>,
-    /// How often, of `opened` and `clicked`.
+    /// How often it was opened, of `opened`, and how often a link in it was clicked, of `clicked`; without machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     count: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     clicked_links: Option<Vec<ClickedLink>>,
-}
-
-/// A link that somebody clicked.
-#[derive(Serialize, ToSchema)]
-#[schema(as = BroadcastClickedLink)]
-struct ClickedLink {
-    url: String,
-    clicks: i64,
 }
 
 /// List a broadcast's recipients
@@ -136,12 +136,12 @@ struct ClickedLink {
     responses((status = 200, description = "The recipients.", body = List<Item>)),
 )]
 async fn list(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
     Query(wish): Query<Wish>,
     Newest(page): Newest,
-) -> Result<Json<List<Item>>, Error> {
+) -> JsonResult<List<Item>> {
     let email_id = find(&caller, id).await?.email_id();
     // What a server refused for a while is tried again: a bounce is for good.
     let is_none = matches!(wish.bounce_type, Some(BounceType::Transient | BounceType::Undetermined));
@@ -151,6 +151,12 @@ async fn list(
         is_unsubscribed: wish.kind == Some(Kind::Unsubscribed),
     };
     let rows = caller.read(|| emails::page_of_recipients(email_id, &wanted, &page)).await?;
+    let all: Vec<Listed> = rows.iter().map(|row| Listed::read(email_id, row)).collect::<Result<_, _>>()?;
+    let engaged: Vec<i64> = all.iter().filter(|one| is_engaged(one.state)).map(|one| one.number).collect();
+    let done = match engaged.is_empty() {
+        true => HashMap::new(),
+        false => Done::read_all(&caller.read(|| tracking::of_recipients(email_id, &engaged)).await?)?,
+    };
     let item = |one: Listed| Item {
         id: one.id,
         contact_id: one.contact_id,
@@ -159,24 +165,67 @@ async fn list(
         reason: one.reason,
         waits_until: one.due_at.map(|at| rfc3339(broadcasts.clock.shown_at(at))),
         bounce_type: (one.state == MailState::Bounced).then_some("permanent"),
-        count: matches!(one.state, MailState::Opened | MailState::Clicked).then_some(1),
-        clicked_links: (one.state == MailState::Clicked).then(Vec::new),
+        count: is_engaged(one.state).then(|| done.get(&one.number).map_or(1, |done| done.count(one.state))),
+        clicked_links: (one.state == MailState::Clicked)
+            .then(|| done.get(&one.number).map(|done| done.links.clone()).unwrap_or_default()),
     };
     page.answer(&rows, |row| Ok(item(Listed::read(email_id, row)?)))
 }
 
+fn is_engaged(state: MailState) -> bool {
+    matches!(state, MailState::Opened | MailState::Clicked)
+}
+
+/// What one recipient did with the mail.
+#[derive(Default)]
+struct Done {
+    opens: i64,
+    clicks: i64,
+    links: Vec<ClickedLink>,
+}
+
+impl Done {
+    fn read_all(rows: &[Row]) -> Result<HashMap<i64, Done>, DbError> {
+        let mut all: HashMap<i64, Done> = HashMap::new();
+        for row in rows {
+            let (link, hits, machine_clicks): (Uuid, _, _) = (row.id(1)?, row.int(3)?, row.int(4)?);
+            let done = all.entry(row.int(0)?).or_default();
+            if link.is_nil() {
+                done.opens = hits - machine_clicks;
+            } else {
+                done.clicks += hits - machine_clicks;
+                done.links.push(ClickedLink { id: link, url: row.text(2)?, clicks: hits, machine_clicks });
+            }
+        }
+        Ok(all)
+    }
+
+    fn count(&self, state: MailState) -> i64 {
+        if state == MailState::Clicked { self.clicks } else { self.opens }
+    }
+}
+
 /// List a broadcast's clicked links
 ///
-/// None as long as links are not tracked.
+/// Those that people clicked most come first; none where the sender's domain does not track clicks.
 #[utoipa::path(
     get, path = "/broadcasts/{id}/clicked-links", tag = "Broadcasts", operation_id = "list_broadcast_clicked_links",
     params(PathId, Page), responses((status = 200, description = "The links.", body = List<ClickedLink>)),
 )]
 async fn clicked_links(
-    caller: Caller<FullAccess>,
+    caller: Caller,
+    State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
     page: Page,
-) -> Result<Json<List<ClickedLink>>, Error> {
-    find(&caller, id).await?;
-    Ok(Json(page.list(Vec::new())))
+) -> JsonResult<List<ClickedLink>> {
+    let broadcast = find(&caller, id).await?;
+    let links = tracking::clicked_links(&broadcasts.db, broadcast.email_id(), MOST_LINKS).await?;
+    // They are in the order of their counts: a cursor is looked for.
+    let (upwards, cursor, _) = page.bounds();
+    let at = links.iter().position(|link| link.id == cursor);
+    let links = links.into_iter().map(ClickedLink::from);
+    Ok(Json(page.list(match (upwards, at) {
+        (true, at) => links.take(at.unwrap_or_default()).rev().collect(),
+        (false, at) => links.skip(at.map_or(0, |at| at + 1)).collect(),
+    })))
 }

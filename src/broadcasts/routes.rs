@@ -11,13 +11,13 @@ use super::broadcast::Broadcast;
 use super::shapes::{Detail, Item};
 use super::store::{self, Launch};
 use super::{Broadcasts, content};
-use crate::auth::{Caller, FullAccess, Need};
+use crate::auth::{Caller, Need};
 use crate::clock::Clock;
 use crate::db::DbError;
 use crate::emails::{parse_schedule, shared_id};
 use crate::error::Error;
 use crate::id::BroadcastId;
-use crate::web::{self, Answer, Body, Idempotency, List, OfPath, OfState, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OfPath, OfState, Page, PathId};
 
 pub type Reference = web::Reference<BroadcastId>;
 type Deleted = web::Deleted<BroadcastId>;
@@ -63,7 +63,7 @@ pub fn new_id(clock: &Clock) -> (BroadcastId, i64) {
     responses((status = 201, description = "The broadcast is made.", body = Reference), OfPath),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     key: Idempotency,
     body: Body<NewBroadcast>,
@@ -83,7 +83,7 @@ async fn create(
         };
         match is_sent {
             true => content::check(&broadcasts, &caller, &content).await?,
-            false => content::check_ties(&caller, &content).await?,
+            false => content::check_ties(&broadcasts, &caller, &content).await?,
         }
         let (id, lane) = new_id(&broadcasts.clock);
         let (whose, now) = ((caller.workspace_id(), id, lane), broadcasts.clock.now());
@@ -102,7 +102,7 @@ async fn create(
     get, path = "/broadcasts", tag = "Broadcasts", operation_id = "list_broadcasts",
     params(Page), responses((status = 200, description = "The broadcasts, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Item::from(&Broadcast::read(row)?)))
 }
@@ -115,10 +115,10 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     params(PathId), responses((status = 200, description = "The broadcast.", body = Detail)),
 )]
 async fn read(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
-) -> Result<Json<Detail>, Error> {
+) -> JsonResult<Detail> {
     let broadcast = find(&caller, id).await?;
     let progress = broadcasts.progress(&broadcast).await?;
     Ok(Json(Detail::new(broadcast, progress)))
@@ -133,10 +133,11 @@ async fn read(
     responses((status = 200, description = "The broadcast is changed.", body = Reference), OfState),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
+    State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
     body: Body<BroadcastChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let fields = body.fields().clone();
     for _ in 0..ATTEMPTS {
         let version = caller.read(|| store::version(caller.workspace_id(), id)).await?;
@@ -147,7 +148,7 @@ async fn update(
         }
         let change: BroadcastChange = Body::<BroadcastChange>::new(fields.clone()).read()?;
         let content = change.apply(&broadcast.content)?;
-        content::check_ties(&caller, &content).await?;
+        content::check_ties(&broadcasts, &caller, &content).await?;
         match caller.try_commit(|| store::replace(caller.workspace_id(), id, &content, version).into()).await? {
             Err(DbError::Unexpected { .. }) => {}
             settled => {
@@ -166,7 +167,7 @@ async fn update(
     delete, path = "/broadcasts/{id}", tag = "Broadcasts", operation_id = "delete_broadcast",
     params(PathId), responses((status = 200, description = "The broadcast is gone.", body = Deleted), OfState),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<BroadcastId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<BroadcastId>) -> JsonResult<Deleted> {
     let broadcast = find(&caller, id).await?;
     match caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await? {
         Err(DbError::Unexpected { .. }) => Err(broadcast.refusal("Only a draft can be deleted")),

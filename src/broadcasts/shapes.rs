@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::broadcast::{Broadcast, State};
+use super::broadcast::{Broadcast, State, UsedTemplate};
 use super::progress::Progress;
 use crate::clock::rfc3339;
-use crate::id::{BroadcastId, SegmentId, TopicId};
+use crate::id::{BroadcastId, SegmentId, TemplateVersionId, TopicId};
 use crate::windows::Window;
 
 /// A broadcast as lists show it.
@@ -69,6 +69,16 @@ struct TemplateShown {
     id: String,
     #[schema(value_type = Object)]
     variables: Map<String, Value>,
+    /// The version that was sent; null before.
+    #[schema(value_type = Option<Uuid>, required = true)]
+    version_id: Option<TemplateVersionId>,
+}
+
+impl From<UsedTemplate> for TemplateShown {
+    fn from(used: UsedTemplate) -> TemplateShown {
+        let version_id = used.sent.map(|sent| sent.version_id);
+        TemplateShown { id: used.id, variables: used.variables, version_id }
+    }
 }
 
 /// A broadcast, and how far it is.
@@ -127,7 +137,7 @@ impl Detail {
             preview_text: content.preview_text,
             html: content.html,
             text: content.text,
-            template: content.template.map(|used| TemplateShown { id: used.id, variables: used.variables }),
+            template: content.template.map(Into::into),
             topic_id: content.topic_id,
             send_window: content.timing.send_window,
             priority: content.timing.priority.0,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::broadcast::{Content, LeftOut, State};
+use super::broadcast::{Content, LeftOut, State, UsedTemplate};
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
 use crate::id::{BroadcastId, ContactId, SegmentId, TopicId, WorkspaceId};
@@ -55,10 +55,11 @@ statements! {
         pub fn cancel(workspace_id: WorkspaceId, id: BroadcastId, now: i64) expects 1 = Sql::both(
             "UPDATE broadcasts SET state = 'canceled', ended_at = $3, due_at = NULL, attempt = attempt + 1
              WHERE workspace_id = $1 AND id = $2 AND state IN ('sending', 'paused')");
-        /// Its time has come.
-        pub fn begin(claimed: &Claimed, now: i64, lease_until: i64)
-            with [claimed.id, claimed.attempt, now, lease_until] expects 1 = Sql::both(
-            "UPDATE broadcasts SET state = 'sending', started_at = $3, due_at = $4 WHERE id = $1 AND attempt = $2");
+        /// Its time has come: from now on its template is what it is at this moment.
+        pub fn begin(claimed: &Claimed, now: i64, lease_until: i64, used: Option<&UsedTemplate>)
+            with [claimed.id, claimed.attempt, now, lease_until, template(used)] expects 1 = Sql::both(
+            "UPDATE broadcasts SET state = 'sending', started_at = $3, due_at = $4, template = $5
+             WHERE id = $1 AND attempt = $2");
         /// It cannot be sent as it is.
         pub fn give_back(claimed: &Claimed, reason: &str) with [claimed.id, claimed.attempt, reason] expects 1
             = Sql::both(
@@ -78,6 +79,10 @@ statements! {
         /// It is looked at again.
         pub fn look_again(claimed: &Claimed, due_at: i64) with [claimed.id, claimed.attempt, due_at] expects 1
             = Sql::both("UPDATE broadcasts SET due_at = $3 WHERE id = $1 AND attempt = $2");
+        /// Some more of those who were put off are looked at anew; `None`: that were all.
+        pub fn retimed(claimed: &Claimed, behind: Option<i64>, due_at: i64)
+            with [claimed.id, claimed.attempt, behind, due_at] expects 1 = Sql::both(
+            "UPDATE broadcasts SET retimed_behind = $3, due_at = $4 WHERE id = $1 AND attempt = $2");
         pub fn end(claimed: &Claimed, now: i64) with [claimed.id, claimed.attempt, now] expects 1 = Sql::both(
             "UPDATE broadcasts SET state = 'sent', ended_at = $3, due_at = NULL WHERE id = $1 AND attempt = $2");
         pub fn state_of_lane(lane: i64) = Sql::both("SELECT state FROM broadcasts WHERE lane = $1");
@@ -122,7 +127,7 @@ statements! {
     NEXT = Sql::both("SELECT due_at FROM broadcasts WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!(
         "broadcasts" ("id") where "due_at IS NOT NULL" set ""
-        returning "broadcasts.id, broadcasts.attempt, audience_cursor");
+        returning "broadcasts.id, broadcasts.attempt, audience_cursor, retimed_behind");
 }
 
 /// When a broadcast is to be sent.
@@ -163,6 +168,8 @@ pub struct Claimed {
     /// The fence.
     pub attempt: i64,
     pub cursor: Option<ContactId>,
+    /// Those behind this number who were put off are to be looked at anew.
+    pub retimed_behind: Option<i64>,
 }
 
 impl Claimable for Claimed {
@@ -170,7 +177,12 @@ impl Claimable for Claimed {
     const LEASE: i64 = 30 * SECOND;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
-        Ok(Claimed { id: row.id(0)?, attempt: row.int(1)?, cursor: row.maybe(2, Row::id)? })
+        Ok(Claimed {
+            id: row.id(0)?,
+            attempt: row.int(1)?,
+            cursor: row.maybe(2, Row::id)?,
+            retimed_behind: row.maybe(3, Row::int)?,
+        })
     }
 }
 
@@ -179,8 +191,8 @@ impl InOrder for Claimed {
     const CLAIM: Sql = CLAIM;
 }
 
-fn template(content: &Content) -> Option<String> {
-    content.template.as_ref().and_then(|template| serde_json::to_string(template).ok())
+fn template(used: Option<&UsedTemplate>) -> Option<String> {
+    used.and_then(|template| serde_json::to_string(template).ok())
 }
 
 pub fn insert(
@@ -201,7 +213,7 @@ pub fn insert(
         content.preview_text.as_ref().into(),
         content.html.as_ref().into(),
         content.text.as_ref().into(),
-        template(content).into(),
+        template(content.template.as_ref()).into(),
         launch.state.as_str().into(),
         now.into(),
         launch.scheduled_at.into(),
@@ -234,7 +246,7 @@ pub fn replace(workspace_id: WorkspaceId, id: BroadcastId, content: &Content, ve
             content.preview_text.as_ref().into(),
             content.html.as_ref().into(),
             content.text.as_ref().into(),
-            template(content).into(),
+            template(content.template.as_ref()).into(),
             version.into(),
             content.timing.send_window.as_ref().map(Window::to_json).into(),
             content.timing.priority.0.into(),

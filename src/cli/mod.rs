@@ -4,19 +4,24 @@ mod backup;
 mod broadcasts;
 mod clients;
 mod doctor;
+mod help;
 mod hold;
 mod keys;
 mod oauth;
+mod password;
 mod send;
+mod status;
 mod templates;
 mod users;
 
 use std::fmt::Display;
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 
@@ -24,7 +29,7 @@ use crate::accounts::{self, Workspace};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Batch, Db, DbError};
+use crate::db::{Batch, Db, DbError, Location};
 use crate::product::Product;
 use crate::seal::Seal;
 use crate::{db, log, product, serve};
@@ -66,7 +71,9 @@ enum Command {
     Oauth(oauth::Oauth),
     /// Check settings, store, machine and the running server; say what is wrong and what to do
     Doctor(doctor::Doctor),
-    /// Bring the store's schema up to date and stop
+    /// Whether the server answers, on which store, and what waits there
+    Status(status::Status),
+    /// Make the store or bring its schema up to date, and stop
     Migrate,
     /// Copy the SQLite store to a file, also while the server runs
     Backup(backup::Backup),
@@ -78,13 +85,20 @@ enum Command {
     Resume(hold::Resume),
     /// Print the API's description (OpenAPI)
     Openapi,
+    /// Print what lets a shell complete commands and flags
+    Completions {
+        #[arg(value_enum)]
+        shell: Shell,
+    },
 }
 
 impl Cli {
     /// What was asked for on the command line and in the environment. Ends the
     /// process where that cannot be understood.
     pub fn from_command_line() -> Cli {
-        Cli::try_parse().unwrap_or_else(|error| hide_secrets(error).exit())
+        let matches = help::command_line().try_get_matches();
+        let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        read.unwrap_or_else(|error| hide_secrets(error).exit())
     }
 
     pub fn run(self) -> ExitCode {
@@ -110,12 +124,21 @@ impl Cli {
                 println!("{}", product::openapi(addresses.base.as_str()).to_pretty_json()?);
                 Ok(())
             }
+            Command::Completions { shell } => {
+                clap_complete::generate(shell, &mut Cli::command(), "posthorn", &mut io::stdout());
+                Ok(())
+            }
             // Doctors change nothing: they do not open the store as others do.
+            Command::Status(status) => status.run(&config).await,
             Command::Doctor(doctor) => doctor.run(&config).await,
             Command::Oauth(oauth::Oauth::Doctor(doctor)) => doctor.run(&config).await,
             // A copy must not change the store, nor a restore find one that was made for it.
             Command::Backup(command) => command.run(&config),
             Command::Restore(command) => command.run(&config).await,
+            // An instance without a browser begins with its first user.
+            Command::Users(command @ users::Users::Create(_)) => {
+                command.run(&CommandContext::open_or_make(&config).await?).await
+            }
             Command::Users(command) => command.run(&context().await?).await,
             Command::Keys(command) => command.run(&context().await?).await,
             Command::Clients(command) => command.run(&context().await?).await,
@@ -128,7 +151,7 @@ impl Cli {
                 oauth::rotate_keys(&context().await?, &config, output).await
             }
             Command::Migrate => {
-                context().await?;
+                serve::open_store(&config).await?;
                 println!("The store is up to date.");
                 Ok(())
             }
@@ -160,7 +183,21 @@ pub struct CommandContext {
 }
 
 impl CommandContext {
+    /// Opens a store that is there: whoever is in the wrong folder wants to hear of it.
     async fn open(config: &Config) -> anyhow::Result<CommandContext> {
+        if let Location::Sqlite(file) = config.store().location
+            && !file.exists()
+        {
+            bail!(
+                "there is no store at {}. Name yours with --data-dir or --database-url; `posthorn serve`, \
+                 `posthorn users create` and `posthorn migrate` make a new one",
+                file.display()
+            );
+        }
+        CommandContext::open_or_make(config).await
+    }
+
+    async fn open_or_make(config: &Config) -> anyhow::Result<CommandContext> {
         let db = serve::open_store(config).await?;
         let (clock, _) = db::open_clock(&db).await?;
         Ok(CommandContext { db, clock })

@@ -1,5 +1,6 @@
 //! `posthorn templates`: templates as files, one HTML file each with a short head, and a text file beside it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,12 +61,16 @@ impl Templates {
                 }
             }
             Templates::Diff(_) => {
-                let mut differing = 0;
+                let (mut differing, mut found) = (0, HashSet::new());
                 for file in read_all(directory)? {
                     let compared = templates.beside(workspace, &file).await;
                     let (before, after) =
                         compared.map_err(|refusal| anyhow!("{}: {}", file.stem, refusal.message()))?;
                     differing += usize::from(show_diff(before.as_ref(), &after));
+                    found.extend(before.map(|file| file.stem));
+                }
+                for file in templates.files(workspace).await?.iter().filter(|file| !found.contains(&file.stem)) {
+                    println!("{} is in the store alone; a push leaves it as it is", file.stem);
                 }
                 if differing > 0 {
                     bail!("{differing} of the templates differ");

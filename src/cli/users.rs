@@ -1,13 +1,12 @@
 //! `posthorn users`: people who can log in.
 
-use std::io::BufRead;
-
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::password::PasswordInput;
 use super::{CommandContext, Output};
-use crate::accounts::{self, EmailAddress, ListedUser, Password, Role};
+use crate::accounts::{self, EmailAddress, ListedUser, Role};
 use crate::auth;
 use crate::clock::rfc3339;
 use crate::db::Batch;
@@ -35,9 +34,8 @@ pub enum Users {
     Passwd {
         #[arg(long)]
         email: EmailAddress,
-        /// Read the password from the first line of standard input
-        #[arg(long, required = true)]
-        password_stdin: bool,
+        #[command(flatten)]
+        password: PasswordInput,
         #[command(flatten)]
         output: Output,
     },
@@ -47,9 +45,8 @@ pub enum Users {
 pub struct Create {
     #[arg(long)]
     email: EmailAddress,
-    /// Read the password from the first line of standard input
-    #[arg(long, required = true)]
-    password_stdin: bool,
+    #[command(flatten)]
+    password: PasswordInput,
     /// Id or name of the workspace, where there are several
     #[arg(long)]
     workspace: Option<String>,
@@ -88,21 +85,13 @@ impl Users {
                 let id = find(context, &one.email).await?;
                 change(context, &one, accounts::remove_member(workspace.id, id, context.clock.now()), "removed").await
             }
-            Users::Passwd { email, output, .. } => passwd(context, &email, output).await,
+            Users::Passwd { email, password, output } => passwd(context, &email, password, output).await,
         }
     }
 }
 
-pub(super) fn read_password() -> anyhow::Result<Password> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("standard input cannot be read")?;
-    let typed = line.strip_suffix('\n').unwrap_or(&line);
-    let typed = typed.strip_suffix('\r').unwrap_or(typed);
-    typed.parse().map_err(|error| anyhow!("--password-stdin: {error}"))
-}
-
 async fn create(context: &CommandContext, new: Create) -> anyhow::Result<()> {
-    let hash = auth::hash_password(read_password()?.as_str());
+    let hash = auth::hash_password(new.password.read_new()?.as_str());
     let workspace = context.workspace(new.workspace.as_deref()).await?;
     let (user, batch) = accounts::new_user(&context.clock, &new.email, &hash, &workspace, new.role);
     accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", new.email.as_str()))?;
@@ -144,8 +133,13 @@ async fn change(context: &CommandContext, one: &One, batch: Batch, what: &str) -
     Ok(())
 }
 
-async fn passwd(context: &CommandContext, email: &EmailAddress, output: Output) -> anyhow::Result<()> {
-    let hash = auth::hash_password(read_password()?.as_str());
+async fn passwd(
+    context: &CommandContext,
+    email: &EmailAddress,
+    password: PasswordInput,
+    output: Output,
+) -> anyhow::Result<()> {
+    let hash = auth::hash_password(password.read_new()?.as_str());
     let (set, email) = (accounts::set_password(&email.key(), &hash), email.as_str());
     context.commit(set, || anyhow!("--email {email}: there is no user with this address")).await?;
     let words = format!("Changed the password of {email}, who is signed out everywhere.");

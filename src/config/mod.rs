@@ -1,10 +1,13 @@
 //! Every setting: its flag, its environment name, its default, its rules.
 
+mod api;
+mod feedback;
 mod mail;
 mod network;
 mod parse;
 mod public_url;
 mod relay;
+mod retention;
 mod submission;
 
 use std::net::SocketAddr;
@@ -17,10 +20,13 @@ use crate::db::{Location, Options};
 use crate::mime::Mailbox;
 use crate::tls;
 
+pub use api::{ApiSettings, RequestLogging};
+pub use feedback::{FeedbackSettings, SnsTopic};
 pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
 pub use network::Network;
 pub use public_url::PublicUrl;
 pub use relay::{Encryption, Relay};
+pub use retention::RetentionSettings;
 pub use submission::SubmissionSettings;
 
 /// The settings of a Posthorn process. All can be given as a flag or in the
@@ -29,11 +35,18 @@ pub use submission::SubmissionSettings;
 #[command(next_help_heading = "Settings")]
 pub struct Config {
     /// Address to listen on
-    #[arg(long, global = true, env = "POSTHORN_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHORN_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS[:PORT]"
+    )]
     #[arg(value_parser = parse::listen)]
     pub listen: SocketAddr,
 
-    /// Address under which clients reach the API [default: http://<listen>]
+    /// Address under which clients reach the API [default: http://<listen>; 127.0.0.1 where that is every
+    /// address]
     #[arg(long, global = true, env = "POSTHORN_BASE_URL", value_name = "URL")]
     pub base_url: Option<PublicUrl>,
 
@@ -80,9 +93,23 @@ pub struct Config {
     #[command(flatten)]
     pub submission: SubmissionSettings,
 
-    /// Let webhook steps call addresses that are not on the public internet
+    #[command(flatten)]
+    pub feedback: FeedbackSettings,
+
+    #[command(flatten)]
+    pub api: ApiSettings,
+
+    #[command(flatten)]
+    pub retention: RetentionSettings,
+
+    /// Let webhooks and webhook steps call addresses that are not on the public internet, webhooks without TLS too
     #[arg(long, global = true, env = "POSTHORN_PRIVATE_WEBHOOKS")]
     pub private_webhooks: bool,
+
+    /// Days for which the events of webhooks and the attempts to deliver them are kept
+    #[arg(long, global = true, env = "POSTHORN_WEBHOOK_RETENTION", default_value = "30", value_name = "DAYS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub webhook_retention: u32,
 
     /// Runs of one automation with webhook steps that one contact may start in a minute; more is a loop. 0 = any number
     #[arg(long, global = true, env = "POSTHORN_CONTACT_RUN_LIMIT", default_value_t = 1000, value_name = "RUNS")]
@@ -185,7 +212,7 @@ pub struct Config {
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub drain_seconds: u64,
 
-    /// What to log: error, warn, info, debug, or a filter like `info,posthorn::db=debug`
+    /// What to log: off, error, warn, info, debug, trace, or a filter like `info,posthorn::db=debug`
     #[arg(long, global = true, env = "POSTHORN_LOG", default_value = "info", value_name = "FILTER")]
     #[arg(value_parser = parse::log_filter)]
     pub log: String,

@@ -22,10 +22,26 @@ pub struct SubmissionSettings {
     #[arg(value_parser = parse::listen)]
     pub submission_tls_listen: Option<SocketAddr>,
 
-    /// Address on which reports on mail that has left are taken by SMTP: bounces, complaints [default: none]
+    /// Address on which mail of other servers is taken by SMTP: for domains that receive, bounces, complaints
+    /// [default: none]
     #[arg(long, global = true, env = "POSTHORN_INBOUND_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(value_parser = parse::listen)]
     pub inbound_listen: Option<SocketAddr>,
+
+    /// Size of the largest mail that is received, in mebibytes
+    #[arg(long, global = true, env = "POSTHORN_INBOUND_LARGEST", default_value = "40", value_name = "MIB")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub inbound_largest: u32,
+
+    /// Mails a minute that one address may bring
+    #[arg(long, global = true, env = "POSTHORN_INBOUND_RATE", default_value = "600", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub inbound_rate: u32,
+
+    /// Mails a minute that one workspace may receive
+    #[arg(long, global = true, env = "POSTHORN_RECEIVED_RATE", default_value = "3000", value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub received_rate: u32,
 
     /// Certificate for SMTP submission with those that vouch for it, a file in PEM; read again when it changes
     #[arg(long, global = true, env = "POSTHORN_SUBMISSION_CERT", value_name = "FILE")]
@@ -40,6 +56,11 @@ impl SubmissionSettings {
     /// Whether mail is taken by SMTP at all.
     pub fn is_on(&self) -> bool {
         self.submission_listen.is_some() || self.submission_tls_listen.is_some()
+    }
+
+    /// In bytes.
+    pub fn largest_received(&self) -> u64 {
+        u64::from(self.inbound_largest) << 20
     }
 
     /// The files of the certificate and of its key, if there are any.

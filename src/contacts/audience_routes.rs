@@ -14,12 +14,12 @@ use super::membership_routes::{joined, leave, not_a_member};
 use super::path::{Named, PathSegment};
 use super::shapes::{ContactDetail, Deleted, Item, NewAudienceContact, Reference};
 use super::{routes as contacts, write};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{Answer, Body, Idempotency, List, OfDuplicate, OfKeyOrDuplicate, Page, PathId};
+use crate::web::{Answer, Body, Idempotency, JsonResult, List, OfDuplicate, OfKeyOrDuplicate, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -34,7 +34,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
     responses((status = 201, description = "The contact is in the audience.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     key: Idempotency,
     PathId(id): PathId<SegmentId>,
@@ -57,13 +57,13 @@ async fn create(
     request.run(add).await
 }
 
-async fn is_member(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<bool, Error> {
+async fn is_member(caller: &Caller, contact: &Contact, segment_id: SegmentId) -> Result<bool, Error> {
     let is_member = || segments::is_member(caller.workspace_id(), segment_id, contact.id);
     Ok(!caller.read(is_member).await?.is_empty())
 }
 
 /// The contact, if it is in the audience.
-async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: SegmentId) -> Result<Contact, Error> {
+async fn find(caller: &Caller, named: &Named, segment_id: SegmentId) -> Result<Contact, Error> {
     let contact = named.find(caller).await?;
     if is_member(caller, &contact, segment_id).await? { Ok(contact) } else { Err(not_a_member()) }
 }
@@ -75,11 +75,7 @@ async fn find(caller: &Caller<FullAccess>, named: &Named, segment_id: SegmentId)
     get, path = "/audiences/{id}/contacts", tag = "Audiences", operation_id = "list_audience_contacts",
     params(PathId, Page), responses((status = 200, description = "The contacts, newest first.", body = List<Item>)),
 )]
-async fn list(
-    caller: Caller<FullAccess>,
-    PathId(id): PathId<SegmentId>,
-    page: Page,
-) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, PathId(id): PathId<SegmentId>, page: Page) -> JsonResult<List<Item>> {
     contacts::list_of_segment(&caller, id, &page).await
 }
 
@@ -92,11 +88,7 @@ async fn list(
     params(("audience_id" = String, Path, description = "The id of the audience, which is a segment.", format = Uuid), Named),
     responses((status = 200, description = "The contact.", body = ContactDetail)),
 )]
-async fn read(
-    caller: Caller<FullAccess>,
-    PathSegment(audience_id): PathSegment,
-    named: Named,
-) -> Result<Json<ContactDetail>, Error> {
+async fn read(caller: Caller, PathSegment(audience_id): PathSegment, named: Named) -> JsonResult<ContactDetail> {
     Ok(Json(find(&caller, &named, audience_id).await?.into()))
 }
 
@@ -111,12 +103,12 @@ async fn read(
     responses((status = 200, description = "The contact is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     PathSegment(audience_id): PathSegment,
     named: Named,
     body: Body<Changes>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let changes = body.read()?;
     let contact = find(&caller, &named, audience_id).await?;
     Ok(Json(Reference::to(change::update(&caller, &app, &(&contact).into(), &changes).await?.id)))
@@ -132,11 +124,11 @@ async fn update(
     responses((status = 200, description = "The contact is gone from the audience.", body = Deleted)),
 )]
 async fn delete(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     PathSegment(audience_id): PathSegment,
     named: Named,
-) -> Result<Json<Deleted>, Error> {
+) -> JsonResult<Deleted> {
     let contact = find(&caller, &named, audience_id).await?;
     // A page reads one row more than it shows, which tells whether there are others.
     let first = Page::parse("", 1)?;

@@ -30,7 +30,7 @@ pub struct Ties {
 
 impl Ties {
     /// What was missing where a statement of [`write::create`] found nothing.
-    async fn missing(&self, caller: &Caller<FullAccess>, statement: usize) -> Result<Error, Error> {
+    async fn missing(&self, caller: &Caller, statement: usize) -> Result<Error, Error> {
         match statement.checked_sub(1).and_then(|at| self.segment_ids.get(at)) {
             Some(segment_id) => segments::why_not_taken(caller, *segment_id).await,
             None => Ok(topics::not_found()),
@@ -57,7 +57,7 @@ impl Creation {
 
 /// Adds a contact to the workspace, as a request asks for it.
 pub async fn create(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     email: &Email,
@@ -83,12 +83,7 @@ pub async fn create(
 
 /// Changes a contact. What others change at the same time is not undone: the
 /// change is applied to the contact as it then is.
-pub async fn update(
-    caller: &Caller<FullAccess>,
-    app: &Occurrences,
-    named: &Named,
-    changes: &Changes,
-) -> Result<Contact, Error> {
+pub async fn update(caller: &Caller, app: &Occurrences, named: &Named, changes: &Changes) -> Result<Contact, Error> {
     let declared = declared(caller, changes).await?;
     for _ in 0..ATTEMPTS {
         let before = named.find(caller).await?;
@@ -110,13 +105,13 @@ pub async fn update(
 }
 
 /// Deletes a contact.
-pub async fn delete(caller: &Caller<FullAccess>, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
+pub async fn delete(caller: &Caller, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
     let deleted = app.commit(caller, |occurrences| write::delete(occurrences, contact)).await?;
     deleted.or_missing(not_found).map(drop)
 }
 
 /// The types that given properties are held to.
-async fn declared(caller: &Caller<FullAccess>, changes: &Changes) -> Result<Vec<Declared>, Error> {
+async fn declared(caller: &Caller, changes: &Changes) -> Result<Vec<Declared>, Error> {
     if !changes.sets_properties() {
         return Ok(Vec::new());
     }
@@ -125,7 +120,7 @@ async fn declared(caller: &Caller<FullAccess>, changes: &Changes) -> Result<Vec<
 }
 
 /// Who has this address.
-async fn holder(caller: &Caller<FullAccess>, email: &str) -> Result<Option<Contact>, Error> {
+async fn holder(caller: &Caller, email: &str) -> Result<Option<Contact>, Error> {
     let rows = caller.read(|| store::by_email_key(caller.workspace_id(), &email_key(email))).await?;
     Ok(rows.first().map(Contact::read).transpose()?)
 }

@@ -26,7 +26,7 @@ pub struct Contact {
     pub unsubscribed: bool,
     pub properties: Map<String, Value>,
     /// Counts the changes; what is written under an old one is refused.
-    pub version: i64,
+    pub sequence: i64,
     pub created_at: i64,
     pub updated_at: Option<i64>,
 }
@@ -41,7 +41,7 @@ impl Contact {
             last_name: None,
             unsubscribed: false,
             properties: Map::new(),
-            version: FIRST_VERSION,
+            sequence: FIRST_SEQUENCE,
             created_at: now,
             updated_at: None,
         }
@@ -197,7 +197,7 @@ impl Changes {
 }
 
 /// What a new contact is stored with: 1 is the number of its creation.
-pub const FIRST_VERSION: i64 = 2;
+pub const FIRST_SEQUENCE: i64 = 2;
 
 /// How a path names a contact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,7 +309,7 @@ mod tests {
         let after = changes(change).expect("valid").apply(&before, &[]).expect("applied");
         assert_eq!((after.first_name, after.last_name.as_deref(), after.unsubscribed), (None, Some("L"), true));
         assert_eq!(Value::Object(after.properties).to_string(), r#"{"b":"x","c":false}"#);
-        assert_eq!((after.version, &after.email), (before.version, &before.email));
+        assert_eq!((after.sequence, &after.email), (before.sequence, &before.email));
     }
 
     #[test]

@@ -11,13 +11,13 @@ use super::contact::Contact;
 use super::path::{Named, PathSegment, not_found};
 use super::shapes::Item;
 use super::{routes as contacts, write};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, SegmentId};
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{List, Page, PathId};
+use crate::web::{JsonResult, List, Page, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(add, remove)).routes(routes!(contacts_of))
@@ -62,7 +62,7 @@ pub struct EndedMembership {
     params(Named, Page),
     responses((status = 200, description = "The segments, newest first.", body = List<segments::Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<segments::Item>>, Error> {
+async fn list(caller: Caller, named: Named, page: Page) -> JsonResult<List<segments::Item>> {
     let contact = named.find(&caller).await?;
     let rows = caller.read(|| segments::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
     page.answer(&rows, segments::Item::read)
@@ -77,11 +77,11 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
     responses((status = 200, description = "The contact is in the segment.", body = Membership)),
 )]
 async fn add(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     named: Named,
     PathSegment(segment_id): PathSegment,
-) -> Result<Json<Membership>, Error> {
+) -> JsonResult<Membership> {
     let contact = named.find(&caller).await?;
     let join = || write::join_segment(caller.workspace_id(), &contact, segment_id, app.clock.now());
     joined(&caller, segment_id, caller.try_commit(join).await?).await?;
@@ -110,11 +110,7 @@ pub(super) async fn joined<T>(
     params(Named, ("segment_id" = String, Path, description = "The id of the segment.", format = Uuid)),
     responses((status = 200, description = "The contact is not in the segment any more.", body = EndedMembership)),
 )]
-async fn remove(
-    caller: Caller<FullAccess>,
-    named: Named,
-    PathSegment(segment_id): PathSegment,
-) -> Result<Json<EndedMembership>, Error> {
+async fn remove(caller: Caller, named: Named, PathSegment(segment_id): PathSegment) -> JsonResult<EndedMembership> {
     let contact = named.find(&caller).await?;
     leave(&caller, &contact, segment_id).await?;
     Ok(Json(EndedMembership {
@@ -127,7 +123,7 @@ async fn remove(
     }))
 }
 
-pub(super) async fn leave(caller: &Caller<FullAccess>, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
+pub(super) async fn leave(caller: &Caller, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
     let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
     match caller.try_commit(leave).await? {
         Err(DbError::Unexpected { .. }) if segments::is_self_filling(caller, segment_id).await? => {
@@ -148,10 +144,6 @@ pub(super) fn not_a_member() -> Error {
     get, path = "/segments/{id}/contacts", tag = "Segments", operation_id = "list_segment_contacts",
     params(PathId, Page), responses((status = 200, description = "The contacts, newest first.", body = List<Item>)),
 )]
-async fn contacts_of(
-    caller: Caller<FullAccess>,
-    PathId(id): PathId<SegmentId>,
-    page: Page,
-) -> Result<Json<List<Item>>, Error> {
+async fn contacts_of(caller: Caller, PathId(id): PathId<SegmentId>, page: Page) -> JsonResult<List<Item>> {
     contacts::list_of_segment(&caller, id, &page).await
 }

@@ -24,7 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub use contact::{Changes, Contact, Email, FIRST_VERSION, email_key};
+pub use contact::{Changes, Contact, Email, FIRST_SEQUENCE, email_key};
 pub use imports::{
     claim as claim_import, csv_file, round as import_round, run as run_imports, step as import_step,
     sweep as sweep_imports,
@@ -33,11 +33,11 @@ pub use judging::{claim_segment, fill_step, round as judging_round, run as run_j
 pub use pages::router as pages;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
-pub use store::unwilling;
+pub use store::{TopicRecipient, by_email_key, find_by_email_key, topic_recipients};
 pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions, subscribe};
 pub use write::{
-    UnsubscribedBy, add_to_segment, bump_version, delete as delete_contact, hold_version, tell_by_email,
-    tell_waiting_by_email, update as update_contact, upsert_by_email,
+    UnsubscribedBy, add_to_segment, count_engagement, delete as delete_contact, hold_sequence, next_sequence,
+    note_sent, tell_by_email, tell_waiting_by_email, update as update_contact, upsert_by_email,
 };
 
 pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, judging::ALL, properties_store::ALL, store::ALL];

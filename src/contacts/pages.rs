@@ -123,7 +123,7 @@ mod tests {
             last_name: last.map(str::to_owned),
             unsubscribed: true,
             properties: Map::new(),
-            version: 2,
+            sequence: 2,
             created_at: NOW,
             updated_at: None,
         }

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::contact::{Contact, Key};
 use super::store;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::web;
@@ -59,7 +59,7 @@ impl From<&Contact> for Named {
 }
 
 impl Named {
-    pub async fn find(&self, caller: &Caller<FullAccess>) -> Result<Contact, Error> {
+    pub async fn find(&self, caller: &Caller) -> Result<Contact, Error> {
         let workspace = caller.workspace_id();
         let rows = match &self.0 {
             None => Vec::new(),

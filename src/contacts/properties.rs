@@ -97,7 +97,7 @@ fn check_pair(key: &str, value: &Value) -> Result<(), String> {
     }
     match value {
         Value::Object(_) | Value::Array(_) => Err(format!(
-            "is flat, but the property `{}` is {}. Allowed are a string, a number, a boolean and null",
+            "must be flat, but the property `{}` is {}. Allowed are a string, a number, a boolean and null",
             shown(key),
             kind(value)
         )),

@@ -12,13 +12,13 @@ use utoipa_axum::routes;
 use super::properties::Declared;
 use super::properties_store as store;
 use super::shapes::{Fallback, NewProperty};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::PropertyId;
 use crate::occurrences::Occurrences;
-use crate::web::{self, Answer, Body, Change, Idempotency, List, OfKeyOrDuplicate, Page, PathId};
+use crate::web::{self, Answer, Body, Change, Idempotency, JsonResult, List, OfKeyOrDuplicate, Page, PathId};
 
 type Reference = web::Reference<PropertyId>;
 type Deleted = web::Deleted<PropertyId>;
@@ -82,7 +82,7 @@ impl From<Declared> for Item {
     responses((status = 201, description = "The property is declared.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     idempotency: Idempotency,
     body: Body<NewProperty>,
@@ -113,7 +113,7 @@ async fn create(
     get, path = "/contact-properties", tag = "Contact properties", operation_id = "list_contact_properties",
     params(Page), responses((status = 200, description = "The properties, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Declared::read(row)?.into()))
 }
@@ -125,7 +125,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "read_contact_property",
     params(PathId), responses((status = 200, description = "The property.", body = Item)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller, PathId(id): PathId<PropertyId>) -> JsonResult<Item> {
     Ok(Json(find(&caller, id).await?.into()))
 }
 
@@ -138,10 +138,10 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Res
     responses((status = 200, description = "The fallback is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     PathId(id): PathId<PropertyId>,
     body: Body<ContactPropertyChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let property = find(&caller, id).await?;
     let fallback = changed(&property, body.read()?)?;
     let set = || store::set_fallback(caller.workspace_id(), id, fallback.as_ref()).into();
@@ -169,7 +169,7 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
     delete, path = "/contact-properties/{id}", tag = "Contact properties", operation_id = "delete_contact_property",
     params(PathId), responses((status = 200, description = "The property is not declared any more.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<PropertyId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<PropertyId>) -> JsonResult<Deleted> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
@@ -178,7 +178,7 @@ fn not_found() -> Error {
     Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: PropertyId) -> Result<Declared, Error> {
+async fn find(caller: &Caller, id: PropertyId) -> Result<Declared, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }

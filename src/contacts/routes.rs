@@ -12,13 +12,13 @@ use super::contact::Changes;
 use super::path::Named;
 use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
 use super::{change, store};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::Row;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments;
-use crate::web::{Body, Idempotency, List, OfDuplicate, OfKeyOrDuplicate, OfPath, Page, Query};
+use crate::web::{Body, Idempotency, JsonResult, List, OfDuplicate, OfKeyOrDuplicate, OfPath, Page, Query};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, update, delete))
@@ -44,7 +44,7 @@ pub struct Filter {
     responses((status = 201, description = "The contact is added.", body = Reference), OfPath, OfKeyOrDuplicate),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     key: Idempotency,
     body: Body<NewContact>,
@@ -64,10 +64,10 @@ async fn create(
     responses((status = 200, description = "The contacts, newest first.", body = List<Item>), OfPath),
 )]
 async fn list(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     page: Page,
     Query(Filter { segment_id, audience_id }): Query<Filter>,
-) -> Result<Json<List<Item>>, Error> {
+) -> JsonResult<List<Item>> {
     match segment_id.or(audience_id) {
         Some(segment_id) => list_of_segment(&caller, segment_id, &page).await,
         None => items(&page, &caller.read(|| store::page(caller.workspace_id(), &page)).await?),
@@ -75,16 +75,12 @@ async fn list(
 }
 
 /// The contacts of a segment that must exist.
-pub(super) async fn list_of_segment(
-    caller: &Caller<FullAccess>,
-    segment_id: SegmentId,
-    page: &Page,
-) -> Result<Json<List<Item>>, Error> {
+pub(super) async fn list_of_segment(caller: &Caller, segment_id: SegmentId, page: &Page) -> JsonResult<List<Item>> {
     segments::must_exist(caller, segment_id).await?;
     items(page, &caller.read(|| store::page_in_segment(caller.workspace_id(), segment_id, page)).await?)
 }
 
-fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
+fn items(page: &Page, rows: &[Row]) -> JsonResult<List<Item>> {
     page.answer(rows, |row| Ok(Item::read(row)?))
 }
 
@@ -95,7 +91,7 @@ fn items(page: &Page, rows: &[Row]) -> Result<Json<List<Item>>, Error> {
     get, path = "/contacts/{contact}", tag = "Contacts", operation_id = "read_contact",
     params(Named), responses((status = 200, description = "The contact.", body = ContactDetail)),
 )]
-async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDetail>, Error> {
+async fn read(caller: Caller, named: Named) -> JsonResult<ContactDetail> {
     Ok(Json(named.find(&caller).await?.into()))
 }
 
@@ -108,11 +104,11 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<ContactDe
     responses((status = 200, description = "The contact is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     named: Named,
     body: Body<Changes>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let changes = body.read()?;
     Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes).await?.id)))
 }
@@ -124,11 +120,7 @@ async fn update(
     delete, path = "/contacts/{contact}", tag = "Contacts", operation_id = "delete_contact",
     params(Named), responses((status = 200, description = "The contact is gone.", body = Deleted)),
 )]
-async fn delete(
-    caller: Caller<FullAccess>,
-    State(app): State<Occurrences>,
-    named: Named,
-) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, State(app): State<Occurrences>, named: Named) -> JsonResult<Deleted> {
     let contact = named.find(&caller).await?;
     change::delete(&caller, &app, &contact).await?;
     Ok(Json(Deleted::of(contact)))

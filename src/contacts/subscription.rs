@@ -5,12 +5,13 @@ use super::contact::{Contact, Email};
 use super::path::Named;
 use super::store;
 use super::write::{self, UnsubscribedBy};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::{DbError, Row, Stmt};
+use crate::email_metrics::{Counted, Tally};
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{OccurrenceBatch, Occurrences};
-use crate::topics::{self, Choice, Standing};
+use crate::topics::{self, Choice, Standing, Subscription};
 
 /// A contact and what holds for it of every topic.
 #[derive(Debug, Clone)]
@@ -25,6 +26,14 @@ pub struct Wishes {
     /// Whether the contact wants no mail at all.
     pub unsubscribed: Option<bool>,
     pub choices: Vec<Choice>,
+}
+
+impl Wishes {
+    /// Whether less mail is wanted than before, of wishes that are none already.
+    fn unsubscribe(&self) -> bool {
+        let is_out = |choice: &Choice| choice.subscription == Subscription::OptOut;
+        self.unsubscribed == Some(true) || self.choices.iter().any(is_out)
+    }
 }
 
 impl Subscriptions {
@@ -78,7 +87,7 @@ impl Subscriptions {
                 let contact = Contact { unsubscribed, ..self.contact.clone() };
                 write::update(occurrences, &self.contact, &contact, by);
             }
-            None => occurrences.batch.push(write::hold_version(occurrences.workspace_id(), &self.contact)),
+            None => occurrences.batch.push(write::hold_sequence(occurrences.workspace_id(), &self.contact)),
         }
         write::choose_topics(occurrences, &self.contact, &wishes.choices, |choice| self.is_news(choice), by);
     }
@@ -109,7 +118,16 @@ pub async fn change_own(
         if wishes == Wishes::default() {
             return Ok(Some((before.clone(), before)));
         }
-        match app.commit_uncalled(workspace_id, |occurrences| before.fill(occurrences, &wishes, by)).await? {
+        let fill = |occurrences: &mut OccurrenceBatch<'_>| {
+            before.fill(occurrences, &wishes, by);
+            if wishes.unsubscribe() {
+                let mut tally = Tally::default();
+                // The link does not say which mail it came from.
+                tally.count("", None, Counted::Unsubscribed);
+                tally.add_to(&mut occurrences.batch, workspace_id, &app.clock);
+            }
+        };
+        match app.commit_uncalled(workspace_id, fill).await? {
             Ok(_) => return Ok(Some((before.clone(), before.with(&wishes)))),
             // Something came between: the contact has changed, or a topic is gone.
             Err(DbError::Unexpected { .. }) => {}
@@ -143,8 +161,8 @@ pub async fn subscribe(
                     write::update(occurrences, contact, &subscribed, UnsubscribedBy::Page);
                 }
                 Some(contact) => {
-                    occurrences.batch.push(write::hold_version(workspace_id, contact));
-                    write::bump_version(occurrences, contact.id);
+                    occurrences.batch.push(write::hold_sequence(workspace_id, contact));
+                    write::next_sequence(occurrences, contact.id);
                 }
             }
             ties.for_each(|tie| occurrences.batch.push(tie));
@@ -161,7 +179,7 @@ pub async fn subscribe(
 
 /// A request chooses topics for a contact.
 pub async fn choose_topics(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &Occurrences,
     named: &Named,
     choices: impl FnOnce() -> Result<Vec<Choice>, Error>,

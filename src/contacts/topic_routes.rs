@@ -10,12 +10,12 @@ use super::path::Named;
 use super::shapes::Reference;
 use super::subscription;
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::occurrences::Occurrences;
 use crate::text::kind;
 use crate::topics::{self, Chosen, TopicChoices};
-use crate::web::{self, Body, List, Page};
+use crate::web::{self, Body, JsonResult, List, Page};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(list, choose))
@@ -29,7 +29,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
     get, path = "/contacts/{contact}/topics", tag = "Contacts", operation_id = "list_contact_topics",
     params(Named, Page), responses((status = 200, description = "The topics, newest first.", body = List<Chosen>)),
 )]
-async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<Chosen>>, Error> {
+async fn list(caller: Caller, named: Named, page: Page) -> JsonResult<List<Chosen>> {
     let contact = named.find(&caller).await?;
     let rows = caller.read(|| topics::page_of_contact(caller.workspace_id(), contact.id, &page)).await?;
     page.answer(&rows, |row| Ok(Chosen::read(row)?))
@@ -44,11 +44,11 @@ async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Js
     responses((status = 200, description = "The choices are set.", body = Reference)),
 )]
 async fn choose(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     named: Named,
     Choices(given): Choices,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let choices = || given?.read().map(|choices| choices.topics.0);
     let contact = subscription::choose_topics(&caller, &app, &named, choices).await?;
     Ok(Json(Reference::to(contact.id)))

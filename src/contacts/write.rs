@@ -3,22 +3,23 @@
 //! contact and what is told of it, so that it can join whatever else the commit
 //! does.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::contact::{Contact, Email, FIRST_VERSION};
+use super::contact::{Contact, Email, FIRST_SEQUENCE};
 use super::store;
 use crate::db::{Batch, Stmt};
-use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
+use crate::id::{BroadcastId, ContactId, EmailId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{Moment, OccurrenceBatch, SystemEvent, Whom};
 use crate::segments::Facts;
 use crate::text::words;
 use crate::topics::{Choice, Subscription};
+use crate::webhooks::{EventType, When};
 use crate::{segments, topics};
 
-pub use super::store::hold_version;
+pub use super::store::hold_sequence;
 
 /// The making of a contact; nothing for one that was there before.
-const CREATION: Moment = Moment::first(FIRST_VERSION);
+const CREATION: Moment = Moment::first(FIRST_SEQUENCE);
 
 /// How somebody came to be unsubscribed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum UnsubscribedBy {
     Api,
     Import,
     Automation,
+    /// The person, to whoever keeps the mailbox.
+    Complaint,
 }
 
 words!(UnsubscribedBy {
@@ -38,6 +41,7 @@ words!(UnsubscribedBy {
     Api = "api",
     Import = "import",
     Automation = "automation",
+    Complaint = "complaint",
 });
 
 /// Adds a contact, and what it is tied to from the start: see [`ties`].
@@ -46,10 +50,11 @@ pub fn create(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: im
     ties.for_each(|tie| occurrences.batch.push(tie));
     place_new(occurrences, contact);
     tell(occurrences, SystemEvent::CONTACT_CREATED, contact, CREATION);
+    occurrences.publish(EventType::ContactCreated, || published(contact));
 }
 
 /// Something happens to whoever has this address; a contact is made where nobody
-/// has it. Its version counts what happens to it, and its row is locked until the
+/// has it. Its sequence counts what happens to it, and its row is locked until the
 /// commit, so what happens to one contact has an order. Returns the address's key.
 pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new_id: ContactId) -> String {
     let (key, now) = (email.key(), occurrences.now());
@@ -60,31 +65,48 @@ pub fn upsert_by_email(occurrences: &mut OccurrenceBatch<'_>, email: &Email, new
         let contact = Contact::new(new_id, email, now);
         occurrences.tell(SystemEvent::CONTACT_CREATED, Whom::EmailKey(&key), &contact.json(), CREATION);
     }
+    let when = When::NewContact { email_key: &key, sequence: FIRST_SEQUENCE };
+    occurrences.publish_when(EventType::ContactCreated, when, || published(&Contact::new(new_id, email, now)));
     key
 }
 
 /// Something happens to a contact that must be there.
-pub fn bump_version(occurrences: &mut OccurrenceBatch<'_>, id: ContactId) {
+pub fn next_sequence(occurrences: &mut OccurrenceBatch<'_>, id: ContactId) {
     occurrences.batch.lock(id);
-    occurrences.look_up(store::bump_version(occurrences.workspace_id(), id));
+    occurrences.look_up(store::next_sequence(occurrences.workspace_id(), id));
 }
 
 /// The product tells what it did for whoever has this address, if that is a contact: for nobody
 /// else can anything happen.
 pub fn tell_by_email(occurrences: &mut OccurrenceBatch<'_>, name: &str, email_key: &str, payload: &Value) {
-    bump_version_by_email(occurrences, email_key);
+    next_sequence_by_email(occurrences, email_key);
     occurrences.tell(name, Whom::EmailKey(email_key), payload, Moment::NOW);
 }
 
 /// The same, only to those who wait for it: it starts no runs.
 pub fn tell_waiting_by_email(occurrences: &mut OccurrenceBatch<'_>, name: &str, email_key: &str, payload: &Value) {
-    bump_version_by_email(occurrences, email_key);
+    next_sequence_by_email(occurrences, email_key);
     occurrences.tell_waiting(name, Whom::EmailKey(email_key), payload, Moment::NOW);
 }
 
-fn bump_version_by_email(occurrences: &mut OccurrenceBatch<'_>, email_key: &str) {
+/// The mail of a broadcast has left for a contact, if that is still there: filters may ask for it.
+pub fn note_sent(occurrences: &mut OccurrenceBatch<'_>, contact_id: ContactId, id: BroadcastId, email_id: EmailId) {
+    if occurrences.asks_for_broadcast(id) {
+        occurrences.batch.lock(contact_id);
+        occurrences.batch.push(store::next_sequence_if_there(occurrences.workspace_id(), contact_id));
+        occurrences.count_broadcast(contact_id, id, email_id);
+    }
+}
+
+/// What whoever has this address did with a mail counts for the segments that ask for it.
+pub fn count_engagement(occurrences: &mut OccurrenceBatch<'_>, email_key: &str, names: &[String], email_id: EmailId) {
+    next_sequence_by_email(occurrences, email_key);
+    occurrences.count_engagement(email_key, names, email_id);
+}
+
+fn next_sequence_by_email(occurrences: &mut OccurrenceBatch<'_>, email_key: &str) {
     occurrences.batch.lock(email_key);
-    occurrences.batch.push(store::bump_version_by_email(occurrences.workspace_id(), email_key));
+    occurrences.batch.push(store::next_sequence_by_email(occurrences.workspace_id(), email_key));
 }
 
 /// Writes a contact over `before`, as which it was read, unless that has changed since; `by` is who
@@ -93,6 +115,7 @@ pub fn update(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: 
     let now = occurrences.now();
     occurrences.batch.push(store::replace(occurrences.workspace_id(), contact, now));
     move_between_segments(occurrences, before, contact);
+    occurrences.publish(EventType::ContactUpdated, || published(&Contact { updated_at: Some(now), ..contact.clone() }));
     if occurrences.is_told() {
         let contact = Contact { updated_at: Some(now), ..contact.clone() };
         tell(occurrences, SystemEvent::CONTACT_UPDATED, &contact, Moment::NOW);
@@ -111,7 +134,7 @@ fn tell_unsubscribed(
     by: UnsubscribedBy,
 ) {
     occurrences.batch.lock(contact.id);
-    occurrences.batch.push(store::bump_version(occurrences.workspace_id(), contact.id));
+    occurrences.batch.push(store::next_sequence(occurrences.workspace_id(), contact.id));
     let mut payload = contact.json();
     payload["by"] = by.as_str().into();
     if let Some(topic_id) = topic_id {
@@ -123,8 +146,9 @@ fn tell_unsubscribed(
 /// Deletes a contact. What is told of it is told first: nothing can happen to whom
 /// is not there.
 pub fn delete(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
-    bump_version(occurrences, contact.id);
+    next_sequence(occurrences, contact.id);
     tell(occurrences, SystemEvent::CONTACT_DELETED, contact, Moment::NOW);
+    occurrences.publish(EventType::ContactDeleted, || published(contact));
     occurrences.part_with(contact.id);
     occurrences.batch.append(store::delete(occurrences.workspace_id(), contact.id));
 }
@@ -133,6 +157,13 @@ fn tell(occurrences: &mut OccurrenceBatch<'_>, name: &str, contact: &Contact, mo
     if occurrences.is_told() {
         occurrences.tell(name, Whom::Id(contact.id), &contact.json(), moment);
     }
+}
+
+/// What webhooks are told of a contact. Its properties may be many, and are read where they are wanted.
+fn published(contact: &Contact) -> Value {
+    let mut data = contact.json();
+    data.as_object_mut().into_iter().for_each(|fields| drop(fields.remove("properties")));
+    data
 }
 
 /// Puts a contact into segments and notes what it chose of topics, a statement for
@@ -184,10 +215,10 @@ fn place_if_new(occurrences: &mut OccurrenceBatch<'_>, key: &str, email: &Email,
     let new = Contact::new(new_id, email, now);
     let Some((places, is_open)) = places_of_new(occurrences, &new) else { return };
     for segment_id in places {
-        occurrences.batch.push(segments::fill_in_new(workspace_id, segment_id, key, FIRST_VERSION, now));
+        occurrences.batch.push(segments::fill_in_new(workspace_id, segment_id, key, FIRST_SEQUENCE, now));
     }
     if is_open {
-        occurrences.judge_new(key, FIRST_VERSION);
+        occurrences.judge_new(key, FIRST_SEQUENCE);
     }
 }
 
@@ -214,7 +245,7 @@ fn move_between_segments(occurrences: &mut OccurrenceBatch<'_>, before: &Contact
     }
 }
 
-/// Has a contact judged anew whose choices filters ask for. Its version has to count them: whoever judges it holds on
+/// Has a contact judged anew whose choices filters ask for. Its sequence has to count them: whoever judges it holds on
 /// to that.
 fn judge_choices(occurrences: &mut OccurrenceBatch<'_>, contact_id: ContactId, choices: &[Choice]) {
     let Some(filters) = occurrences.filters() else { return };
@@ -224,19 +255,25 @@ fn judge_choices(occurrences: &mut OccurrenceBatch<'_>, contact_id: ContactId, c
     }
 }
 
-/// What a contact that was there before is tied to: see [`ties`].
+/// What a contact that was there before is tied to: see [`ties`]. `opted_out` are the topics that it wanted mail about
+/// until now; `by` is who ended that.
 pub fn tie(
     occurrences: &mut OccurrenceBatch<'_>,
     contact: &Contact,
     (segment_ids, choices): (&[SegmentId], &[Choice]),
+    opted_out: &[TopicId],
+    by: UnsubscribedBy,
 ) {
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
     if !choices.is_empty() {
         occurrences.batch.lock(contact.id);
-        occurrences.batch.push(store::bump_version(workspace_id, contact.id));
+        occurrences.batch.push(store::next_sequence(workspace_id, contact.id));
     }
     ties(workspace_id, contact, (segment_ids, choices), now).for_each(|tie| occurrences.batch.push(tie));
     judge_choices(occurrences, contact.id, choices);
+    for topic_id in opted_out {
+        tell_unsubscribed(occurrences, contact, Some(*topic_id), by);
+    }
 }
 
 /// Puts a contact into a segment. The first statement fails where the contact is
@@ -272,8 +309,12 @@ pub fn choose_topics(
         return;
     }
     // Who has read what held before must not commit on it.
-    occurrences.batch.push(store::bump_version(workspace_id, contact.id));
+    occurrences.batch.push(store::next_sequence(workspace_id, contact.id));
     judge_choices(occurrences, contact.id, choices);
+    occurrences.publish(EventType::ContactTopicsUpdated, || {
+        let topic = |choice: &&Choice| json!({"id": choice.topic_id, "subscription": choice.subscription});
+        json!({"id": contact.id, "email": contact.email, "topics": news.iter().map(topic).collect::<Vec<_>>()})
+    });
     for choice in news.iter().filter(|choice| choice.subscription == Subscription::OptOut) {
         tell_unsubscribed(occurrences, contact, Some(choice.topic_id), by);
     }

@@ -80,6 +80,11 @@ impl Credentials {
         }
     }
 
+    /// What is known of a credential from before.
+    pub fn cached(&self, secret: &str) -> Option<Arc<Known>> {
+        self.known.get(&secret::hash(secret))
+    }
+
     /// Refuses a credential that is known from before and stands no longer.
     pub async fn confirm(&self, at: Lookup<'_>, secret: &str) -> Result<(), Error> {
         let Some(known) = self.known.get(&secret::hash(secret)) else { return Ok(()) };

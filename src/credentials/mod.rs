@@ -4,6 +4,7 @@
 mod credential;
 mod jwt;
 mod key;
+mod link_keys;
 mod scope;
 mod signing;
 mod store;
@@ -11,6 +12,7 @@ mod store;
 pub use credential::{Credentials, Known, Lookup, Source};
 pub use jwt::{Claims, SigningKey};
 pub use key::{KeyName, NewKey, Permission};
+pub use link_keys::LinkKeys;
 pub use scope::{Scope, ScopeSet, UnsupportedScope};
 pub use signing::{Signing, TOKEN_LIFETIME, reseal};
 pub use store::{

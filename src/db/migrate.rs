@@ -43,6 +43,13 @@ const STEPS: &[(&str, &str)] = &[
     ("0030_windows", include_str!("../../migrations/0030_windows.sql")),
     ("0031_lost_messages", include_str!("../../migrations/0031_lost_messages.sql")),
     ("0032_bulk", include_str!("../../migrations/0032_bulk.sql")),
+    ("0033_sequences", include_str!("../../migrations/0033_sequences.sql")),
+    ("0034_topics_and_counts", include_str!("../../migrations/0034_topics_and_counts.sql")),
+    ("0035_webhooks", include_str!("../../migrations/0035_webhooks.sql")),
+    ("0036_tracking", include_str!("../../migrations/0036_tracking.sql")),
+    ("0037_relay_reports", include_str!("../../migrations/0037_relay_reports.sql")),
+    ("0038_receiving", include_str!("../../migrations/0038_receiving.sql")),
+    ("0039_numbers", include_str!("../../migrations/0039_numbers.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -15,10 +15,9 @@ use super::test_recipients;
 use crate::broadcasts::{self, Lane, Priority, Standing};
 use crate::clock::MINUTE;
 use crate::config::TransportKind;
-use crate::contacts;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::{EmailId, TopicId, WorkspaceId};
+use crate::id::{EmailId, WorkspaceId};
 use crate::suppressions;
 use crate::work::{self, Next};
 
@@ -30,9 +29,6 @@ const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
 
 const IS_CAPTURING: &str =
     "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
-
-const UNSUBSCRIBED: &str = "the recipient is unsubscribed, and the mail is about a topic";
-const OPTED_OUT: &str = "the recipient has not opted in to the topic of the mail, or has opted out of it";
 
 /// What becomes of recipients to whom nothing is sent now, by mail and number.
 pub(super) type NotSent = HashMap<(EmailId, i64), Outcome>;
@@ -119,7 +115,7 @@ impl Engine {
         self.enter_queue(&mut claimed).await;
         let suppressed = self.suppressed(claimed.values().flatten()).await?;
         let mut not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
-        self.look_up_topics(claimed.values().flatten(), &mut not_sent).await?;
+        self.look_up_topics(claimed.values_mut().flatten(), &mut not_sent).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
@@ -256,31 +252,6 @@ impl Engine {
             }
         }
         Ok(suppressed)
-    }
-
-    /// Adds those who want no mail about the topic of theirs. Most mail is about none; recipients of broadcasts were
-    /// asked already.
-    async fn look_up_topics(
-        &self,
-        claimed: impl Iterator<Item = &Claimed>,
-        not_sent: &mut NotSent,
-    ) -> Result<(), DbError> {
-        let mut by_topic: HashMap<(WorkspaceId, TopicId), Vec<(String, &Claimed)>> = HashMap::new();
-        for row in claimed {
-            if let Some(topic_id) = row.topic_id {
-                by_topic.entry((row.workspace_id, topic_id)).or_default().push((row.email_key(), row));
-            }
-        }
-        for ((workspace_id, topic_id), rows) in by_topic {
-            let keys: Vec<String> = rows.iter().map(|(key, _)| key.clone()).collect();
-            for found in self.app.db.read(contacts::unwilling(workspace_id, topic_id, &keys)).await? {
-                let (email_key, reason) = (found.text(0)?, if found.bool(1)? { UNSUBSCRIBED } else { OPTED_OUT });
-                for (_, row) in rows.iter().filter(|(key, _)| *key == email_key) {
-                    not_sent.insert(row.place_in_mail(), Outcome::Unwanted(reason.into()));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Lets recipients wait where mail goes now.

@@ -2,21 +2,26 @@
 //! is not written to any more, in one commit.
 //!
 //! A report is believed because it came to a return path that we have signed: only who got the mail,
-//! or passed it on, knows that. It can change nothing but what became of that mail.
+//! or passed it on, knows that. It can change nothing but what became of that mail. What a relay
+//! reports by HTTP names that return path, or the mark that we wrote into the mail; that it comes
+//! from the relay is for its caller to know.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
-use super::return_path::{self, RETURN_PATHS};
+use super::news::News;
+use super::return_path::{self, ANY_RECIPIENT, RETURN_PATHS};
 use super::settle::{event_name, tell_recipient};
 use crate::clock::{DAY, MINUTE, SECOND};
-use crate::db::{DbError, Sql, from_row, statements};
+use crate::contacts::{self, Contact, UnsubscribedBy};
+use crate::db::{DbError, Sql, Stmt, from_row, statements};
+use crate::email_metrics::Tally;
 use crate::emails::{self, NewEvent, Origin, State};
-use crate::id::{EmailId, WorkspaceId};
+use crate::id::{EmailId, Id, WorkspaceId};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, Occurrences};
-use crate::reports::{Action, Complaint, Delivery, Report};
+use crate::reports::{Relayed, Report};
 use crate::suppressions::{self, Suppression};
 
 /// For how long reports are believed after the key is gone that signed the return path.
@@ -29,8 +34,12 @@ const JUST_READ: i64 = SECOND;
 statements! {
     functions {
         fn recipient(email_id: EmailId, number: i64) = Sql::both(
-            "SELECT r.workspace_id, r.address, e.origin FROM email_recipients r JOIN emails e ON e.id = r.email_id
-             WHERE r.email_id = $1 AND r.number = $2");
+            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number
+             FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE r.email_id = $1 AND r.number = $2");
+        fn recipients(email_id: EmailId, most: i64) = Sql::both(
+            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number
+             FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE r.email_id = $1
+             ORDER BY r.number LIMIT $2");
         /// Only who has not come further already: what is reported again changes nothing. Where that ends
         /// it, whoever is about to send it again loses it.
         fn report(place: &Place, news: &News)
@@ -42,6 +51,9 @@ statements! {
              WHERE email_id = $1 AND number = $2 AND state >= $4 AND state < $5");
     }
 }
+
+/// More recipients than a mail can have that is not a broadcast's.
+const MOST_RECIPIENTS: i64 = 200;
 
 /// Which mail, to which of its recipients: what a return path says that we have signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +95,8 @@ pub enum Effect {
     Changed,
     /// It was known, something that matters more was, or the mail is not kept any more.
     Nothing,
+    /// What may be sent once was sent before.
+    Repeated,
 }
 
 /// Whom a mail went to.
@@ -90,27 +104,11 @@ struct Recipient {
     workspace_id: WorkspaceId,
     address: String,
     origin: String,
+    sender_domain: String,
+    number: i64,
 }
 
-from_row!(Recipient { workspace_id, address, origin });
-
-/// What follows from a report.
-struct News {
-    state: State,
-    /// Who is meant: those who have come this far, and not as far as that.
-    least: State,
-    until: State,
-    detail: Value,
-    reason: Option<String>,
-    suppresses: Option<suppressions::Origin>,
-}
-
-impl News {
-    /// For whoever has not come as far as that already.
-    fn of(state: State, detail: Value) -> News {
-        News { state, least: State::Queued, until: state, detail, reason: None, suppresses: None }
-    }
-}
+from_row!(Recipient { workspace_id, address, origin, sender_domain, number });
 
 /// Takes reports. Clones share what they know.
 #[derive(Clone)]
@@ -137,6 +135,11 @@ impl Feedback {
 
     /// What a return path is about, from what stands before its `@`; `None` where we have not signed it.
     pub async fn open(&self, local: &str) -> Result<Option<ReturnToken>, DbError> {
+        // Everybody who got a mail knows its mark, and none of them may speak for the others.
+        Ok(self.open_any(local).await?.filter(|token| token.number != ANY_RECIPIENT))
+    }
+
+    async fn open_any(&self, local: &str) -> Result<Option<ReturnToken>, DbError> {
         if !return_path::is_token(local) {
             return Ok(None);
         }
@@ -167,15 +170,64 @@ impl Feedback {
 
     /// Writes down what a report says.
     pub async fn take(&self, token: ReturnToken, report: &Report) -> Result<Effect, DbError> {
-        let found = self.find(token).await?;
-        let news = found.as_ref().and_then(|(_, recipient)| news(report, &recipient.address));
-        let effect = match found.zip(news) {
+        self.write_down(self.find(token).await?, report, None).await
+    }
+
+    /// Writes down what a relay says. What may be sent once is noted in the same commit by `once`,
+    /// which fails as a duplicate where it was before.
+    pub async fn take_relayed(&self, relayed: &Relayed, once: Option<Stmt>) -> Result<Effect, DbError> {
+        let mut found = None;
+        for mark in &relayed.marks {
+            if let Some(token) = self.open_any(mark.split('@').next().unwrap_or_default()).await? {
+                found = self.find_named(token, relayed.recipient.as_deref()).await?;
+                break;
+            }
+        }
+        self.write_down(found, &relayed.report, once).await
+    }
+
+    async fn write_down(
+        &self,
+        found: Option<(Place, Recipient)>,
+        report: &Report,
+        once: Option<Stmt>,
+    ) -> Result<Effect, DbError> {
+        let news = found.as_ref().and_then(|(_, recipient)| News::told_by(report, &recipient.address));
+        let mut effect = match found.zip(news) {
             None => Effect::Nothing,
-            Some(((place, recipient), news)) => self.commit(place, &recipient, &news).await?,
+            Some(((place, recipient), news)) => self.commit((place, &recipient), &news, once.as_ref()).await?,
         };
+        if let Some(once) = once.filter(|_| effect == Effect::Nothing) {
+            effect = match self.app.db.commit(once).await {
+                Ok(_) => Effect::Nothing,
+                Err(DbError::Duplicate(_)) => Effect::Repeated,
+                Err(error) => return Err(error),
+            };
+        }
         let label = if effect == Effect::Changed { "changed" } else { "nothing" };
         metrics::counter!("posthorn_mail_reports_total", "effect" => label).increment(1);
         Ok(effect)
+    }
+
+    /// Whom a relay means: the mark says which mail it is, and the relay which of its recipients.
+    async fn find_named(&self, token: ReturnToken, to: Option<&str>) -> Result<Option<(Place, Recipient)>, DbError> {
+        if token.number != ANY_RECIPIENT {
+            return self.find(token).await;
+        }
+        let email_id = token.id.into();
+        let rows = self.app.db.read(recipients(email_id, MOST_RECIPIENTS)).await?;
+        let mut all = rows.iter().map(Recipient::read).collect::<Result<Vec<_>, _>>()?;
+        if all.is_empty() {
+            // Who has a mail of his own is told by its id.
+            return self.find(ReturnToken { number: 0, ..token }).await;
+        }
+        let key = to.map(contacts::email_key);
+        let is_meant = |recipient: &Recipient| Some(contacts::email_key(&recipient.address)) == key;
+        let at = if all.len() == 1 { Some(0) } else { all.iter().position(is_meant) };
+        Ok(at.map(|at| {
+            let recipient = all.swap_remove(at);
+            (Place { email_id, number: recipient.number, own_id: None }, recipient)
+        }))
     }
 
     async fn find(&self, token: ReturnToken) -> Result<Option<(Place, Recipient)>, DbError> {
@@ -188,13 +240,31 @@ impl Feedback {
         Ok(None)
     }
 
-    async fn commit(&self, place: Place, recipient: &Recipient, news: &News) -> Result<Effect, DbError> {
+    async fn commit(
+        &self,
+        (place, recipient): (Place, &Recipient),
+        news: &News,
+        once: Option<&Stmt>,
+    ) -> Result<Effect, DbError> {
         let workspace_id = recipient.workspace_id;
         for attempt in 0..ATTEMPTS {
             let listeners = self.app.listeners_for(workspace_id, attempt).await?;
+            let contact = self.who_unsubscribes(recipient, news).await?;
             let now = self.app.clock.now();
             let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &self.app.clock, now);
-            self.fill(&mut occurrences, place, recipient, news);
+            let told = [(news.state, news.detail.clone())];
+            let is_own = recipient.origin == Origin::System.as_str();
+            let of_mail = (!is_own).then_some((place.email_id, told.as_slice())).into_iter();
+            let mails = emails::published_mails(&self.app.db, &occurrences, of_mail).await?;
+            once.into_iter().for_each(|once| occurrences.batch.push(once.clone()));
+            if let Some(before) = &contact {
+                let after = Contact { unsubscribed: true, ..before.clone() };
+                contacts::update_contact(&mut occurrences, before, &after, UnsubscribedBy::Complaint);
+            }
+            let reported = self.fill(&mut occurrences, place, recipient, news);
+            if let Some(mail) = mails.get(&place.email_id) {
+                emails::publish(&mut occurrences, mail, (place.told_as(), &recipient.address), &told);
+            }
             let (batch, follow_up) = occurrences.follow_up();
             match self.app.db.commit(batch).await {
                 Ok(effects) => {
@@ -202,14 +272,28 @@ impl Feedback {
                     return Ok(Effect::Changed);
                 }
                 Err(DbError::Stale) => self.app.forget_listeners(workspace_id),
-                Err(DbError::Unexpected { .. }) => return Ok(Effect::Nothing),
+                Err(DbError::Unexpected { statement }) if statement == reported => return Ok(Effect::Nothing),
+                // The contact is another by now, or is gone.
+                Err(DbError::Unexpected { .. }) => {}
+                Err(DbError::Duplicate(_)) if once.is_some() => return Ok(Effect::Repeated),
                 Err(error) => return Err(error),
             }
         }
         Err(DbError::Busy)
     }
 
-    fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, place: Place, recipient: &Recipient, news: &News) {
+    /// The contact who wants no more mail, if it is one who got any until now.
+    async fn who_unsubscribes(&self, recipient: &Recipient, news: &News) -> Result<Option<Contact>, DbError> {
+        if !news.unsubscribes() {
+            return Ok(None);
+        }
+        let key = contacts::email_key(&recipient.address);
+        let contact = contacts::find_by_email_key(&self.app.db, recipient.workspace_id, &key).await?;
+        Ok(contact.filter(|contact| !contact.unsubscribed))
+    }
+
+    /// Tells which statement it is that finds nothing where the report changes nothing.
+    fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, place: Place, recipient: &Recipient, news: &News) -> usize {
         let (now, workspace_id, id) = (occurrences.now(), recipient.workspace_id, place.told_as());
         let address = recipient.address.as_str();
         if let Some(name) = event_name(news.state) {
@@ -225,6 +309,7 @@ impl Feedback {
         }
         let batch = &mut occurrences.batch;
         batch.lock(id);
+        let reported = batch.len();
         batch.push(report(&place, news));
         let (state, detail, number) = (news.state, news.detail.to_string(), Some(place.number));
         let event_id = self.app.clock.ordered_id();
@@ -233,54 +318,16 @@ impl Feedback {
         if place.own_id.is_none() {
             batch.push(emails::raise(id, state, now));
         }
+        if recipient.origin != Origin::System.as_str() {
+            let mut tally = Tally::default();
+            let broadcast_id = place.own_id.map(|_| place.email_id.uuid().into());
+            emails::count(&mut tally, (&recipient.sender_domain, broadcast_id), (news.state, &news.detail));
+            tally.add_to(batch, workspace_id, &self.app.clock);
+        }
         if let Some(origin) = news.suppresses {
             let new = Suppression { address, origin, reason: news.reason.as_deref(), email_id: Some(id) };
-            batch.push(suppressions::insert(workspace_id, self.app.clock.ordered_id(), &new, now));
+            suppressions::add(occurrences, self.app.clock.ordered_id(), &new);
         }
+        reported
     }
-}
-
-fn news(report: &Report, to: &str) -> Option<News> {
-    match report {
-        Report::Delivery(delivery) => of_delivery(delivery, to),
-        Report::Complaint(complaint) => of_complaint(complaint, to),
-    }
-}
-
-fn of_delivery(delivery: &Delivery, to: &str) -> Option<News> {
-    let (told, host) = (delivery.told(), delivery.reporting_mta.as_deref().unwrap_or("a mail server"));
-    match delivery.action {
-        Action::Failed => {
-            let bounce = delivery.bounce();
-            let detail = json!({"to": to, "host": host, "bounce": {
-                "type": bounce.kind.as_str(),
-                "subType": bounce.sub_type,
-                "message": format!("{host} reports that the mail was not delivered."),
-                "diagnosticCode": [format!("smtp; {told}")],
-            }});
-            let suppresses = bounce.is_about_recipient.then_some(suppressions::Origin::Bounce);
-            Some(News { reason: Some(told), suppresses, ..News::of(State::Bounced, detail) })
-        }
-        Action::Delivered => {
-            let detail = json!({"to": to, "via": "report", "host": host, "reply": told});
-            Some(News::of(State::Delivered, detail))
-        }
-        // What waits here is our own business, and so is what nobody knows of.
-        Action::Delayed => {
-            let detail = json!({"to": to, "host": host, "reason": told});
-            let (least, until) = (State::Sent, State::Uncertain);
-            Some(News { least, until, reason: Some(told), ..News::of(State::Delayed, detail) })
-        }
-        Action::Relayed => None,
-    }
-}
-
-fn of_complaint(complaint: &Complaint, to: &str) -> Option<News> {
-    let Complaint { feedback_type, user_agent, .. } = complaint;
-    let detail = json!({"to": to, "complaint": {"type": feedback_type, "userAgent": user_agent}});
-    complaint.is_complaint().then(|| News {
-        reason: Some(format!("complained of: {feedback_type}")),
-        suppresses: Some(suppressions::Origin::Complaint),
-        ..News::of(State::Complained, detail)
-    })
 }

@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 
 use super::Engine;
 use super::own_mail;
-use super::return_path::{RETURN_PATHS, ReturnPath};
+use super::return_path::{self, RETURN_PATHS, ReturnPath};
 use super::store::Claimed;
 use crate::app::{App, holds_app};
 use crate::clock::SECOND;
@@ -23,6 +23,7 @@ use crate::id::{EmailId, Id, WorkspaceId};
 use crate::limits::Background;
 use crate::mime::{self, AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece};
 use crate::smtp::MessageSource;
+use crate::tracking::{Keys, LinkWriter, Place, Rewriter};
 
 /// Up to this size, contents included, a mail is held in memory.
 const SMALL: i64 = 256 << 10;
@@ -58,6 +59,9 @@ pub struct Message {
     /// Its domain, in ASCII and lower case.
     pub sender_domain: String,
     return_path: Option<ReturnPath>,
+    /// What its links were rewritten by: then it is one recipient's.
+    links: Option<Arc<LinkWriter>>,
+    number: Option<i64>,
 }
 
 enum Part {
@@ -77,7 +81,12 @@ impl Message {
     }
 
     pub fn source<'a>(&'a self, db: &'a Db) -> Source<'a> {
-        Source { db, email_id: self.email_id, pieces: self.pieces.iter(), reading: None }
+        Source { db, email_id: self.email_id, pieces: self.pieces.iter(), reading: None, links: self.links.as_ref() }
+    }
+
+    /// Whether it is the one that a recipient gets.
+    fn is_for(&self, number: i64) -> bool {
+        self.number.is_none_or(|whose| whose == number)
     }
 
     fn held(&self) -> u64 {
@@ -96,6 +105,7 @@ pub struct Source<'a> {
     pieces: std::slice::Iter<'a, Part>,
     /// What is being read from the store.
     reading: Option<Reading>,
+    links: Option<&'a Arc<LinkWriter>>,
 }
 
 /// A part that is being read from the store.
@@ -105,7 +115,42 @@ struct Reading {
     number: i64,
     /// How many bytes are still to come.
     left: u64,
+    /// What changes its links.
+    rewriter: Option<Rewriter>,
     encoder: Option<Encoder>,
+}
+
+impl Reading {
+    /// The next piece of it, as it travels.
+    fn push(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
+        if let Some(rewriter) = &mut self.rewriter {
+            let mut rewritten = Vec::with_capacity(bytes.len());
+            rewriter.push(&bytes, &mut rewritten);
+            bytes = rewritten;
+        }
+        match &mut self.encoder {
+            Some(encoder) => {
+                let mut encoded = Vec::new();
+                encoder.push(&bytes, &mut encoded);
+                encoded
+            }
+            None => bytes,
+        }
+    }
+
+    /// What is left of it when all was read.
+    fn finish(self) -> Vec<u8> {
+        let (mut last, mut encoded) = (Vec::new(), Vec::new());
+        self.rewriter.into_iter().for_each(|rewriter| rewriter.finish(&mut last));
+        match self.encoder {
+            Some(mut encoder) => {
+                encoder.push(&last, &mut encoded);
+                encoder.finish(&mut encoded);
+                encoded
+            }
+            None => last,
+        }
+    }
 }
 
 impl Source<'_> {
@@ -113,21 +158,18 @@ impl Source<'_> {
         loop {
             if let Some(mut reading) = self.reading.take() {
                 let rows = self.db.read(emails::chunk(self.email_id, reading.part, reading.number)).await?;
-                let mut output = Vec::new();
-                match rows.first() {
+                let output = match rows.first() {
                     Some(row) => {
                         let bytes = row.bytes(0)?;
                         reading.left = reading.left.checked_sub(bytes.len() as u64).ok_or_else(cut)?;
-                        match &mut reading.encoder {
-                            Some(encoder) => encoder.push(&bytes, &mut output),
-                            None => output = bytes,
-                        }
+                        let output = reading.push(bytes);
                         reading.number += 1;
                         self.reading = Some(reading);
+                        output
                     }
                     None if reading.left > 0 => return Err(cut()),
-                    None => reading.encoder.into_iter().for_each(|encoder| encoder.finish(&mut output)),
-                }
+                    None => reading.finish(),
+                };
                 if output.is_empty() {
                     continue;
                 }
@@ -138,7 +180,8 @@ impl Source<'_> {
                 Some(Part::Bytes(bytes)) => return Ok(Some(bytes.clone())),
                 Some(Part::Stored { part, size, encoding }) => {
                     let (part, left, encoder) = (*part, *size, encoding.map(Encoder::new));
-                    self.reading = Some(Reading { part, number: 0, left, encoder });
+                    let rewriter = self.links.filter(|_| part == emails::HTML_PART).map(LinkWriter::rewriter);
+                    self.reading = Some(Reading { part, number: 0, left, rewriter, encoder });
                 }
             }
         }
@@ -183,8 +226,15 @@ impl Engine {
         if claimed.contact_id.is_some() {
             return self.own_message(claimed).await.map(Arc::new);
         }
-        let write = async { self.writer.write(None, claimed.email_id).await.map(Arc::new) };
-        self.messages.0.get_or_insert_async(&claimed.email_id, write).await
+        if let Some(message) = self.message_about_topic(claimed).await? {
+            return Ok(Arc::new(message));
+        }
+        let write = || async {
+            let stored = self.writer.load(None, claimed.email_id).await?;
+            self.writer.write(stored, Some(claimed.place_in_mail())).await.map(Arc::new)
+        };
+        let kept = self.messages.0.get_or_insert_async(&claimed.email_id, write()).await?;
+        if kept.is_for(claimed.number) { Ok(kept) } else { write().await }
     }
 }
 
@@ -195,51 +245,96 @@ pub struct Writer {
     domains: Domains,
     /// Signs mail, which takes long, on threads of its own.
     signing: Background,
+    link_keys: Keys,
 }
 
 holds_app!(Writer { app: App });
 
 impl Writer {
     pub fn new(app: App, domains: Domains, threads: usize) -> Writer {
-        Writer { app, domains, signing: Background::start("dkim", threads) }
+        Writer { app, domains, signing: Background::start("dkim", threads), link_keys: Keys::default() }
     }
 
-    /// A mail of a workspace.
+    /// A mail of a workspace, as it was before its links were changed for a recipient.
     pub(super) async fn write_for(&self, workspace_id: WorkspaceId, id: EmailId) -> Result<Message, NoMessage> {
-        self.write(Some(workspace_id), id).await
+        self.write(self.load(Some(workspace_id), id).await?, None).await
     }
 
-    async fn write(&self, whose: Option<WorkspaceId>, id: EmailId) -> Result<Message, NoMessage> {
-        let gone = || NoMessage::Never("its contents are not kept any more".into());
+    async fn load(&self, whose: Option<WorkspaceId>, id: EmailId) -> Result<Stored, NoMessage> {
         let stored = emails::load(&self.app.db, id).await?.ok_or_else(gone)?;
         if whose.is_some_and(|whose| whose != stored.summary.workspace_id) {
             return Err(gone());
         }
-        self.write_stored(stored).await
+        Ok(stored)
     }
 
-    /// A mail as the store has it, or as it was made for one recipient.
-    pub(super) async fn write_stored(&self, stored: Stored) -> Result<Message, NoMessage> {
-        let gone = || NoMessage::Never("its contents are not kept any more".into());
+    /// A recipient's mail with some fields more in its head, unless its sender has given one of them.
+    pub(super) async fn write_with(&self, claimed: &Claimed, more: &[Header]) -> Result<Message, NoMessage> {
+        let mut stored = self.load(None, claimed.email_id).await?;
+        let headers = &mut stored.summary.envelope.headers;
+        let is_given = |(name, _): &(String, String)| more.iter().any(|one| one.name().eq_ignore_ascii_case(name));
+        if !headers.iter().any(is_given) {
+            headers.extend(more.iter().map(|one| (one.name().to_owned(), one.value().to_owned())));
+        }
+        self.write(stored, Some(claimed.place_in_mail())).await
+    }
+
+    /// A mail as the store has it, or as it was made for one recipient; `recipient` is who gets it.
+    pub(super) async fn write(
+        &self,
+        mut stored: Stored,
+        recipient: Option<(EmailId, i64)>,
+    ) -> Result<Message, NoMessage> {
         let (id, size) = (stored.summary.id, stored.size.ok_or_else(gone)?);
         let wrong = |reason| NoMessage::Never(format!("the mail cannot be written: {reason}"));
         let from = sender(&self.app, &stored).map_err(wrong)?;
         let mut message = match &stored.summary.envelope.written {
             Some(written) => Message::written(id, &from, written),
-            None => Draft::of(&stored, from.clone()).map_err(wrong)?.compose(&stored),
+            None => {
+                // A text that is made of the HTML is made of what its author wrote.
+                let draft = Draft::of(&stored, from.clone()).map_err(wrong)?;
+                let links = self.links(&stored, recipient).await?;
+                if let Some(links) = &links {
+                    stored.html = stored.html.map(|html| links.rewriter().rewrite(&html));
+                }
+                let number = links.as_ref().and(recipient).map(|(_, number)| number);
+                Message { links, number, ..draft.compose(&stored) }
+            }
         };
         let (head, body_hash) = message.measure(&self.app.db, size <= SMALL).await?;
         let domain = from.address.ascii_domain();
-        if let Some(domain) = self.sending_domain(stored.summary.workspace_id, domain).await? {
+        let domain = self.sending_domain(stored.summary.workspace_id, domain).await?;
+        let (settings, relays) = (domain.as_ref().map(|domain| domain.settings.clone()), &self.app.config.feedback);
+        if let Some(domain) = domain {
             let accepted_at = stored.summary.created_at;
             let sign = move || signatures(&domain.keys, accepted_at, &head, &body_hash);
             let signatures = self.signing.run(sign).await.map_err(unavailable)?;
             message.put_before(signatures.into());
+        }
+        if settings.is_some() || relays.report_by_http() {
             let secrets = (&self.app.db, &self.app.clock);
             let secrets = self.app.credentials.signing.secrets_for(secrets, RETURN_PATHS, 0).await?;
-            message.return_path = secrets.first().map(|key| ReturnPath::new(&domain.settings.return_path, key));
+            let made = settings.as_ref().zip(secrets.first());
+            message.return_path = made.map(|(settings, key)| ReturnPath::new(&settings.return_path, key));
+            if let Some(key) = secrets.first().filter(|_| relays.report_by_http()) {
+                message.put_before(return_path::mark_fields(relays, id, key).into());
+            }
         }
         Ok(message)
+    }
+
+    /// What rewrites the links of a recipient's mail, if they are tracked.
+    async fn links(
+        &self,
+        stored: &Stored,
+        recipient: Option<(EmailId, i64)>,
+    ) -> Result<Option<Arc<LinkWriter>>, NoMessage> {
+        let envelope = &stored.summary.envelope;
+        let place = recipient.and_then(|(email_id, number)| Place::new(email_id, number));
+        let Some((tracking, place)) = envelope.tracking.as_ref().zip(place) else { return Ok(None) };
+        let keys = self.link_keys.get(&self.app).await?;
+        let base = &self.app.addresses.base;
+        Ok(Some(Arc::new(LinkWriter::new(keys, base, tracking, place, &envelope.headers))))
     }
 
     /// The domain that a workspace sends from, if it has one of this name and may use it.
@@ -260,6 +355,10 @@ impl Writer {
 struct SendingDomain {
     keys: Arc<SigningKeys>,
     settings: Arc<DeliverySettings>,
+}
+
+fn gone() -> NoMessage {
+    NoMessage::Never("its contents are not kept any more".into())
 }
 
 fn unavailable(error: Error) -> NoMessage {
@@ -286,6 +385,8 @@ impl Message {
             sender: from.address.on_the_wire(),
             sender_domain: from.address.ascii_domain().to_owned(),
             return_path: None,
+            links: None,
+            number: None,
         }
     }
 
@@ -406,6 +507,8 @@ impl Draft {
             sender: self.from.address.on_the_wire(),
             sender_domain: self.from.address.ascii_domain().to_owned(),
             return_path: None,
+            links: None,
+            number: None,
         }
     }
 }

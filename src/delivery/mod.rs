@@ -10,6 +10,7 @@ mod claim;
 mod feedback;
 mod line;
 mod message;
+mod news;
 mod own_mail;
 mod pass;
 mod people;
@@ -28,6 +29,7 @@ mod source;
 mod store;
 mod test_recipients;
 mod times;
+mod topics;
 mod transmit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,9 +60,10 @@ use sites::Sites;
 pub use feedback::{Effect, Feedback, ReturnToken};
 pub use line::{Line, Way};
 pub use message::Writer;
-pub use own_mail::tell_owners;
+pub use own_mail::{OwnMail, tell_owners};
 pub use sender::sweep_days;
 pub use source::router as pages;
+pub use store::count_waiting;
 pub use times::sweep;
 
 pub const STATEMENTS: &[&[Sql]] = &[feedback::ALL, store::ALL, times::ALL];

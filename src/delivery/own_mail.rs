@@ -1,11 +1,15 @@
 //! The product's own messages to the people who run it. They go the way of all mail.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
 use crate::accounts;
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::emails::{self, Content, NewEmail, Origin};
 use crate::id::WorkspaceId;
 use crate::mime::{Header, Mailbox};
+use crate::webhooks::Notices;
 
 /// Statements that tell the owners of a workspace something, to be committed with what they are
 /// told about.
@@ -25,6 +29,20 @@ pub async fn tell_owners(app: &App, workspace_id: WorkspaceId, subject: &str, bo
         batch.append(emails::insert(&new, app.clock.ordered_id(), &app.clock, line));
     }
     Ok(batch)
+}
+
+/// Writes to owners for those who know nothing of mail.
+pub struct OwnMail(pub App);
+
+impl Notices for OwnMail {
+    fn to_owners<'a>(
+        &'a self,
+        workspace_id: WorkspaceId,
+        subject: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<Batch, DbError>> {
+        tell_owners(&self.0, workspace_id, subject, text).boxed()
+    }
 }
 
 /// Who the product's own messages are from.

@@ -39,7 +39,8 @@ impl Engine {
             let ids: Vec<ContactId> = rows.iter().map(|(id, _)| *id).collect();
             let mut people = mailing.setting().look_up(&self.app.db, &ids).await?;
             let times = Times::find(&self.app, &mailing, &ids).await?;
-            let mut kept = self.kept_values(email_id, &rows).await?;
+            let tried: Vec<i64> = rows.iter().filter(|(_, row)| row.tries > 0).map(|(_, row)| row.number).collect();
+            let mut kept = self.kept_values(email_id, &tried).await?;
             for (contact_id, row) in rows {
                 match people.remove(&contact_id) {
                     Some(Person::Gone(reason)) => {
@@ -64,18 +65,13 @@ impl Engine {
         Ok(not_sent)
     }
 
-    /// What mails were made of that were tried before.
-    async fn kept_values(
-        &self,
-        email_id: EmailId,
-        rows: &[(ContactId, &mut Claimed)],
-    ) -> Result<HashMap<i64, Values>, DbError> {
-        let tried: Vec<i64> = rows.iter().filter(|(_, row)| row.tries > 0).map(|(_, row)| row.number).collect();
+    /// What the mails of these recipients were made of, who were tried before.
+    pub(super) async fn kept_values(&self, email_id: EmailId, tried: &[i64]) -> Result<HashMap<i64, Values>, DbError> {
         let mut kept = HashMap::new();
         if tried.is_empty() {
             return Ok(kept);
         }
-        for row in self.app.db.read(emails::kept_values(email_id, &tried)).await? {
+        for row in self.app.db.read(emails::kept_values(email_id, tried)).await? {
             let values = serde_json::from_str(&row.text(1)?);
             let values = values.map_err(|_| DbError::Broken("what a mail was made of".into()))?;
             kept.insert(row.int(0)?, Values { values, are_kept: true });
@@ -105,7 +101,7 @@ impl Engine {
         let made_of = claimed.values.as_ref().ok_or_else(|| NoMessage::Never(NO_CONTENT.into()))?;
         let written = mailing.write(claimed.number, &claimed.address, &made_of.values);
         let email = written.map_err(|reason| NoMessage::Never(format!("the mail cannot be written: {reason}")))?;
-        self.writer.write_stored(email).await
+        self.writer.write(email, Some(claimed.place_in_mail())).await
     }
 
     /// What becomes of a mail whose broadcast was stopped while it was in hand.

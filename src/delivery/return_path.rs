@@ -5,7 +5,9 @@ use ring::hmac;
 use uuid::Uuid;
 
 use super::store::Claimed;
-use crate::id::Id;
+use crate::config::FeedbackSettings;
+use crate::id::{EmailId, Id};
+use crate::reports::{MARK_FIELD, MARK_NAME};
 use crate::secret;
 
 /// What the keys are for that sign it.
@@ -19,6 +21,9 @@ const TAG: usize = 10;
 /// How many bytes are signed, and how many characters all of it has.
 const SIGNED: usize = 16 + 2;
 const LENGTH: usize = ((SIGNED + TAG) * 8).div_ceil(5);
+
+/// Instead of a recipient's number: which of them is meant is said elsewhere.
+pub const ANY_RECIPIENT: u16 = u16::MAX;
 
 /// Makes the addresses of one domain.
 pub struct ReturnPath {
@@ -35,13 +40,31 @@ impl ReturnPath {
     pub fn of(&self, claimed: &Claimed) -> String {
         // Who has a mail of his own is told by its id.
         let number = if claimed.contact_id.is_some() { 0 } else { claimed.number };
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
-        let mut bytes = claimed.own_id().uuid().as_bytes().to_vec();
-        bytes.extend(number.to_be_bytes());
-        let tag = hmac::sign(&self.key, &bytes);
-        bytes.extend(&tag.as_ref()[..TAG]);
-        format!("{}@{}", base32(&bytes), self.domain)
+        let number = u16::try_from(number).unwrap_or(ANY_RECIPIENT);
+        format!("{}@{}", token(&self.key, claimed.own_id(), number), self.domain)
     }
+}
+
+/// The fields that a mail carries so that relays can say which it was: one that is shown as it is,
+/// and one for each relay that only hands back what stands in a field of its own.
+pub fn mark_fields(relays: &FeedbackSettings, id: EmailId, secret: &[u8; 32]) -> String {
+    let mark = token(&hmac::Key::new(hmac::HMAC_SHA256, secret), id, ANY_RECIPIENT);
+    let mut fields = format!("{MARK_FIELD}: {mark}\r\n");
+    if relays.mailgun_signing_key.is_some() {
+        fields += &format!("X-Mailgun-Variables: {{\"{MARK_NAME}\":\"{mark}\"}}\r\n");
+    }
+    if relays.postmark_secret.is_some() {
+        fields += &format!("X-PM-Metadata-{MARK_NAME}: {mark}\r\n");
+    }
+    fields
+}
+
+fn token(key: &hmac::Key, id: EmailId, number: u16) -> String {
+    let mut bytes = id.uuid().as_bytes().to_vec();
+    bytes.extend(number.to_be_bytes());
+    let tag = hmac::sign(key, &bytes);
+    bytes.extend(&tag.as_ref()[..TAG]);
+    base32(&bytes)
 }
 
 /// Whether what stands before an `@` looks like what we make.
@@ -108,10 +131,7 @@ mod tests {
     }
 
     fn made(id: u128, number: u16, secret: &[u8; 32]) -> String {
-        let mut bytes = [&id.to_be_bytes()[..], &number.to_be_bytes()].concat();
-        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), &bytes);
-        bytes.extend(&tag.as_ref()[..TAG]);
-        base32(&bytes)
+        token(&hmac::Key::new(hmac::HMAC_SHA256, secret), Uuid::from_u128(id).into(), number)
     }
 
     #[test]

@@ -10,7 +10,9 @@ use super::settlement::{Outcome, Settlement};
 use super::store::{self, Claimed, Settled};
 use crate::contacts;
 use crate::db::{Batch, DbError};
+use crate::email_metrics::Tally;
 use crate::emails::{self, NewEvent, State};
+use crate::id::{BroadcastId, Id};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
 use crate::secret;
 use crate::suppressions::{self, Origin, Suppression};
@@ -75,11 +77,28 @@ impl Engine {
             let listeners = self.app.listeners_for(workspace_id, attempt).await?;
             let now = self.app.clock.now();
             let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &self.app.clock, now);
-            ended.iter().for_each(|(claimed, settlement)| self.fill(&mut occurrences, claimed, settlement));
+            let told = ended.iter().filter(|(claimed, _)| !claimed.is_own);
+            let told = told.map(|(claimed, settlement)| (claimed.email_id, settlement.news.as_slice()));
+            let mails = emails::published_mails(&self.app.db, &occurrences, told).await?;
+            let mut tally = Tally::default();
+            for (claimed, settlement) in ended {
+                self.fill(&mut occurrences, claimed, settlement);
+                // The product's own messages are nobody's mail.
+                if claimed.is_own {
+                    continue;
+                }
+                let of = (claimed.sender_domain.as_str(), claimed.broadcast_id());
+                emails::count_news(&mut tally, of, &settlement.news);
+                if let Some(mail) = mails.get(&claimed.email_id) {
+                    emails::publish(&mut occurrences, mail, (claimed.own_id(), &claimed.address), &settlement.news);
+                }
+            }
+            tally.add_to(&mut occurrences.batch, workspace_id, &self.app.clock);
             let (batch, follow_up) = occurrences.follow_up();
             match self.app.db.commit(batch).await {
                 Ok(effects) => {
                     self.app.wake_workers_if(follow_up.is_urgent(&effects));
+                    self.app.wake_judges_if(follow_up.judges());
                     return Ok(());
                 }
                 Err(DbError::Stale) => self.app.forget_listeners(workspace_id),
@@ -92,6 +111,10 @@ impl Engine {
     fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, claimed: &Claimed, settlement: &Settlement) {
         let (now, state) = (occurrences.now(), settlement.state());
         tell_contact(occurrences, claimed, settlement);
+        if let Some(contact_id) = claimed.contact_id.filter(|_| settlement.has_left()) {
+            let broadcast_id = BroadcastId::from(claimed.email_id.uuid());
+            contacts::note_sent(occurrences, contact_id, broadcast_id, claimed.own_id());
+        }
         let batch = &mut occurrences.batch;
         batch.lock(claimed.own_id());
         let reason = settlement.reason.as_deref();
@@ -114,7 +137,7 @@ impl Engine {
         if let Some(reason) = &settlement.suppresses {
             let (address, origin, email_id) = (claimed.address.as_str(), Origin::Bounce, Some(claimed.email_id));
             let bounce = Suppression { address, origin, reason: Some(reason), email_id };
-            batch.push(suppressions::insert(claimed.workspace_id, self.app.clock.ordered_id(), &bounce, now));
+            suppressions::add(occurrences, self.app.clock.ordered_id(), &bounce);
         }
     }
 

@@ -75,6 +75,11 @@ impl Settlement {
         self.news.iter().map(|(state, _)| *state).max().unwrap_or(State::Queued)
     }
 
+    /// Whether the mail is on its way by that.
+    pub fn has_left(&self) -> bool {
+        self.news.iter().any(|(state, _)| matches!(state, State::Sent | State::Delivered))
+    }
+
     fn end(news: Vec<(State, Value)>) -> Settlement {
         Settlement {
             news,

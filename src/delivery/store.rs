@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Envelope, Origin, State, own_id};
-use crate::id::{ContactId, DomainId, EmailId, TopicId, WorkspaceId};
+use crate::emails::{Origin, State, own_id};
+use crate::id::{BroadcastId, ContactId, DomainId, EmailId, Id, TopicId, WorkspaceId};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -45,6 +45,9 @@ statements! {
         /// It was put off by whoever sends it: how long it has been waiting counts from then on.
         pub fn queue_again(email_id: EmailId, number: i64, queued_at: i64) = Sql::both(
             "UPDATE email_recipients SET queued_at = $3 WHERE email_id = $1 AND number = $2");
+        /// How many recipients wait for their mail, counted to a bound.
+        pub fn count_waiting(most: i64) = Sql::both(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM email_recipients WHERE due_at IS NOT NULL LIMIT $1) AS waiting");
     }
     /// Every line of a lane behind `$2` with the time at which its first recipient is due,
     /// found in steps from one to the next: a line may be long.
@@ -68,8 +71,8 @@ statements! {
                    dot_attempt, queued_at, tries, delay_told, state,
                    (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
                    (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id,
-                   (SELECT e.envelope FROM emails e
-                    WHERE e.id = email_recipients.email_id AND contact_id IS NULL AND e.envelope LIKE '%\"topic_id\":%')");
+                   (SELECT e.topic_id FROM emails e WHERE e.id = email_recipients.email_id AND contact_id IS NULL),
+                   (SELECT e.sender_domain FROM emails e WHERE e.id = email_recipients.email_id)");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -140,6 +143,8 @@ pub struct Claimed {
     pub is_own: bool,
     /// Sent by an automation that a system event started: what happens to it starts no runs.
     pub is_reaction: bool,
+    /// The domain that it is sent from.
+    pub sender_domain: String,
     /// Whom it is for, where it is a broadcast's.
     pub contact_id: Option<ContactId>,
     /// What it is about, where it is none of a broadcast's.
@@ -150,7 +155,7 @@ pub struct Claimed {
     pub place: Option<Place>,
 }
 
-/// What the mail of a recipient of a broadcast is made of.
+/// What the mail of a recipient of a broadcast is made of, or of one who can end mail about its topic.
 #[derive(Debug)]
 pub struct Values {
     pub values: Map<String, Value>,
@@ -181,16 +186,12 @@ impl Claimable for Claimed {
             is_own: origin.as_deref() == Some(Origin::System.as_str()),
             is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
             contact_id: row.maybe(14, Row::id)?,
-            topic_id: row.maybe(15, Row::text)?.and_then(|envelope| topic_of(&envelope)),
+            topic_id: row.maybe(15, Row::id)?,
+            sender_domain: row.maybe(16, Row::text)?.unwrap_or_default(),
             values: None,
             place: None,
         })
     }
-}
-
-/// The topic of a mail, of which few have one: only of those the envelope is read.
-fn topic_of(envelope: &str) -> Option<TopicId> {
-    serde_json::from_str::<Envelope>(envelope).ok()?.topic_id
 }
 
 impl Claimed {
@@ -209,6 +210,11 @@ impl Claimed {
             Some(_) => own_id(self.email_id, self.number),
             None => self.email_id,
         }
+    }
+
+    /// The broadcast whose mail it is.
+    pub fn broadcast_id(&self) -> Option<BroadcastId> {
+        self.contact_id.map(|_| self.email_id.uuid().into())
     }
 
     fn key(&self) -> [crate::db::Value; 3] {

@@ -21,6 +21,7 @@ mod status;
 mod store;
 #[cfg(test)]
 mod testing;
+mod tracking;
 mod transport;
 mod verification;
 mod worker;
@@ -41,7 +42,8 @@ pub use pages::router as pages;
 pub use routes::router as routes;
 pub use sealed::{keys as sealed_keys, reseal};
 pub use sender::Sender;
-pub use store::{exists, names};
+pub use store::{exists, names, receiver};
+pub use tracking::Tracking;
 pub use worker::run as run_checks;
 
 use crate::app::App;

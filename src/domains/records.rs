@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::keys::Algorithm;
 use super::keys_store::StoredKey;
 use super::store::Stored;
+use super::tracking;
 use crate::app::Addresses;
 use crate::config::{Config, Relay, TransportKind};
 
@@ -133,7 +134,7 @@ pub fn expected(domain: &Stored, keys: &[StoredKey], relays: &[Relay], place: &P
         records.push(one("receiving", Purpose::Receiving, domain.name.clone(), place.mail_host.clone(), false));
     }
     if let Some(label) = &domain.tracking_subdomain {
-        records.push(one("tracking", Purpose::Tracking, below(label), place.web_host.clone(), false));
+        records.push(one(&tracking::finding(label), Purpose::Tracking, below(label), place.web_host.clone(), false));
     }
     records
 }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -10,16 +11,18 @@ use super::Domains;
 use super::domain::{DomainChange, NewDomain};
 use super::keys::make_pair;
 use super::keys_store::{self, StoredKey};
+use super::records::Expected;
 use super::sender::anothers;
 use super::shapes::{Item, Whole};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
 use crate::auth::Caller;
-use crate::clock::{Clock, MINUTE};
+use crate::clock::{Clock, MINUTE, rfc3339};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::{DomainId, WorkspaceId};
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OfDomain, OfState, Page, PathId};
+use crate::webhooks::{self, EventType, When};
 use crate::work::Claimable;
 
 type Reference = web::Reference<DomainId>;
@@ -108,7 +111,21 @@ impl Domains {
         let keys: Vec<StoredKey> = pair.iter().map(|key| StoredKey::of(key, seal)).collect();
         let mut batch: Batch = store::insert(&domain, now.steady + MINUTE).into();
         keys.iter().for_each(|key| batch.push(keys_store::insert(domain.id, key, now.wall)));
+        self.publish(&mut batch, EventType::DomainCreated, &domain, Some(&self.records(&domain, &keys)));
         Ok((domain, keys, batch))
+    }
+
+    /// Tells webhooks what became of a domain, in the same commit; its records where these are known.
+    pub(super) fn publish(&self, batch: &mut Batch, kind: EventType, domain: &Stored, records: Option<&[Expected]>) {
+        let clock = &self.app.clock;
+        let mut data = json!({
+            "id": domain.id, "name": domain.name, "status": domain.status, "created_at": rfc3339(domain.created_at),
+            "region": domain.region,
+        });
+        if let Some(records) = records {
+            data["records"] = json!(Whole::new(domain, records).records);
+        }
+        webhooks::publish(batch, clock, domain.workspace_id, (kind, When::Always, clock.now()), &data);
     }
 
     /// The next keys of a domain, which sign when their records are seen; none where the
@@ -182,7 +199,12 @@ async fn update(
     body: Body<DomainChange>,
 ) -> JsonResult<Reference> {
     let (change, app) = (body.read()?, &domains.app);
-    let set = || store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
+    let before = find(&caller, id).await?;
+    let set = || {
+        let mut batch = store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
+        domains.publish(&mut batch, EventType::DomainUpdated, &before, None);
+        batch
+    };
     caller.try_commit(set).await?.or_missing(not_found)?;
     Ok(Json(Reference::to(id)))
 }
@@ -194,8 +216,14 @@ async fn update(
     delete, path = "/domains/{id}", tag = "Domains", operation_id = "delete_domain",
     params(PathId), responses((status = 200, description = "The domain is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller, PathId(id): PathId<DomainId>) -> JsonResult<Deleted> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+async fn delete(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Deleted> {
+    let domain = find(&caller, id).await?;
+    let delete = || {
+        let mut batch = store::delete(caller.workspace_id(), id);
+        domains.publish(&mut batch, EventType::DomainDeleted, &domain, None);
+        batch
+    };
+    caller.try_commit(delete).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 

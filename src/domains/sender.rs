@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::in_use::UNSEEN;
 use super::status::Status;
+use super::tracking::{self, Tracking};
 use super::{Domains, store};
 use crate::config::{Senders, TransportKind};
 use crate::db::{Basis, DbError, Guard, Row};
@@ -21,6 +22,8 @@ pub struct Sender {
     pub transport: TransportKind,
     /// Whether that is the domain's own way, and not the server's.
     pub has_own_transport: bool,
+    /// What is tracked of it, if anything is.
+    pub tracking: Option<Tracking>,
     basis: Arc<Basis>,
     /// When it was last found to hold, in steady time.
     confirmed: AtomicI64,
@@ -39,8 +42,9 @@ struct Own {
     may_send: bool,
     sending: bool,
     transport: Option<TransportKind>,
-    version: i64,
+    revision: i64,
     status: Status,
+    tracking: Option<Tracking>,
 }
 
 /// What the store knows of a name, seen from a workspace.
@@ -109,12 +113,13 @@ impl Domains {
             Some(own) if !own.sending => return Err(disabled(name, own.id)),
             Some(own) if needs_proof && !own.may_send => return Err(unverified(name, own)),
             None if needs_proof => return Err(unknown(name)),
-            Some(own) => store::stands(workspace_id, own.id, own.version, revision),
+            Some(own) => store::stands(workspace_id, own.id, own.revision, revision),
             None => store::nobodys(workspace_id, name, revision),
         };
-        let (domain_id, has_own_transport) = (own.map(|own| own.id), own_transport.is_some());
+        let has_own_transport = own_transport.is_some();
+        let (domain_id, tracking) = own.map_or((None, None), |own| (Some(own.id), own.tracking));
         let confirmed = AtomicI64::new(self.app.clock.steady());
-        Ok(Sender { domain_id, transport, has_own_transport, basis, confirmed })
+        Ok(Sender { domain_id, transport, has_own_transport, tracking, basis, confirmed })
     }
 
     async fn known(&self, workspace_id: WorkspaceId, name: &str) -> Result<Known, DbError> {
@@ -124,7 +129,7 @@ impl Domains {
         for row in &rows {
             match row.maybe(1, Row::id::<WorkspaceId>)? {
                 None => {}
-                Some(whose) if whose == workspace_id => known.own = Some(Own::read(row)?),
+                Some(whose) if whose == workspace_id => known.own = Some(Own::read(name, row)?),
                 Some(_) => known.is_anothers = true,
             }
         }
@@ -146,14 +151,18 @@ impl Domains {
 }
 
 impl Own {
-    fn read(row: &Row) -> Result<Own, DbError> {
+    fn read(name: &str, row: &Row) -> Result<Own, DbError> {
+        let (opens, clicks, label) = (row.bool(9)?, row.bool(10)?, row.maybe(11, Row::text)?);
+        let findings = store::findings(&row.text(12)?)?;
+        let tracked = || Tracking { opens, clicks, host: tracking::host(name, label.as_deref(), &findings) };
         Ok(Own {
             id: row.id(2)?,
             may_send: row.bool(4)?,
             sending: row.bool(5)?,
             transport: store::kind(row.maybe(6, Row::text)?)?,
-            version: row.int(7)?,
+            revision: row.int(7)?,
             status: store::status(&row.text(8)?)?,
+            tracking: (opens || clicks).then(tracked),
         })
     }
 }

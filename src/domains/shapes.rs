@@ -93,7 +93,7 @@ pub struct Whole {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     advice: Option<String>,
-    records: Vec<Record>,
+    pub(super) records: Vec<Record>,
     dmarc: Dmarc,
 }
 

@@ -19,16 +19,21 @@ pub const MOST: i64 = 1000;
 
 macro_rules! columns {
     () => {
-        "domains.workspace_id, domains.id, name, region, status, is_owned, may_send, version, return_path, \
+        "domains.workspace_id, domains.id, name, region, status, is_owned, may_send, revision, return_path, \
          open_tracking, click_tracking, tracking_subdomain, tls, sending, receiving, transport, relays, warm_up, \
          warm_up_since, findings, created_at, checked_at, awaited_since, attempt"
     };
 }
 
 statements! {
+    reads {
+        /// Whose mail for a name is, if its workspace has shown that the name is its own and takes mail for it.
+        pub fn receiver(name: &str) -> Option<(WorkspaceId, DomainId)> = Sql::both(
+            "SELECT workspace_id, id FROM domains WHERE name = $1 AND is_owned AND receiving");
+    }
     /// Refused where another workspace has shown that the name is its own, and where there are too many.
     INSERT = Sql::both(
-        "INSERT INTO domains (workspace_id, id, name, region, status, is_owned, may_send, version, return_path,
+        "INSERT INTO domains (workspace_id, id, name, region, status, is_owned, may_send, revision, return_path,
              open_tracking, click_tracking, tracking_subdomain, tls, sending, receiving, transport, relays, warm_up,
              warm_up_since, findings, created_at, awaited_since, due_at, attempt)
          SELECT w.id, $2, $3, $4, 'not_started', FALSE, FALSE, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
@@ -56,7 +61,7 @@ statements! {
              transport = CASE WHEN $10 THEN $11 ELSE transport END, relays = CASE WHEN $10 THEN $12 ELSE relays END,
              warm_up = CASE WHEN $13 THEN $14 ELSE warm_up END,
              warm_up_since = CASE WHEN $13 THEN $15 ELSE warm_up_since END,
-             version = version + 1, attempt = attempt + 1, awaited_since = $16, due_at = $16
+             revision = revision + 1, attempt = attempt + 1, awaited_since = $16, due_at = $16
          WHERE workspace_id = $1 AND id = $2");
     DELETE = Sql::both("DELETE FROM domains WHERE workspace_id = $1 AND id = $2").raising();
     NEXT = Sql::both("SELECT due_at FROM domains WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
@@ -67,31 +72,32 @@ statements! {
         "UPDATE domains SET due_at = $3, attempt = attempt + 1, awaited_since = $4
          WHERE workspace_id = $1 AND id = $2 RETURNING ", columns!()));
     SETTLE = Sql::both(
-        "UPDATE domains SET status = $4, is_owned = $5, may_send = $6, version = version + $7, findings = $8,
+        "UPDATE domains SET status = $4, is_owned = $5, may_send = $6, revision = revision + $7, findings = $8,
              checked_at = $9, due_at = $10
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3");
     /// Whoever begins to wait for records anew has them looked at at once.
     AWAIT_ANEW = Sql::both(
-        "UPDATE domains SET awaited_since = $3, due_at = $3, attempt = attempt + 1, version = version + 1
+        "UPDATE domains SET awaited_since = $3, due_at = $3, attempt = attempt + 1, revision = revision + 1
          WHERE workspace_id = $1 AND id = $2");
     RAISE = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").raising();
     REVISION_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'domains' AND number = $1");
     /// What is known of a name: of the workspace itself, and of whoever has shown that it is its own.
     OF_NAME = Sql::both(
-        "SELECT r.number, d.workspace_id, d.id, d.is_owned, d.may_send, d.sending, d.transport, d.version, d.status
+        "SELECT r.number, d.workspace_id, d.id, d.is_owned, d.may_send, d.sending, d.transport, d.revision, d.status,
+             d.open_tracking, d.click_tracking, d.tracking_subdomain, d.findings
          FROM revisions r LEFT JOIN domains d ON d.name = $2 AND (d.is_owned OR d.workspace_id = $1)
          WHERE r.topic = 'domains'");
     NAME_IS_NOBODYS = Sql::both(
         "SELECT r.number FROM revisions r WHERE r.topic = 'domains'
            AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.name = $2 AND (d.is_owned OR d.workspace_id = $1))");
     DOMAIN_STANDS = Sql::both(
-        "SELECT r.number FROM revisions r JOIN domains d ON d.workspace_id = $1 AND d.id = $2 AND d.version = $3
+        "SELECT r.number FROM revisions r JOIN domains d ON d.workspace_id = $1 AND d.id = $2 AND d.revision = $3
          WHERE r.topic = 'domains'
            AND NOT EXISTS (SELECT 1 FROM domains o WHERE o.name = d.name AND o.is_owned AND o.workspace_id <> $1)");
     /// For those who deliver: they know a domain by its id alone.
     FOR_DELIVERY = Sql::both(
         "SELECT r.number, d.workspace_id, d.name, d.return_path, d.tls, d.transport, d.relays, d.warm_up,
-             d.warm_up_since, d.version
+             d.warm_up_since, d.revision
          FROM domains d JOIN revisions r ON r.topic = 'domains' WHERE d.id = $1");
     ALL_RELAYS = Sql::both("SELECT id, relays FROM domains WHERE relays IS NOT NULL AND id > $1 ORDER BY id LIMIT 100");
     RESEAL_RELAYS = Sql::both("UPDATE domains SET relays = $3 WHERE id = $1 AND relays = $2");
@@ -146,8 +152,7 @@ impl Stored {
             transport: kind(row.maybe(15, Row::text)?)?,
             relays: row.maybe(16, Row::text)?,
             warm_up: row.maybe(17, Row::int)?,
-            findings: serde_json::from_str(&row.text(19)?)
-                .map_err(|error| DbError::Broken(format!("findings of a domain: {error}")))?,
+            findings: findings(&row.text(19)?)?,
             created_at: row.int(20)?,
             checked_at: row.maybe(21, Row::int)?,
             awaited_since: row.int(22)?,
@@ -160,6 +165,11 @@ impl Stored {
     pub fn own_relays(&self, seal: &Seal) -> Vec<Relay> {
         own_relays(self.relays.as_deref(), seal).unwrap_or_default()
     }
+}
+
+/// What DNS said of a domain's records.
+pub fn findings(kept: &str) -> Result<Findings, DbError> {
+    serde_json::from_str(kept).map_err(|error| DbError::Broken(format!("findings of a domain: {error}")))
 }
 
 /// `None` where they cannot be opened.
@@ -373,8 +383,8 @@ pub fn nobodys(workspace_id: WorkspaceId, name: &str, revision: i64) -> Arc<Basi
 }
 
 /// Holds as long as a domain is as it was, and nobody else's.
-pub fn stands(workspace_id: WorkspaceId, id: DomainId, version: i64, revision: i64) -> Arc<Basis> {
-    let stands = DOMAIN_STANDS.with([workspace_id.into(), id.into(), version.into()]);
+pub fn stands(workspace_id: WorkspaceId, id: DomainId, own: i64, revision: i64) -> Arc<Basis> {
+    let stands = DOMAIN_STANDS.with([workspace_id.into(), id.into(), own.into()]);
     Basis::new(REVISION_IS, stands, revision)
 }
 

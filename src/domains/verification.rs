@@ -8,9 +8,10 @@ use super::keys_store::{self, StoredKey};
 use super::records::{self, Expected};
 use super::status::{self, Finding, Findings, Look, RecordStatus, Status};
 use super::store::{self, Outcome, Stored};
-use super::{Domains, check};
+use super::{Domains, check, tracking};
 use crate::db::{Batch, DbError};
 use crate::dns::Resolver;
+use crate::webhooks::EventType;
 
 /// Under which names it is kept what is known of DMARC, and of the name itself.
 pub const DMARC: &str = "dmarc";
@@ -69,17 +70,23 @@ impl Domains {
         };
         let seen: Vec<&StoredKey> = keys.iter().filter(is_seen).filter(|_| is_owned).collect();
         let may_send = is_owned && status.may_send();
+        let host = |findings| tracking::host(&domain.name, domain.tracking_subdomain.as_deref(), findings);
+        let is_news = (is_owned, may_send) != (domain.is_owned, domain.may_send)
+            || !seen.is_empty()
+            || host(findings) != host(&domain.findings);
         let outcome = Outcome {
             status,
             is_owned,
             findings,
             checked_at: clock.now(),
             due_at: status::next_look(status, is_owned, findings, clock.steady(), domain.awaited_since),
-            is_news: (is_owned, may_send) != (domain.is_owned, domain.may_send) || !seen.is_empty(),
+            is_news,
         };
-        // Webhooks will be told here, in the same commit, of a status that is another one
-        // than before: `domain.updated`.
         let mut batch: Batch = store::settle(domain, &outcome).into();
+        if status != domain.status {
+            let now = Stored { status, findings: findings.clone(), ..domain.clone() };
+            self.publish(&mut batch, EventType::DomainUpdated, &now, Some(expected));
+        }
         seen.into_iter()
             .flat_map(|key| keys_store::seen(domain.id, key, clock.now()))
             .for_each(|stmt| batch.push(stmt));

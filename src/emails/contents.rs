@@ -4,6 +4,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+
 use super::Emails;
 use super::base64::Decoder;
 use super::body::LARGEST;
@@ -12,7 +16,7 @@ use super::email::Content;
 use super::fetch::{self, Fetch, Wanted};
 use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT};
 use crate::auth::{Caller, Need};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::EmailId;
 use crate::web::{LongReader, LongValues, Spool};
@@ -70,6 +74,22 @@ pub async fn store_message<N: Need>(
 ) -> Result<(), Error> {
     let room = message.len() as u64;
     keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
+}
+
+/// Brings files of a draft into the store that are in it elsewhere, in the order of its attachments.
+pub async fn store_pieces<N: Need>(
+    emails: &Emails,
+    caller: &Caller<N>,
+    id: EmailId,
+    draft: &mut Draft,
+    files: Vec<Pieces>,
+) -> Result<(), Error> {
+    for (pieces, part) in files.into_iter().zip(FIRST_ATTACHMENT..) {
+        let room = room_for(part, draft);
+        let size = keep(emails, caller, (id, part), Feed::Pieces(pieces), room).await?;
+        put(draft, part, Content::Stored { size });
+    }
+    Ok(())
 }
 
 /// How many more bytes a mail may hold in a part.
@@ -133,7 +153,11 @@ enum Feed {
     Long(Long),
     Fetch(Box<Fetch>),
     Spooled { spool: Arc<Spool>, at: usize },
+    Pieces(Pieces),
 }
+
+/// A content that comes from the store, some of it at a time.
+pub type Pieces = BoxStream<'static, Result<Bytes, DbError>>;
 
 struct Long {
     reader: LongReader,
@@ -181,6 +205,15 @@ impl Feed {
                     held.extend_from_slice(&next.unwrap_or_default());
                 }
                 Ok((Feed::Fetch(fetch), held, goes_on))
+            }
+            Feed::Pieces(mut pieces) => {
+                let mut goes_on = true;
+                while goes_on && held.len() < enough {
+                    let next = pieces.try_next().await?;
+                    goes_on = next.is_some();
+                    held.extend_from_slice(&next.unwrap_or_default());
+                }
+                Ok((Feed::Pieces(pieces), held, goes_on))
             }
             Feed::Spooled { spool, at } => {
                 let fill = move || {

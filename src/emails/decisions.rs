@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 
 use super::Emails;
 use super::own_id::own_id;
-use super::recipients;
-use super::state::State;
+use super::state::{State, count_news};
 use super::store::{self, NewEvent, Recipient};
+use super::{published, recipients};
 use crate::clock::SECOND;
 use crate::contacts;
 use crate::db::{Batch, DbError, Effect, Sql, Stmt, statements};
+use crate::email_metrics::Tally;
 use crate::error::Error;
-use crate::id::{EmailId, WorkspaceId};
+use crate::id::{EmailId, Id, WorkspaceId};
 use crate::mime::Address;
 use crate::occurrences::{ATTEMPTS, GUARDED, OccurrenceBatch, SystemEvent};
 use crate::text::words;
@@ -101,7 +102,7 @@ impl Decision {
                 Decision::Retry => "There is nothing to try again: no recipient waits after an attempt.",
                 Decision::Drop => "There is nothing to drop: no recipient waits after an attempt.",
                 Decision::MarkDelivered => {
-                    "There is nothing to mark as delivered: of no recipient is it uncertain whether the mail arrived."
+                    "There is nothing to mark as delivered: it is known of every recipient whether the mail arrived."
                 }
             }
         };
@@ -172,7 +173,25 @@ pub async fn decide<F: Future<Output = Result<Result<Vec<Effect>, DbError>, Erro
         // Rare as it is, it is prepared under what is read for it alone.
         let listeners = emails.listeners_for(workspace_id, GUARDED).await?;
         let mut occurrences = OccurrenceBatch::new(workspace_id, &listeners, &emails.clock, now);
-        meaning(Meaning::Change).for_each(|one| fill(emails, &mut occurrences, (id, one), decision, whom));
+        let news: Vec<(State, Value)> = meaning(Meaning::Change)
+            .filter_map(|one| decision.ending(one))
+            .map(|Ending { state, detail, .. }| (state, detail))
+            .collect();
+        let mails = published::mails(&emails.db, &occurrences, [(id, news.as_slice())].into_iter()).await?;
+        let domain = store::load(&emails.db, id).await?.map(|email| email.sender_domain).unwrap_or_default();
+        let broadcast_id = matches!(whom, Whom::Own(_)).then(|| id.uuid().into());
+        let mut tally = Tally::default();
+        for one in meaning(Meaning::Change) {
+            fill(emails, &mut occurrences, (id, one), decision, whom);
+            let Some(Ending { state, detail, .. }) = decision.ending(one) else { continue };
+            let news = [(state, detail)];
+            count_news(&mut tally, (&domain, broadcast_id), &news);
+            if let Some(mail) = mails.get(&id) {
+                let told = if broadcast_id.is_some() { own_id(id, one.number) } else { id };
+                published::publish(&mut occurrences, mail, (told, &one.address), &news);
+            }
+        }
+        tally.add_to(&mut occurrences.batch, workspace_id, &emails.clock);
         let (batch, follow_up) = occurrences.follow_up();
         match commit(batch).await? {
             // A worker has claimed one of them meanwhile: look again.

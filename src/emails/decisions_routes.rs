@@ -9,10 +9,10 @@ use super::Emails;
 use super::body::OneMailbox;
 use super::decisions::{Decision, Whom, decide};
 use super::routes::{Found, Reference, find_any};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::EmailId;
-use crate::web::{Body, OfState, PathId};
+use crate::web::{Body, JsonResult, OfState, PathId};
 
 /// Of which recipient.
 #[derive(Deserialize, ToSchema)]
@@ -37,11 +37,11 @@ pub struct ToWhom {
     ),
 )]
 pub async fn retry(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     body: Body<ToWhom>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     answer(&caller, &emails, id, body, Decision::Retry).await
 }
 
@@ -58,11 +58,11 @@ pub async fn retry(
     ),
 )]
 pub async fn give_up(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     body: Body<ToWhom>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     answer(&caller, &emails, id, body, Decision::Drop).await
 }
 
@@ -79,21 +79,21 @@ pub async fn give_up(
     ),
 )]
 pub async fn mark_delivered(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     body: Body<ToWhom>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     answer(&caller, &emails, id, body, Decision::MarkDelivered).await
 }
 
 async fn answer(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     emails: &Emails,
     id: EmailId,
     body: Body<ToWhom>,
     decision: Decision,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let to = body.read()?.to.map(|OneMailbox(mailbox)| mailbox.address.key());
     let (shared, whom) = match find_any(caller, id).await? {
         Found::Own { email, recipient } => (email.summary.id, Whom::Own(recipient.number)),

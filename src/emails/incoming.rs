@@ -40,7 +40,8 @@ const MOST_HOPS: usize = 100;
 const KEYS: &[&str] = &["Idempotency-Key", "Resend-Idempotency-Key"];
 
 /// What is nobody's business, or somebody else's to write.
-const LEFT_OUT: &[&str] = &["Bcc", "Resent-Bcc", "Return-Path", KEYS[0], KEYS[1]];
+const LEFT_OUT: &[&str] =
+    &["Bcc", "Resent-Bcc", "Return-Path", "X-Posthorn-Mail", "X-PM-Metadata-posthorn", KEYS[0], KEYS[1]];
 
 /// What differs where a program writes the same message once more.
 const OF_THE_MOMENT: &[&str] = &["Date", "Message-ID", "Received"];

@@ -15,9 +15,11 @@ mod incoming;
 mod line;
 mod links;
 mod own_id;
+mod own_mail;
 mod page_one;
 mod pages;
 mod progress;
+mod published;
 mod queue;
 mod recipients;
 mod retention;
@@ -31,28 +33,36 @@ mod store;
 mod templated;
 mod waiting;
 
-pub use body::{AddressList, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
+pub use body::{AddressList, EmailToSend, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
+pub use contents::Pieces;
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
 pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
+pub use links::{Link, Signer, open as open_link};
 pub use own_id::{own_id, shared_id};
+pub use own_mail::OwnMails;
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
+pub use published::{mails as published_mails, publish};
 pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, tell_queued};
 pub use recipients::{
     Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
-    kept_values, lane_waits, page_of_recipients, why_lane_waits,
+    kept_values, lane_waits, page_of_recipients, put_off, wake_put_off, why_lane_waits,
 };
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 pub use schedule::parse as parse_schedule;
+pub use send::{StoredFile, send_with_files};
 pub use sender::line as line_of;
-pub use state::State;
+pub use shapes::Sent;
+pub use state::{State, count, count_news};
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
-    add_event, chunk, insert, load, message_id, of_run, raise, tally,
+    add_event, chunk, insert, insert_tracked, load, message_id, of_run, raise, summary, tags, tally,
 };
+
+use std::sync::Arc;
 
 use crate::app::holds_app;
 use crate::db::Sql;
@@ -65,20 +75,26 @@ use fetch::Fetcher;
 pub const STATEMENTS: &[&[Sql]] =
     &[decisions::ALL, filter::ALL, progress::ALL, recipients::ALL, retention::ALL, store::ALL, waiting::ALL];
 
-/// What emails need: who is told of them, who may send, what they are made of, and what fetches attachments. Clones
-/// share it.
+/// What emails need: who is told of them, who may send, what they are made of, what fetches attachments, and what writes
+/// the mails of broadcasts. Clones share it.
 #[derive(Clone)]
 pub struct Emails {
     occurrences: Occurrences,
     domains: Domains,
     templates: Templates,
     fetcher: Fetcher,
+    own_mails: Arc<dyn OwnMails>,
 }
 
 impl Emails {
-    pub fn new(occurrences: Occurrences, domains: Domains, templates: Templates) -> Emails {
+    pub fn new(
+        occurrences: Occurrences,
+        domains: Domains,
+        templates: Templates,
+        own_mails: Arc<dyn OwnMails>,
+    ) -> Emails {
         let reach = if occurrences.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Emails { fetcher: Fetcher::new(reach), occurrences, domains, templates }
+        Emails { fetcher: Fetcher::new(reach), occurrences, domains, templates, own_mails }
     }
 }
 

@@ -4,12 +4,14 @@
 use askama::Template;
 use axum::extract::{Path, State as Shared};
 use http::StatusCode;
+use serde_json::{Map, Value};
 
 use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
+use super::own_id::parts_of;
 use super::pages::{Badge, titled};
-use super::recipients::uncertain_recipients;
+use super::recipients::{recipient, uncertain_recipients};
 use super::store::{self, Recipient, Stored};
 use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -91,20 +93,51 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
 }
 
-pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
-    let email = find(&member, id.map(|PathId(id)| id)).await?;
+/// What is shown: a mail, or the one that a recipient of a broadcast got.
+struct Shown {
+    email: Stored,
+    /// All of them; of a broadcast's many those of whom somebody has to decide.
+    recipients: Vec<Recipient>,
+    lines: Lines,
+    /// The mail under which recipients stand.
+    shared_id: EmailId,
+}
+
+impl Shown {
+    async fn find(member: &Member<Look>, emails: &Emails, id: Result<PathId<EmailId>, Error>) -> Result<Shown, Error> {
+        let gone = || Error::not_found("There is no such email here.");
+        let PathId(id) = id.map_err(|_| gone())?;
+        let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
+        if let Some(row) = rows.first() {
+            let email = Stored::read(row)?;
+            let rows = member.read(shown_recipients(&email)).await?;
+            let recipients = rows.iter().map(Recipient::read).collect::<Result<_, _>>()?;
+            let lines = Lines::find(&emails.db, &email).await?;
+            return Ok(Shown { email, recipients, lines, shared_id: id });
+        }
+        let (shared_id, number) = parts_of(id);
+        let rows = member.read(recipient(member.workspace_id(), shared_id, number)).await?;
+        let recipient = Recipient::read(rows.first().ok_or_else(gone)?)?;
+        let email = emails.own_mail(find(member, Ok(shared_id)).await?, &recipient).await?;
+        let lines = Lines::of_one(&emails.db, shared_id, number).await?;
+        Ok(Shown { email, recipients: vec![recipient], lines, shared_id })
+    }
+}
+
+pub async fn read(
+    member: Member<Look>,
+    Shared(emails): Shared<Emails>,
+    id: Result<PathId<EmailId>, Error>,
+) -> PageResult {
+    let Shown { email, recipients, lines, shared_id } = Shown::find(&member, &emails, id).await?;
     let (app, id) = (&member.app, email.summary.id);
-    let recipients: Result<Vec<Recipient>, DbError> =
-        member.read(shown_recipients(&email)).await?.iter().map(Recipient::read).collect();
-    let recipients = recipients?;
     let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
     let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
     let envelope = &email.summary.envelope;
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let lines = Lines::find(&app.db, &email).await?;
-    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, id, one, &lines)).collect();
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, shared_id, one, &lines)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),
         name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
@@ -128,7 +161,7 @@ pub async fn read(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> P
         text,
         long_text: has_long_text.then(|| address("/text".into())),
         // Those who deliver know how it travels; they have this page.
-        source: email.size.map(|_| address("/source".into())),
+        source: email.size.filter(|_| id == shared_id).map(|_| address("/source".into())),
         is_forgotten: email.size.is_none(),
         attachments: files.collect(),
         history,
@@ -222,7 +255,7 @@ fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<V
     let first = if email.summary.scheduled_at.is_some() { "scheduled" } else { "queued" };
     let first = HistoryRow { at: Stamp::exact(email.summary.created_at), what: first.into(), to: None, more: None };
     let one = |row: &Row| {
-        let (number, detail) = (row.maybe(0, Row::int)?, row.text(2)?);
+        let (number, detail) = (row.maybe(0, Row::int)?, with_visitor(row.text(2)?, row.maybe(4, Row::text)?));
         let to = recipients.iter().find(|recipient| Some(recipient.number) == number);
         Ok(HistoryRow {
             at: Stamp::exact(row.int(3)?),
@@ -234,13 +267,30 @@ fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<V
     std::iter::once(Ok(first)).chain(events.iter().map(one)).collect()
 }
 
-pub async fn show_html(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
-    let email = find(&member, id.map(|PathId(id)| id)).await?;
+/// What happened, together with who did it as long as that is kept.
+fn with_visitor(detail: String, visitor: Option<String>) -> String {
+    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    match visitor.and_then(|visitor| read(&visitor)).zip(read(&detail)) {
+        Some((visitor, detail)) => Value::Object(detail.into_iter().chain(visitor).collect()).to_string(),
+        None => detail,
+    }
+}
+
+pub async fn show_html(
+    member: Member<Look>,
+    Shared(emails): Shared<Emails>,
+    id: Result<PathId<EmailId>, Error>,
+) -> PageResult {
+    let Shown { email, .. } = Shown::find(&member, &emails, id).await?;
     Ok(sandboxed(&member.app.db, email)?)
 }
 
-pub async fn show_text(member: Member<Look>, id: Result<PathId<EmailId>, Error>) -> PageResult {
-    let email = find(&member, id.map(|PathId(id)| id)).await?;
+pub async fn show_text(
+    member: Member<Look>,
+    Shared(emails): Shared<Emails>,
+    id: Result<PathId<EmailId>, Error>,
+) -> PageResult {
+    let Shown { email, .. } = Shown::find(&member, &emails, id).await?;
     Ok(text_page(&member.app.db, email)?)
 }
 

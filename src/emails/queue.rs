@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::draft::Draft;
 use super::sender::{line, may_send};
 use super::templated::filled;
-use super::{Emails, NewEmail, Origin, insert};
+use super::{Emails, NewEmail, Origin, insert_tracked, tags};
 use crate::auth::{Caller, Need};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
@@ -20,6 +20,7 @@ use crate::id::{EmailId, WorkspaceId};
 use crate::mime::Mailbox;
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
 use crate::web::{Answer, Body, IdempotentRequest};
+use crate::webhooks::EventType;
 
 /// A mail that is ready to be queued.
 pub struct Ready {
@@ -143,7 +144,8 @@ pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
             batch.guard(mail.sender.guard());
             before = Some(&mail.sender);
         }
-        inserts.append(insert(&mail.email, mail.id, clock, |recipient: &_| line(&mail.sender, recipient)));
+        let (tracking, line) = (mail.sender.tracking.as_ref(), |recipient: &_| line(&mail.sender, recipient));
+        inserts.append(insert_tracked(&mail.email, mail.id, clock, tracking, line));
     }
     batch.append(inserts.alike_together());
 }
@@ -151,6 +153,10 @@ pub fn add(batch: &mut Batch, clock: &Clock, mails: &[Ready]) {
 /// Tells contacts that mail for them is queued, where somebody listens. What is scheduled is queued
 /// later.
 pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
+    for mail in mails.iter().filter(|mail| mail.email.scheduled_at.is_some()) {
+        let now = occurrences.now();
+        occurrences.publish(EventType::EmailScheduled, || scheduled_data(mail, now));
+    }
     if !occurrences.is_heard(SystemEvent::EMAIL_QUEUED) {
         return;
     }
@@ -168,6 +174,21 @@ pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
     for (key, payload) in told {
         contacts::tell_by_email(occurrences, SystemEvent::EMAIL_QUEUED, &key, &payload);
     }
+}
+
+/// What webhooks are told of a mail that is scheduled.
+fn scheduled_data(Ready { id, email, .. }: &Ready, now: i64) -> Value {
+    let to: Vec<String> = email.to.iter().map(Mailbox::to_string).collect();
+    json!({
+        "email_id": id,
+        "message_id": email.message_id(*id),
+        "from": email.from.to_string(),
+        "to": to,
+        "subject": email.subject,
+        "created_at": rfc3339(now),
+        "scheduled_at": email.scheduled_at.map(rfc3339),
+        "tags": tags(&email.tags),
+    })
 }
 
 /// What is told of a mail to one of its recipients when it is queued. There may be many: nothing

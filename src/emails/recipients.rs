@@ -6,9 +6,13 @@ use uuid::Uuid;
 use super::own_id::{own_id, parts_of};
 use super::state::State;
 use super::store::Recipient;
+use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
 use crate::id::{ContactId, EmailId, Id, WorkspaceId};
 use crate::web::Page;
+
+/// For how long a recipient is claimed at least; delivery knows how long exactly.
+const LEASE: i64 = 30 * SECOND;
 
 statements! {
     lists {
@@ -48,6 +52,16 @@ statements! {
         pub fn count_put_off(id: EmailId, now: i64) = Sql::both(
             "SELECT COUNT(*), MIN(due_at) FROM email_recipients
              WHERE email_id = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
+        /// The next behind a number who were put off before their first attempt. Whoever is claimed is left alone.
+        pub fn put_off(id: EmailId, behind: i64, now: i64, most: i64) with [id, behind, now + LEASE, most] = Sql::both(
+            "SELECT number FROM email_recipients
+             WHERE email_id = $1 AND number > $2 AND due_at > $3 AND tries = 0 AND reason IS NOT NULL
+             ORDER BY number LIMIT $4");
+        /// Lets them be looked at now, up to another number.
+        pub fn wake_put_off(id: EmailId, behind: i64, last: i64, now: i64)
+            with [id, behind, last, now + LEASE, now] = Sql::both(
+            "UPDATE email_recipients SET due_at = $5
+             WHERE email_id = $1 AND number > $2 AND number <= $3 AND due_at > $4 AND tries = 0 AND reason IS NOT NULL");
         /// Keeps what the mail of a recipient was made of.
         pub fn keep_values(id: EmailId, number: i64, kept: &str) = Sql::both(
             "INSERT INTO email_values (email_id, number, kept) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
@@ -136,6 +150,7 @@ pub fn page_of_recipients(id: EmailId, wanted: &Wanted<'_>, page: &Page) -> Stmt
 pub struct Listed {
     /// Of its own mail.
     pub id: EmailId,
+    pub number: i64,
     pub contact_id: Option<ContactId>,
     pub address: String,
     pub state: State,
@@ -149,6 +164,7 @@ impl Listed {
     pub fn read(id: EmailId, row: &Row) -> Result<Listed, DbError> {
         Ok(Listed {
             id: own_id(id, row.int(0)?),
+            number: row.int(0)?,
             contact_id: row.maybe(1, Row::id::<Uuid>)?.map(Into::into),
             address: row.text(2)?,
             state: State::of(row.int(3)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?,

@@ -15,12 +15,12 @@ use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
 use super::waiting::Lines;
 use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send, templated};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId};
-use crate::web::{self, Body, List, Newest, OfState, Page, PathId, id_in_path};
+use crate::web::{self, Body, JsonResult, List, Newest, OfState, Page, PathId, id_in_path};
 
 pub type Reference = web::Reference<EmailId>;
 
@@ -56,7 +56,7 @@ pub fn not_found() -> Error {
     Error::not_found("Email not found. Check the id that sending it gave you.")
 }
 
-pub async fn find(caller: &Caller<FullAccess>, id: EmailId) -> Result<Stored, Error> {
+pub async fn find(caller: &Caller, id: EmailId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
@@ -71,25 +71,7 @@ pub enum Found {
     },
 }
 
-impl Found {
-    /// As it is shown.
-    fn shown(self) -> Stored {
-        match self {
-            Found::Whole(email) => email,
-            Found::Own { mut email, recipient } => {
-                let id = recipient.own_id(email.summary.id);
-                let domain = email.sender_domain.as_str();
-                email.summary.message_id = format!("<{id}@{domain}>");
-                email.summary.envelope.to = vec![recipient.address];
-                email.summary.state = recipient.state;
-                email.summary.id = id;
-                email
-            }
-        }
-    }
-}
-
-pub async fn find_any(caller: &Caller<FullAccess>, id: EmailId) -> Result<Found, Error> {
+pub async fn find_any(caller: &Caller, id: EmailId) -> Result<Found, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     if let Some(row) = rows.first() {
         return Ok(Found::Whole(Stored::read(row)?));
@@ -116,15 +98,16 @@ fn not_shared(email: &Stored) -> Result<(), Error> {
         (status = 200, description = "The mails, newest first.", body = List<Item>),
     ),
 )]
-async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, Newest(page): Newest) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Summary::read(row)?.into()))
 }
 
 /// Read an email
 ///
-/// With its contents, as long as they are kept, and with what became of it. The mail of a broadcast is shown as it
-/// was written, also under the id of the mail that one of its recipients got.
+/// With its contents, as long as they are kept, and with what became of it. The mail of a broadcast is shown as it was
+/// written; under the id of the mail that one of its recipients got, as it is written for him: of what is known of the
+/// contact now, unless it is still to be tried again.
 #[utoipa::path(
     get, path = "/emails/{id}", tag = "Emails", operation_id = "read_email",
     params(PathId),
@@ -132,28 +115,22 @@ async fn list(caller: Caller<FullAccess>, Newest(page): Newest) -> Result<Json<L
         (status = 200, description = "The mail.", body = Detail),
     ),
 )]
-async fn read(
-    caller: Caller<FullAccess>,
-    State(emails): State<Emails>,
-    PathId(id): PathId<EmailId>,
-) -> Result<Json<Detail>, Error> {
-    let found = find_any(&caller, id).await?;
-    let email = match &found {
-        Found::Whole(email) | Found::Own { email, .. } => email,
-    };
-    let contents = (html_of(&emails.db, email).await?, text_of(&emails.db, email).await?);
-    let (lines, recipients) = match &found {
+async fn read(caller: Caller, State(emails): State<Emails>, PathId(id): PathId<EmailId>) -> JsonResult<Detail> {
+    let (email, lines, recipients) = match find_any(&caller, id).await? {
         Found::Own { email, recipient } => {
-            (Lines::of_one(&emails.db, email.summary.id, recipient.number).await?, vec![recipient.clone()])
+            let lines = Lines::of_one(&emails.db, email.summary.id, recipient.number).await?;
+            (emails.own_mail(email, &recipient).await?, lines, vec![recipient])
         }
         Found::Whole(email) => {
             let rows = emails.db.read(store::first_recipients(email.summary.id, MOST_SHOWN)).await?;
             let recipients = rows.iter().map(Recipient::read).collect::<Result<_, _>>()?;
-            (Lines::find(&emails.db, email).await?, recipients)
+            let lines = Lines::find(&emails.db, &email).await?;
+            (email, lines, recipients)
         }
     };
+    let contents = (html_of(&emails.db, &email).await?, text_of(&emails.db, &email).await?);
     let recipients = recipients.into_iter().map(|recipient| lines.told(recipient, &emails.clock)).collect();
-    Ok(Json(Detail::new(found.shown(), contents, recipients)))
+    Ok(Json(Detail::new(email, contents, recipients)))
 }
 
 /// When to send.
@@ -178,11 +155,11 @@ struct Change {
     ),
 )]
 async fn reschedule(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     body: Body<Change>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let (now, steady) = (emails.clock.now(), emails.clock.steady());
     let at = schedule::parse(&body.read()?.scheduled_at, now)
         .map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
@@ -213,11 +190,7 @@ async fn reschedule(
         OfState,
     ),
 )]
-async fn cancel(
-    caller: Caller<FullAccess>,
-    State(emails): State<Emails>,
-    PathId(id): PathId<EmailId>,
-) -> Result<Json<Reference>, Error> {
+async fn cancel(caller: Caller, State(emails): State<Emails>, PathId(id): PathId<EmailId>) -> JsonResult<Reference> {
     let email = find(&caller, id).await?;
     not_shared(&email)?;
     let too_late = |word: &str| {
@@ -238,7 +211,7 @@ async fn cancel(
 }
 
 /// Changes a mail whose recipients are all as the batch expects; tells whether they were.
-async fn change(caller: &Caller<FullAccess>, id: EmailId, batch: impl Fn(usize) -> Batch) -> Result<bool, Error> {
+async fn change(caller: &Caller, id: EmailId, batch: impl Fn(usize) -> Batch) -> Result<bool, Error> {
     let count = caller.read(|| store::recipients(id)).await?.len();
     match caller.try_commit(|| batch(count)).await? {
         Ok(_) => Ok(true),
@@ -268,11 +241,11 @@ struct Sharing {
     ),
 )]
 async fn share(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     body: Body<Sharing>,
-) -> Result<Json<Shared>, Error> {
+) -> JsonResult<Shared> {
     let wrong = || {
         Error::invalid("The `expires_in` field must be a time of up to 48 hours, such as `10m`, `2 hours` or `1h 30m`.")
     };
@@ -298,11 +271,11 @@ async fn share(
     ),
 )]
 async fn list_attachments(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     PathId(id): PathId<EmailId>,
     page: Page,
-) -> Result<Json<List<File>>, Error> {
+) -> JsonResult<List<File>> {
     let email = find(&caller, id).await?;
     let attachments = page.slice(kept(email), |attachment| attachment.id);
     let files = files(&emails, id, attachments).await?;
@@ -352,10 +325,10 @@ impl IntoParams for AttachmentPath {
     ),
 )]
 async fn read_attachment(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     Path((id, attachment_id)): Path<(String, String)>,
-) -> Result<Json<File>, Error> {
+) -> JsonResult<File> {
     let wrong = || Error::InvalidParameter { message: "Both ids in the path must be UUIDs.".into() };
     let id: EmailId = id.parse().map_err(|_| wrong())?;
     let attachment_id: AttachmentId = attachment_id.parse().map_err(|_| wrong())?;

@@ -9,7 +9,9 @@ use http::request::Parts;
 use sha2::{Digest, Sha256};
 
 use super::body::EmailToSend;
+use super::contents::Pieces;
 use super::draft::{self, Draft};
+use super::email::{Content, NewAttachment};
 use super::queue::{self, Ready};
 use super::retention::forget_lost;
 use super::sender::may_send;
@@ -19,7 +21,7 @@ use super::{Emails, contents};
 use crate::auth::{Caller, Need, SendMany, SendOnly};
 use crate::domains::Sender;
 use crate::error::{Envelope, Error};
-use crate::id::WorkspaceId;
+use crate::id::{EmailId, WorkspaceId};
 use crate::occurrences::ATTEMPTS;
 use crate::topics;
 use crate::web::{Answer, Body, Fingerprint, Idempotency, IdempotentRequest, LIGHT, LongBody, LongValues, Many};
@@ -39,6 +41,7 @@ const MOST: usize = 100;
         (status = 200, description = "It is queued.", body = Sent, links(
             ("read" = (operation_id = "read_email", parameters(("id" = "$response.body#/id")))),
         )),
+        (status = 404, description = "The workspace has no such template.", body = Envelope),
         (status = 429, description = "Many attachments of the workspace are being fetched from their `path` already. \
             Try again after `Retry-After` seconds.", body = Envelope),
     ),
@@ -105,11 +108,63 @@ async fn accept_large(
         queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
     };
     let accepted = accepting.await;
-    // Where the store has failed, what it may still do with the mail is not known: its pieces are swept later.
-    if accepted.as_ref().is_err_and(|refusal| refusal.status().is_client_error())
-        && let Err(error) = emails.db.commit(forget_lost(id)).await
-    {
+    if accepted.as_ref().is_err_and(|refusal| refusal.status().is_client_error()) {
+        forget_refused(emails, id).await;
+    }
+    accepted
+}
+
+/// Forgets the pieces of a mail that was refused. Where the store has failed, what it may still do with the mail is
+/// not known: its pieces are swept later.
+async fn forget_refused(emails: &Emails, id: EmailId) {
+    if let Err(error) = emails.db.commit(forget_lost(id)).await {
         tracing::info!(%error, "pieces of a mail that was refused are left for later");
+    }
+}
+
+/// A file that goes with a mail and is in the store already.
+pub struct StoredFile {
+    pub filename: Option<String>,
+    pub content_type: String,
+    pub content_id: Option<String>,
+    pub content: Pieces,
+}
+
+/// Sends a mail that was put together of one that is there, with its files. `body` has the fields of `POST /emails`
+/// but for attachments.
+pub async fn send_with_files<N: Need>(
+    emails: &Emails,
+    caller: &Caller<N>,
+    request: &IdempotentRequest<'_, N>,
+    body: Body<EmailToSend>,
+    files: Vec<StoredFile>,
+) -> Result<Response, Error> {
+    let mut draft = Draft::new(emails, caller.workspace_id(), draft::read(body)?)?;
+    if files.is_empty() {
+        return request.run(accept(emails, caller, request, draft)).await;
+    }
+    emails.admission.admit().await?;
+    if let Some(answer) = request.find().await? {
+        return Ok(answer);
+    }
+    let mut contents = Vec::with_capacity(files.len());
+    for StoredFile { filename, content_type, content_id, content } in files {
+        let (id, size) = (emails.clock.ordered_id(), 0);
+        let stored = Content::Stored { size };
+        draft.email.attachments.push(NewAttachment { id, filename, content_type, content_id, content: stored });
+        contents.push(content);
+    }
+    let (id, sender) = (emails.clock.ordered_id(), allowed(emails, caller, &draft).await?);
+    let accepting = async {
+        Box::pin(contents::store_pieces(emails, caller, id, &mut draft, contents)).await?;
+        let mut ready = Ready { id, email: draft.email, sender };
+        let answer = Answer::json(StatusCode::OK, &Sent { id })?;
+        let _turn = emails.admission.write().await?;
+        queue::commit(emails, caller, request, answer, std::slice::from_mut(&mut ready)).await
+    };
+    let accepted = request.run(accepting).await;
+    if accepted.as_ref().is_err_and(|refusal| refusal.status().is_client_error()) {
+        forget_refused(emails, id).await;
     }
     accepted
 }
@@ -163,6 +218,7 @@ impl<S: Sync> FromRequestParts<S> for Validation {
     request_body = Vec<EmailToSend>,
     responses(
         (status = 200, description = "They are queued.", body = SentMany),
+        (status = 404, description = "The workspace has no template that one of them names.", body = Envelope),
     ),
     params(
         Idempotency,

@@ -1,11 +1,13 @@
 //! Emails in the store.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::email::{Content, NewEmail, Origin, Written};
 use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::domains::Tracking;
 use crate::id::{AttachmentId, EmailEventId, EmailId, RunId, TopicId, WorkspaceId};
 use crate::mime::{Address, Mailbox};
 use crate::web::Page;
@@ -49,6 +51,8 @@ statements! {
              ($9, $10, $11, $12, $13, $14, $15, $16, $16, 0, 0, 0, FALSE),
              ($17, $18, $19, $20, $21, $22, $23, $24, $24, 0, 0, 0, FALSE),
              ($25, $26, $27, $28, $29, $30, $31, $32, $32, 0, 0, 0, FALSE)");
+    /// Apart, because most mail is about nothing in particular.
+    SET_TOPIC = Sql::both("UPDATE emails SET topic_id = $2 WHERE id = $1");
     ADD_CHUNK = Sql::both("INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
     READ_CHUNK = Sql::both("SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
     LOAD = Sql::both(
@@ -59,6 +63,9 @@ statements! {
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
          FROM emails WHERE workspace_id = $1 AND id = $2");
+    SUMMARY = Sql::both(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+         FROM emails WHERE id = $1");
     OF_RUN = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
     RECIPIENTS = Sql::both(
         "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
@@ -69,7 +76,7 @@ statements! {
     RAISE = Sql::both(
         "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
     EVENTS = Sql::both(
-        "SELECT number, type, detail, created_at FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
+        "SELECT number, type, detail, created_at, visitor FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
     ADD_EVENT = Sql::both(
         "INSERT INTO email_events (workspace_id, email_id, id, number, type, detail, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)");
@@ -114,6 +121,9 @@ pub struct Envelope {
     /// Where the whole message was handed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<Written>,
+    /// What is tracked of it, if anything is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<Tracking>,
 }
 
 /// An attachment, whose content stands in pieces.
@@ -153,6 +163,7 @@ impl Envelope {
             html_size: new.html.as_ref().and_then(size_in_pieces),
             text_size: new.text.as_ref().and_then(size_in_pieces),
             written: new.written.as_ref().map(Written::from),
+            tracking: None,
         }
     }
 }
@@ -188,11 +199,25 @@ pub fn message_id(id: EmailId, sender: &Address) -> String {
 /// The statements that queue a mail, to be committed with whatever else belongs to it. `line` says
 /// where a recipient waits.
 pub fn insert(new: &NewEmail, id: EmailId, clock: &Clock, line: impl Fn(&Address) -> String) -> Batch {
+    insert_tracked(new, id, clock, None, line)
+}
+
+/// The same, of a mail that is tracked as its sender's domain wants it. Only what has HTML can be; what was handed in
+/// whole goes as it was written, and what asks whether somebody wants mail is nobody's business.
+pub fn insert_tracked(
+    new: &NewEmail,
+    id: EmailId,
+    clock: &Clock,
+    tracking: Option<&Tracking>,
+    line: impl Fn(&Address) -> String,
+) -> Batch {
+    let is_fit = new.html.is_some() && new.written.is_none() && !matches!(new.origin, Origin::System | Origin::Form);
     let (now, steady) = (clock.now(), clock.steady());
     let state = if new.scheduled_at.is_some() { State::Scheduled } else { State::Queued } as i64;
     let due_at = steady + new.scheduled_at.map_or(0, |at| (at - now).max(0));
     let text = |content: &Option<Content<String>>| content.as_ref().and_then(inline).into();
-    let envelope = serde_json::to_string(&Envelope::of(new)).unwrap_or_default();
+    let envelope = Envelope { tracking: tracking.filter(|_| is_fit).cloned(), ..Envelope::of(new) };
+    let envelope = serde_json::to_string(&envelope).unwrap_or_default();
     let (run_id, step) = new.run.as_ref().map_or((None, None), |(run, step)| (Some(*run), Some(step)));
     let mut batch: Batch = INSERT
         .with([
@@ -216,6 +241,9 @@ pub fn insert(new: &NewEmail, id: EmailId, clock: &Clock, line: impl Fn(&Address
             step.into(),
         ])
         .into();
+    if let Some(topic_id) = new.topic_id {
+        batch.push(SET_TOPIC.with([id.into(), topic_id.into()]));
+    }
     for (recipient, number) in new.recipients().into_iter().zip(0_i64..) {
         batch.push(ADD_RECIPIENT.with([
             id.into(),
@@ -337,6 +365,16 @@ impl Stored {
     }
 }
 
+/// A mail as lists show it, whoever it belongs to.
+pub async fn summary(db: &Db, id: EmailId) -> Result<Option<Summary>, DbError> {
+    db.read(SUMMARY.with([id.into()])).await?.first().map(Summary::read).transpose()
+}
+
+/// The tags of a mail as an object.
+pub fn tags(all: &[(String, String)]) -> Value {
+    Value::Object(all.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect())
+}
+
 /// A mail, whoever it belongs to; its pieces are read by [`chunk`].
 pub async fn load(db: &Db, id: EmailId) -> Result<Option<Stored>, DbError> {
     db.read(LOAD.with([id.into()])).await?.first().map(Stored::read).transpose()
@@ -398,7 +436,7 @@ pub fn first_recipients(id: EmailId, most: i64) -> Stmt {
     FIRST_RECIPIENTS.with([id.into(), most.into()])
 }
 
-/// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time.
+/// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time, who did it as JSON.
 pub fn events(id: EmailId, most: i64) -> Stmt {
     EVENTS.with([id.into(), most.into()])
 }

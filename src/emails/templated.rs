@@ -12,10 +12,13 @@ use super::body::{AddressList, EmailToSend};
 use super::draft::{self, Draft};
 use super::send::accept;
 use super::shapes::Sent;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
+use crate::contacts::{self, Contact};
 use crate::error::Error;
 use crate::id::{TemplateVersionId, WorkspaceId};
-use crate::templates::{Named, Rendered, Rendering, Unsendable, not_found};
+use crate::mime::Mailbox;
+use crate::subscriptions::{Links, URL_KEYS};
+use crate::templates::{Named, Rendered, Rendering, Unsendable};
 use crate::text::kind;
 use crate::web::{Body, Idempotency};
 
@@ -52,19 +55,48 @@ pub async fn filled(
         let message = "The `template` field cannot stand beside `html` or `text`: a mail is made of one of them.";
         return Err(Error::invalid(message));
     }
-    let (named, variables) = read(template)?;
-    let rendering = match emails.templates.published(workspace_id, &named).await? {
-        Ok(rendering) => rendering,
-        Err(Unsendable::Missing) => return Err(not_found()),
-        Err(Unsendable::Draft) => {
-            let message = "The template is a draft. Publish it first, by `POST /templates/{id}/publish`.";
-            return Err(Error::invalid(message));
-        }
-    };
+    let (named, mut variables) = read(template)?;
+    let rendering = emails.templates.published(workspace_id, &named).await?.map_err(Unsendable::refusal)?;
+    if rendering.names_any(&URL_KEYS) {
+        add_link(emails, workspace_id, &fields, &mut variables).await?;
+    }
     let render = move || rendering.render(&variables).map(|rendered| (rendered, rendering));
     let (rendered, rendering) = emails.admission.build(render).await?.map_err(Error::invalid)?;
     fill(&mut fields, rendered, &rendering)?;
     Ok(Body::new(fields))
+}
+
+/// A mail to one contact can name the link that ends mail about its topic, or all mail where it is about none.
+async fn add_link(
+    emails: &Emails,
+    workspace_id: WorkspaceId,
+    fields: &Map<String, Value>,
+    variables: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let Some(to) = only_recipient(fields) else { return Ok(()) };
+    let rows = emails.db.read(contacts::by_email_key(workspace_id, &to.address.key())).await?;
+    let Some(contact) = rows.first().map(Contact::read).transpose()? else { return Ok(()) };
+    let topic_id = fields.get("topic_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    let url = Links::of(emails).await?.unsubscribe_url(workspace_id, contact.id, topic_id);
+    for key in URL_KEYS {
+        variables.entry(key).or_insert_with(|| url.clone().into());
+    }
+    Ok(())
+}
+
+/// Whom a mail is for, where that is one. What is no address is told of when the mail is read.
+fn only_recipient(fields: &Map<String, Value>) -> Option<Mailbox> {
+    if ["cc", "bcc"].iter().any(|name| has(fields, name)) {
+        return None;
+    }
+    match fields.get("to")? {
+        Value::String(one) => one.parse().ok(),
+        Value::Array(list) => match list.as_slice() {
+            [one] => one.as_str()?.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn has(fields: &Map<String, Value>, name: &str) -> bool {
@@ -143,7 +175,7 @@ pub struct TestWish {
     responses((status = 200, description = "It is queued.", body = Sent)),
 )]
 pub async fn send_test(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(emails): State<Emails>,
     key: Idempotency,
     named: Named,

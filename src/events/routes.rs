@@ -23,6 +23,7 @@ use crate::error::{Error, OrMissing};
 use crate::events::Events;
 use crate::id::EventId;
 use crate::occurrences::SystemEvent;
+use crate::text::shown;
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OrNull, Page, RECENT};
 
 type Reference = web::Reference<EventId>;
@@ -127,10 +128,27 @@ async fn create(
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
     let NewEvent { name, schema } = read_new(body)?;
+    if schema.is_none() {
+        warn_of_lost_schema(&caller, &name).await?;
+    }
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference::to(id))?;
     let insert = || store::insert(caller.workspace_id(), id, &name, schema.as_ref(), now).into();
     Ok(request.commit(answer, insert).await??)
+}
+
+/// A name that is defined without a schema loses the one that it had. Where that cannot be read, nothing is said.
+async fn warn_of_lost_schema(caller: &Caller, name: &EventName) -> Result<(), Error> {
+    let in_force = caller.query::<Option<Stored>>(|| store::by_name(caller.workspace_id(), name.as_str())).await;
+    match in_force.is_ok_and(|found| found.is_some_and(|stored| stored.schema.is_some())) {
+        true => web::warn(|| {
+            let name = shown(name.as_str());
+            format!(
+                "The event `{name}` has a schema, and a definition without one replaces it: any payload is accepted then."
+            )
+        }),
+        false => Ok(()),
+    }
 }
 
 /// A body meant for `POST /events/send` comes here often.

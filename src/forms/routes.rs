@@ -8,12 +8,12 @@ use utoipa_axum::routes;
 
 use super::form::{Form, FormChange, Item, NewForm};
 use super::{Forms, store};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::FormId;
 use crate::mime::Mailbox;
-use crate::web::{self, Answer, Body, Idempotency, List, OfPath, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OfPath, Page, PathId};
 use crate::{emails, segments, topics};
 
 type Reference = web::Reference<FormId>;
@@ -32,7 +32,7 @@ pub fn router() -> OpenApiRouter<Forms> {
     responses((status = 201, description = "The form is made.", body = Reference), OfPath),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(forms): State<Forms>,
     key: Idempotency,
     body: Body<NewForm>,
@@ -54,7 +54,7 @@ async fn create(
     get, path = "/forms", tag = "Subscriptions", operation_id = "list_forms",
     params(Page), responses((status = 200, description = "The forms, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, State(forms): State<Forms>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, State(forms): State<Forms>, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Item::of(Form::read(row)?, &forms)))
 }
@@ -66,11 +66,7 @@ async fn list(caller: Caller<FullAccess>, State(forms): State<Forms>, page: Page
     get, path = "/forms/{id}", tag = "Subscriptions", operation_id = "read_form",
     params(PathId), responses((status = 200, description = "The form.", body = Item)),
 )]
-async fn read(
-    caller: Caller<FullAccess>,
-    State(forms): State<Forms>,
-    PathId(id): PathId<FormId>,
-) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller, State(forms): State<Forms>, PathId(id): PathId<FormId>) -> JsonResult<Item> {
     Ok(Json(Item::of(find(&caller, id).await?, &forms)))
 }
 
@@ -83,11 +79,11 @@ async fn read(
     responses((status = 200, description = "The form is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(forms): State<Forms>,
     PathId(id): PathId<FormId>,
     body: Body<FormChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let wish = body.read()?;
     let form = find(&caller, id).await?.changed(wish);
     check(&forms, &caller, &form).await?;
@@ -102,7 +98,7 @@ async fn update(
     delete, path = "/forms/{id}", tag = "Subscriptions", operation_id = "delete_form",
     params(PathId), responses((status = 200, description = "The form is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<FormId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<FormId>) -> JsonResult<Deleted> {
     let workspace_id = caller.workspace_id();
     let delete = || Batch::new().and(store::delete(workspace_id, id)).and(store::delete_signups(workspace_id, id));
     caller.try_commit(delete).await?.or_missing(not_found)?;
@@ -113,13 +109,13 @@ fn not_found() -> Error {
     Error::not_found("Form not found. `GET /forms` lists those there are.")
 }
 
-async fn find(caller: &Caller<FullAccess>, id: FormId) -> Result<Form, Error> {
+async fn find(caller: &Caller, id: FormId) -> Result<Form, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Form::read(rows.first().ok_or_else(not_found)?)?)
 }
 
 /// Refuses a form whose mail could not be sent, or that leads to nothing.
-async fn check(forms: &Forms, caller: &Caller<FullAccess>, form: &Form) -> Result<(), Error> {
+async fn check(forms: &Forms, caller: &Caller, form: &Form) -> Result<(), Error> {
     if let Some(segment_id) = form.segment_id {
         segments::must_exist(caller, segment_id).await?;
     }

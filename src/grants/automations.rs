@@ -1,8 +1,12 @@
-//! Automations that an app published and that call the outside. When the app's
-//! access ends, they stop, unless a person says that they shall go on.
+//! What an app left that calls the outside: automations that it published, and
+//! webhooks that it made. When the app's access ends, they stop, unless a person
+//! says that they shall go on.
 
 use crate::db::{Batch, Sql, from_row, statements};
 use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
+
+/// What is said of webhooks whose app has no access any more.
+const ENDED: &str = "The app that made it has no access any more.";
 
 /// As many as a page shows.
 const MOST: i64 = 200;
@@ -21,13 +25,26 @@ macro_rules! stop {
     };
 }
 
-/// Whoever prepared a run of one of them has to look again.
+/// Disables the webhooks that were made under such a grant.
+macro_rules! stop_webhooks {
+    ($grants:literal) => {
+        concat!(
+            "UPDATE webhooks SET status = 'disabled', disabled_reason = $2
+             WHERE status = 'enabled' AND grant_id IN (SELECT g.id FROM oauth_grants g WHERE ",
+            $grants,
+            " = $1)"
+        )
+    };
+}
+
+/// Whoever prepared a run of one of them, or knows such webhooks, has to look again.
 macro_rules! raise {
     ($grants:literal) => {
         concat!(
             "UPDATE workspaces SET automations_revision = automations_revision + 1
-             WHERE id IN (SELECT g.workspace_id
-                          FROM oauth_grants g JOIN automation_version_grants b ON b.grant_id = g.id WHERE ",
+             WHERE id IN (SELECT g.workspace_id FROM oauth_grants g
+                          WHERE (EXISTS (SELECT 1 FROM automation_version_grants b WHERE b.grant_id = g.id)
+                                 OR EXISTS (SELECT 1 FROM webhooks h WHERE h.grant_id = g.id)) AND ",
             $grants,
             " = $1)"
         )
@@ -48,6 +65,9 @@ statements! {
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
     STOP_OF_USER = Sql::both(stop!("g.workspace_id = COALESCE($3, g.workspace_id) AND g.user_id"));
     STOP_OF_CLIENT = Sql::both(stop!("g.client_id"));
+    STOP_WEBHOOKS_OF_GRANT = Sql::both(stop_webhooks!("g.id"));
+    STOP_WEBHOOKS_OF_USER = Sql::both(stop_webhooks!("g.workspace_id = COALESCE($3, g.workspace_id) AND g.user_id"));
+    STOP_WEBHOOKS_OF_CLIENT = Sql::both(stop_webhooks!("g.client_id"));
     RAISE_OF_GRANT = Sql::both(raise!("g.id")).raising();
     RAISE_OF_USER = Sql::both(raise!("g.workspace_id = COALESCE($2, g.workspace_id) AND g.user_id")).raising();
     RAISE_OF_CLIENT = Sql::both(raise!("g.client_id")).raising();
@@ -64,7 +84,10 @@ from_row!(AppAutomation { id, name, is_enabled });
 
 /// Belongs into the commit that ends a grant.
 pub fn stop_of_grant(grant_id: GrantId, now: i64) -> Batch {
-    Batch::new().and(STOP_OF_GRANT.with([grant_id.into(), now.into()])).and(RAISE_OF_GRANT.with([grant_id.into()]))
+    Batch::new()
+        .and(STOP_OF_GRANT.with([grant_id.into(), now.into()]))
+        .and(STOP_WEBHOOKS_OF_GRANT.with([grant_id.into(), ENDED.into()]))
+        .and(RAISE_OF_GRANT.with([grant_id.into()]))
 }
 
 /// Belongs into the commit that ends all grants of a user, in a workspace or
@@ -72,10 +95,14 @@ pub fn stop_of_grant(grant_id: GrantId, now: i64) -> Batch {
 pub fn stop_of_user(user_id: UserId, within: Option<WorkspaceId>, now: i64) -> Batch {
     Batch::new()
         .and(STOP_OF_USER.with([user_id.into(), now.into(), within.into()]))
+        .and(STOP_WEBHOOKS_OF_USER.with([user_id.into(), ENDED.into(), within.into()]))
         .and(RAISE_OF_USER.with([user_id.into(), within.into()]))
 }
 
 /// Belongs into the commit that takes a client away.
 pub fn stop_of_client(client_id: &str, now: i64) -> Batch {
-    Batch::new().and(STOP_OF_CLIENT.with([client_id.into(), now.into()])).and(RAISE_OF_CLIENT.with([client_id.into()]))
+    Batch::new()
+        .and(STOP_OF_CLIENT.with([client_id.into(), now.into()]))
+        .and(STOP_WEBHOOKS_OF_CLIENT.with([client_id.into(), ENDED.into()]))
+        .and(RAISE_OF_CLIENT.with([client_id.into()]))
 }

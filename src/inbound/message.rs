@@ -1,14 +1,17 @@
-//! A report within a dialogue: it comes in, is read, and what it changes is committed, before it is
-//! acknowledged.
+//! A message within a dialogue: a report is read, and mail is kept, and what that changes is committed before
+//! it is acknowledged.
 
 use std::time::Instant as Moment;
 
 use tokio::time::Instant;
 
-use super::session::Session;
-use crate::delivery::{Effect, ReturnToken};
+use super::session::{Recipients, Reporter, Target};
+use crate::db::DbError;
+use crate::delivery::{Effect, Feedback};
+use crate::error::Error;
+use crate::receiving::{self, Handover};
 use crate::reports::{self, Report};
-use crate::smtp_server::{Dots, Lost, Reply};
+use crate::smtp_server::{Dots, Lost, Reply, Session};
 
 /// In bytes. A report may bring the whole mail back.
 pub const LARGEST: u64 = 48 << 20;
@@ -19,6 +22,8 @@ const KEPT: usize = 256 << 10;
 const NO_REPORT: Reply =
     Reply::new(554, "5.6.0 This is neither a report on a delivery nor a complaint. Nothing else is read here.");
 const FROM_SOMEBODY: Reply = Reply::new(554, "5.7.1 A report on a delivery must come from the null sender, `<>`.");
+const ONLY_COMPLAINTS: Reply =
+    Reply::new(554, "5.6.0 Only complaints are taken at this address; reports on deliveries go to the return path.");
 const BARE: Reply = Reply::new(554, "5.6.0 A line of the message ends without CR and LF. Nothing was taken.");
 
 /// A message that is coming in. What is too much of it is passed over.
@@ -60,45 +65,121 @@ impl Incoming {
     }
 }
 
-impl Session {
+/// A message on its way in. After an error the rest of mail is passed over, because it comes all the same.
+enum Taking {
+    Report { incoming: Incoming, to: Target, is_from_nobody: bool },
+    Mail { incoming: Box<Result<receiving::Incoming, Error>>, size: u64, most: u64 },
+}
+
+impl Taking {
+    async fn push(&mut self, bytes: &[u8]) -> Result<(), Lost> {
+        match self {
+            Taking::Report { incoming, .. } => incoming.push(bytes),
+            Taking::Mail { incoming, size, most } => {
+                *size += bytes.len() as u64;
+                if *size > *most {
+                    let limit = *most as usize;
+                    return Err(Lost::Refused(Error::TooLarge { limit }.into()));
+                }
+                if let Ok(taken) = &mut **incoming
+                    && let Err(error) = taken.push(bytes).await
+                {
+                    **incoming = Err(error);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Reporter {
+    /// What a message becomes, if one may come now.
+    fn begin_message(&mut self) -> Result<Taking, Reply> {
+        let transaction = self.transaction.take().ok_or(Reply::new(503, "5.5.1 Say MAIL first."))?;
+        match transaction.recipients {
+            Recipients::Nobody => {
+                self.transaction = Some(transaction);
+                Err(Reply::new(503, "5.5.1 Say for whom it is first, with RCPT."))
+            }
+            Recipients::Report(to) => {
+                let is_from_nobody = transaction.sender.is_empty();
+                Ok(Taking::Report { incoming: Incoming::default(), to, is_from_nobody })
+            }
+            Recipients::Mailboxes { workspace_id, domain_id, addresses } => {
+                let handover = Handover {
+                    workspace_id,
+                    domain_id,
+                    sender: transaction.sender,
+                    recipients: addresses,
+                    helo: self.helo.clone().unwrap_or_default(),
+                    peer: self.peer,
+                };
+                let incoming = receiving::Incoming::begin(&self.server.receiving, handover)?;
+                Ok(Taking::Mail { incoming: Box::new(Ok(incoming)), size: 0, most: 2 * self.largest() })
+            }
+        }
+    }
+
     pub(super) async fn data(&mut self) -> Result<Reply, Lost> {
-        let Some(transaction) = self.transaction.take() else { return Ok(Reply::new(503, "5.5.1 Say MAIL first.")) };
-        let Some(token) = transaction.token else {
-            self.transaction = Some(transaction);
-            return Ok(Reply::new(503, "5.5.1 Say for whom it is first, with RCPT."));
+        let mut taking = match self.begin_message() {
+            Ok(taking) => taking,
+            Err(refusal) => return Ok(refusal),
         };
-        self.stream.say(&Reply::new(354, "Send the message, and behind it a line with a single dot."));
-        self.stream.flush(self.server.patience.command).await?;
+        self.dialogue.stream.say(&Reply::new(354, "Send the message, and behind it a line with a single dot."));
+        self.dialogue.stream.flush(self.server.patience.command).await?;
         let patience = self.server.patience;
         let last = Instant::from_std(Moment::now() + patience.message);
-        let (mut dots, mut incoming, mut message, mut end) = (Dots::default(), Incoming::default(), Vec::new(), None);
+        let (mut dots, mut message, mut end) = (Dots::default(), Vec::new(), None);
         while end.is_none() {
-            let piece = self.stream.piece(last.min(Instant::now() + patience.piece)).await?;
+            let piece = self.dialogue.stream.piece(last.min(Instant::now() + patience.piece)).await?;
             end = dots.push(piece, &mut message);
             let count = end.unwrap_or(piece.len());
-            self.stream.take(count);
-            incoming.push(&message)?;
+            self.dialogue.stream.take(count);
+            taking.push(&message).await?;
             message.clear();
         }
         // From here on the client waits for us: its connection is not one of those that could go.
-        self.stream.connection.head_arrived(false);
-        let reply = self.accept(&incoming, token, transaction.is_from_nobody).await;
-        self.stream.connection.answered(0);
-        self.stream.rest();
+        self.dialogue.stream.connection.head_arrived(false);
+        let reply = match taking {
+            Taking::Report { incoming, to, is_from_nobody } => self.accept(&incoming, to, is_from_nobody).await,
+            Taking::Mail { incoming, size, .. } => self.accept_mail(*incoming, size).await,
+        };
+        self.dialogue.stream.connection.answered(0);
+        self.dialogue.stream.rest();
         Ok(reply)
     }
 
-    async fn accept(&mut self, incoming: &Incoming, token: ReturnToken, is_from_nobody: bool) -> Reply {
+    /// Answers when the mail is in the store.
+    async fn accept_mail(&mut self, incoming: Result<receiving::Incoming, Error>, size: u64) -> Reply {
+        let taken = match incoming {
+            Ok(incoming) => Box::pin(incoming.finish()).await,
+            Err(error) => Err(error),
+        };
+        let reply = match taken {
+            Ok(id) => {
+                self.dialogue.forgive();
+                Reply::told(250, format!("2.0.0 Taken as {id}"))
+            }
+            Err(error) => error.into(),
+        };
+        let (code, sender) = (reply.code, self.peer);
+        tracing::info!(target: "posthorn::inbound", code, size, %sender, "mail");
+        reply
+    }
+
+    async fn accept(&mut self, incoming: &Incoming, to: Target, is_from_nobody: bool) -> Reply {
         if incoming.has_bare_ends {
             return BARE;
         }
         let Some(report) = reports::read(&incoming.kept, incoming.is_whole()) else { return NO_REPORT };
-        if matches!(report, Report::Delivery(_)) && !is_from_nobody {
-            return FROM_SOMEBODY;
+        match (&report, to) {
+            (Report::Delivery(_), Target::Complaints) => return ONLY_COMPLAINTS,
+            (Report::Delivery(_), _) if !is_from_nobody => return FROM_SOMEBODY,
+            _ => {}
         }
-        match self.server.feedback.take(token, &report).await {
+        match take(&self.server.feedback, to, &report).await {
             Ok(effect) => {
-                self.forgive();
+                self.dialogue.forgive();
                 let changed = effect == Effect::Changed;
                 tracing::info!(target: "posthorn::inbound", size = incoming.size, changed, "report");
                 Reply::new(250, "2.0.0 Read.")
@@ -108,6 +189,23 @@ impl Session {
                 Reply::new(451, "4.3.0 It cannot be written down now. Try again in a moment.")
             }
         }
+    }
+}
+
+/// Writes down a report. One that came to the address for complaints is about the mail whose return
+/// path it names, if we have signed that: anybody can write there.
+async fn take(feedback: &Feedback, to: Target, report: &Report) -> Result<Effect, DbError> {
+    let token = match (to, report) {
+        (Target::ReturnPath(token), _) => Some(token),
+        (Target::Complaints, Report::Complaint(complaint)) => {
+            let path = complaint.return_path.as_deref().unwrap_or_default();
+            feedback.open(path.split('@').next().unwrap_or_default()).await?
+        }
+        (Target::Complaints, Report::Delivery(_)) => None,
+    };
+    match token {
+        Some(token) => feedback.take(token, report).await,
+        None => Ok(Effect::Nothing),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod admission;
+mod allowance;
 mod attempts;
 mod background;
 mod disk;
@@ -10,10 +11,11 @@ mod rate;
 
 pub use address::neighbourhood;
 pub use admission::{Admission, Turn, serving};
+pub use allowance::{Allowance, Allowances};
 pub use attempts::{Attempt, Attempts};
 pub use background::{Background, aside};
 pub use disk::DiskUse;
-pub use rate::RateLimit;
+pub use rate::{KeyedLimit, RateLimit};
 
 use std::net::IpAddr;
 

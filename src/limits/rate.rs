@@ -1,5 +1,6 @@
 //! How often an address may knock.
 
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -20,10 +21,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// `count` requests at once, one more whenever `span / count` has passed.
     pub fn new(count: u32, span: Duration, exempt_loopback: bool) -> RateLimit {
-        let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-        let pace = span / count.get();
-        let quota = Quota::with_period(pace).unwrap_or(Quota::per_second(count)).allow_burst(count);
-        RateLimit { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default(), exempt_loopback }
+        RateLimit { limiter: RateLimiter::keyed(quota(count, span)), clock: DefaultClock::default(), exempt_loopback }
     }
 
     pub fn check(&self, address: IpAddr) -> Result<(), Error> {
@@ -41,6 +39,31 @@ impl RateLimit {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
     }
+}
+
+/// The same of whatever a key names: how often it may happen.
+pub struct KeyedLimit<K: Hash + Eq + Clone>(DefaultKeyedRateLimiter<K>);
+
+impl<K: Hash + Eq + Clone> KeyedLimit<K> {
+    pub fn new(count: u32, span: Duration) -> KeyedLimit<K> {
+        KeyedLimit(RateLimiter::keyed(quota(count, span)))
+    }
+
+    /// Whether it may happen once more, which counts.
+    pub fn has_room(&self, key: &K) -> bool {
+        self.0.check_key(key).is_ok()
+    }
+
+    pub fn sweep(&self) {
+        self.0.retain_recent();
+        self.0.shrink_to_fit();
+    }
+}
+
+/// `count` at once, one more whenever `span / count` has passed.
+fn quota(count: u32, span: Duration) -> Quota {
+    let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    Quota::with_period(span / count.get()).unwrap_or(Quota::per_second(count)).allow_burst(count)
 }
 
 #[cfg(test)]

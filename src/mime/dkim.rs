@@ -123,7 +123,7 @@ pub(super) fn name_of(field: &[u8]) -> &[u8] {
 }
 
 /// A field as section 3.4.2 writes it: the name in lower case, on one line, with single spaces.
-fn canonical(field: &[u8], out: &mut Vec<u8>) {
+pub(super) fn canonical(field: &[u8], out: &mut Vec<u8>) {
     let name = name_of(field);
     let value = memchr::memchr(b':', field).map_or(&[][..], |colon| &field[colon + 1..]);
     out.extend(name.iter().map(u8::to_ascii_lowercase));

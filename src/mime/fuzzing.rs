@@ -2,8 +2,8 @@
 //! rules are written from the standards, not from the code that they judge.
 
 use super::{
-    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Piece, WrittenHead, bodies, compose,
-    split_head, text_of_html,
+    AttachmentInfo, BodyHash, Content, Encoder, Header, Letter, Mailbox, Outline, Piece, ReceivedHead, Signature,
+    WrittenHead, bodies, compose, split_head, text_in, text_of_html,
 };
 
 /// Any bytes as an address with or without a name. Tells whether it was one.
@@ -53,6 +53,43 @@ pub fn written_message(data: &[u8]) -> bool {
     assert!(shown.subject.chars().count() <= 2_000 && !shown.subject.contains(is_break));
     for mailbox in shown.to.iter().chain(&shown.cc).chain(&shown.reply_to).chain([&shown.from]) {
         assert_eq!(mailbox.to_string().parse().as_ref(), Ok(mailbox), "it is written as it is read");
+    }
+    true
+}
+
+/// Any bytes as a message that came in. Tells whether its head could be read.
+pub fn received_message(data: &[u8]) -> bool {
+    let outline = |size: usize| {
+        let mut outline = Outline::default();
+        data.chunks(size).for_each(|piece| outline.push(piece));
+        outline.finish()
+    };
+    let leaves = outline(usize::MAX);
+    assert_eq!(outline(7), leaves, "it is read alike however it is cut");
+    assert!(leaves.len() <= 256);
+    let mut before = 0;
+    for leaf in &leaves {
+        assert!(before <= leaf.start && leaf.start <= leaf.end && leaf.end <= data.len() as u64, "{leaf:?}");
+        before = leaf.end;
+        let (mut decoder, mut out) = (leaf.transfer.decoder(), Vec::new());
+        let content = &data[leaf.start as usize..leaf.end as usize];
+        decoder.push(content, &mut out);
+        decoder.finish(&mut out);
+        assert!(out.len() <= content.len() && !text_in(leaf.charset.as_deref(), &out).contains('\0'));
+        let words = [Some(&leaf.content_type), leaf.charset.as_ref(), leaf.content_id.as_ref()];
+        assert!(words.into_iter().flatten().all(|word| word.bytes().all(|byte| byte.is_ascii_graphic())), "{leaf:?}");
+        assert!(leaf.filename.iter().all(|name| !name.contains(|c: char| c.is_control() || c == '/')), "{leaf:?}");
+    }
+    let (head, _) = split_head(data);
+    let read = match ReceivedHead::read(head) {
+        Ok(read) => read,
+        Err(message) => return refused(&message),
+    };
+    let shown = read.shown();
+    assert!(!shown.subject.contains(is_break) && !shown.from.contains(is_break), "{shown:?}");
+    assert!(read.references().len() <= 20 && read.values().values().all(|value| !value.contains(is_break)));
+    for field in read.fields() {
+        let _ = Signature::read(field, read.fields());
     }
     true
 }

@@ -26,6 +26,8 @@ const RESERVED: &[&str] = &[
     "resent-",
     "authentication-results",
     "arc-",
+    "x-posthorn-",
+    "x-pm-metadata-posthorn",
 ];
 
 /// A field that may be put into a message.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 /// A longer name is none.
 const LONGEST: usize = 10;
@@ -158,6 +158,24 @@ pub(super) fn decoded(text: &str) -> Cow<'_, str> {
     }
     out.push_str(rest);
     out.into()
+}
+
+/// The same of an attribute, where it is certain: `None` where a browser may read a reference that is not known here, or
+/// one that lacks its `;`.
+pub fn decoded_surely(text: &str) -> Option<Cow<'_, str>> {
+    let is_doubtful = |at: usize| {
+        let rest = &text[at + 1..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        match behind.as_bytes().first() {
+            _ if name.is_empty() => false,
+            Some(b';') => name.len() > LONGEST || character(name).is_none(),
+            Some(b'=') => name.starts_with('#'),
+            _ => name.starts_with('#') || character(name).is_some(),
+        }
+    };
+    let is_sure = !memchr_iter(b'&', text.as_bytes()).any(is_doubtful);
+    is_sure.then(|| decoded(text))
 }
 
 /// Of what stands between `&` and `;`.

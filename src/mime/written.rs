@@ -100,7 +100,7 @@ fn is_field(field: &[u8]) -> bool {
     field.contains(&b':') && field.ends_with(b"\r\n") && !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn sender(from: Option<&Addresses<'_>>) -> Result<Mailbox, String> {
+pub(super) fn sender(from: Option<&Addresses<'_>>) -> Result<Mailbox, String> {
     let mut all = from.into_iter().flat_map(Addresses::iter);
     let (first, second) = (all.next(), all.next());
     let one = first.filter(|_| second.is_none()).ok_or("must have the header `From` with one address")?;
@@ -110,7 +110,7 @@ fn sender(from: Option<&Addresses<'_>>) -> Result<Mailbox, String> {
 }
 
 /// Those that can be read.
-fn mailboxes(list: Option<&Addresses<'_>>) -> Vec<Mailbox> {
+pub(super) fn mailboxes(list: Option<&Addresses<'_>>) -> Vec<Mailbox> {
     let one = |one: &Addr<'_>| Some(Mailbox { address: one.address()?.parse().ok()?, name: name(one) });
     list.into_iter().flat_map(Addresses::iter).filter_map(one).take(MOST_SHOWN).collect()
 }

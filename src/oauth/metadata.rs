@@ -85,12 +85,13 @@ async fn protected_resource(State(app): State<OAuth>, OriginalUri(uri): Original
     // Asked about a path below the API, the document speaks of that path.
     let asked = uri.path().split_once(RESOURCE).map_or("", |(_, path)| path);
     let below = asked.strip_prefix(base.path()).unwrap_or(asked);
+    // Clients ask for all that is listed, so the least is; the endpoint for assistants has no use for less than all.
+    let scope = if below == "/mcp" { Scope::FullAccess } else { Scope::EmailsSend };
     published(ProtectedResource {
         resource: format!("{}{below}", base.as_str()),
         authorization_servers: vec![base.as_str().to_owned()],
         bearer_methods_supported: vec!["header"],
-        // Clients ask for all that is listed, so the least is.
-        scopes_supported: vec![Scope::EmailsSend.as_str()],
+        scopes_supported: vec![scope.as_str()],
         resource_documentation: format!("{}/docs", base.as_str()),
     })
 }

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use quick_cache::sync::Cache;
 use smallvec::SmallVec;
+use tokio::sync::Notify;
 
 use super::Whom;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Sql, Stmt, statements};
-use crate::id::{OccurrenceId, WorkspaceId};
+use crate::id::{AutomationId, OccurrenceId, RunId, WorkspaceId};
 use crate::segments::Filters;
+use crate::webhooks::{self, EventTypes};
 
 statements! {
     REVISION_IS = Sql::both("SELECT 1 FROM workspaces WHERE id = $1 AND automations_revision = $2");
@@ -53,6 +55,8 @@ pub struct Cause<'a> {
     pub whom: Whom<'a>,
     pub now: i64,
     pub steady: i64,
+    /// Whether it is to be told which runs begin.
+    pub names_runs: bool,
 }
 
 /// What is known of runs that begin, before they are committed.
@@ -62,6 +66,8 @@ pub struct Entry {
     pub at_once: bool,
     /// Which statements tell of a loop, if they change anything.
     pub alarms: SmallVec<[usize; 1]>,
+    /// The runs that begin, where the contact is let in, if that was asked for.
+    pub runs: Vec<(AutomationId, RunId)>,
 }
 
 /// The automations of a workspace that listen.
@@ -73,19 +79,27 @@ pub struct Listeners {
     starts: Box<dyn Starts>,
     /// Of the segments that fill themselves.
     filters: Filters,
+    /// What webhooks listen to.
+    events: EventTypes,
+    /// Rings when there are events for webhooks.
+    bell: Arc<Notify>,
 }
 
 /// How much of a name tells whether runs may be woken by it.
 const START: usize = 128;
 
 impl Listeners {
-    fn new(workspace_id: WorkspaceId, loaded: Loaded, filters: Filters) -> Listeners {
-        let Loaded { revision, waking, starts } = loaded;
-        Listeners { workspace_id, revision: Some(revision), waking, starts, filters }
-    }
-
     pub fn filters(&self) -> &Filters {
         &self.filters
+    }
+
+    /// What webhooks listen to.
+    pub(super) fn events(&self) -> EventTypes {
+        self.events
+    }
+
+    pub(super) fn bell(&self) -> &Arc<Notify> {
+        &self.bell
     }
 
     /// Whether they are those of a moment that has passed.
@@ -121,11 +135,12 @@ impl Listeners {
 pub(super) struct Listening {
     known: Cache<WorkspaceId, Arc<Listeners>>,
     automations: Box<dyn Automations>,
+    bell: Arc<Notify>,
 }
 
 impl Listening {
-    pub fn new(automations: Box<dyn Automations>) -> Listening {
-        Listening { known: Cache::new(1_000), automations }
+    pub fn new(automations: Box<dyn Automations>, bell: Arc<Notify>) -> Listening {
+        Listening { known: Cache::new(1_000), automations, bell }
     }
 
     pub async fn of(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Arc<Listeners>, DbError> {
@@ -144,8 +159,16 @@ impl Listening {
 
     async fn load(&self, db: &Db, workspace_id: WorkspaceId) -> Result<Listeners, DbError> {
         // The automations first, because their revision is read before them.
-        let loaded = self.automations.load(db, workspace_id).await?;
-        Ok(Listeners::new(workspace_id, loaded, Filters::load(db, workspace_id).await?))
+        let Loaded { revision, waking, starts } = self.automations.load(db, workspace_id).await?;
+        Ok(Listeners {
+            workspace_id,
+            revision: Some(revision),
+            waking,
+            starts,
+            filters: Filters::load(db, workspace_id).await?,
+            events: webhooks::listened(db, workspace_id).await?,
+            bell: self.bell.clone(),
+        })
     }
 
     pub fn forget(&self, workspace_id: WorkspaceId) {

@@ -2,24 +2,28 @@
 //! one commit. Whoever lets something happen fills a batch of them.
 
 mod listeners;
+mod retention;
 mod store;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
+pub use retention::forget_old;
 
 use crate::app::{App, holds_app};
-use crate::auth::{Caller, FullAccess};
-use crate::clock::Clock;
+use crate::auth::Caller;
+use crate::clock::{Clock, rfc3339};
 use crate::db::{self, Batch, DbError, Effect, Sql, Stmt};
 use crate::error::Error;
-use crate::id::{ContactId, OccurrenceId, WorkspaceId};
+use crate::id::{BroadcastId, ContactId, EmailId, OccurrenceId, WorkspaceId};
 use crate::segments::{self, Filters};
+use crate::webhooks::{self, EventType, When};
 use listeners::Listening;
 
-pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, retention::ALL, store::ALL];
 
 /// How often what a commit was prepared under, as it is cached, may change before
 /// the commit is prepared under what is read for it alone.
@@ -56,20 +60,20 @@ impl Whom<'_> {
 /// The moment in a contact's life that an occurrence is.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// How far it lies behind the contact's version.
+    /// How far it lies behind the contact's sequence.
     behind: i64,
-    /// It only comes to pass for a contact of no higher version.
+    /// It only comes to pass for a contact of no higher sequence.
     newest: i64,
 }
 
 impl Moment {
-    /// Whatever just made the contact's version what it is.
+    /// Whatever just made the contact's sequence what it is.
     pub const NOW: Moment = Moment { behind: 0, newest: i64::MAX };
 
     /// What came before all else, in the commit that made a contact with this
-    /// version; nothing for one that was there before.
-    pub const fn first(version: i64) -> Moment {
-        Moment { behind: 1, newest: version }
+    /// sequence; nothing for one that was there before.
+    pub const fn first(sequence: i64) -> Moment {
+        Moment { behind: 1, newest: sequence }
     }
 }
 
@@ -79,7 +83,7 @@ pub struct OccurrenceBatch<'a> {
     workspace_id: WorkspaceId,
     /// `None`: nobody is told.
     listeners: Option<&'a Listeners>,
-    /// What segments that fill themselves go by; `None`: no contact is changed.
+    /// What segments that fill themselves go by, and webhooks that listen; `None`: nothing of that kind happens.
     filters: Option<&'a Listeners>,
     clock: &'a Clock,
     now: i64,
@@ -145,10 +149,34 @@ impl<'a> OccurrenceBatch<'a> {
         self.batch.push(segments::judge_anew(self.workspace_id, contact_id, self.steady));
     }
 
-    /// Has whoever has this address judged anew, if its version is no higher.
-    pub fn judge_new(&mut self, email_key: &str, version: i64) {
+    /// Has whoever has this address judged anew, if its sequence is no higher.
+    pub fn judge_new(&mut self, email_key: &str, sequence: i64) {
         self.follow_up.judges = true;
-        self.batch.push(segments::judge_new(self.workspace_id, email_key, version, self.steady));
+        self.batch.push(segments::judge_new(self.workspace_id, email_key, sequence, self.steady));
+    }
+
+    /// Whether filters ask if the mail of a broadcast left.
+    pub fn asks_for_broadcast(&self, id: BroadcastId) -> bool {
+        self.filters().is_some_and(|filters| filters.name_broadcast(id))
+    }
+
+    /// The mail of a broadcast left for a contact, whose sequence has counted it. `email_id` is the contact's own mail.
+    pub fn count_broadcast(&mut self, contact_id: ContactId, id: BroadcastId, email_id: EmailId) {
+        self.batch.push(segments::count_broadcast(self.workspace_id, contact_id, id, email_id, self.now));
+        self.judge_anew(contact_id);
+    }
+
+    /// Counts what whoever has this address did with a mail, under each of these names: see
+    /// [`segments::engagement_name`]. It is counted whether a filter asks for it by now or not.
+    pub fn count_engagement(&mut self, email_key: &str, names: &[String], email_id: EmailId) {
+        for name in names {
+            let key = segments::event_key(name);
+            self.batch.push(segments::count_engagement(self.workspace_id, email_key, key, self.now, email_id));
+        }
+        let is_asked = |name: &String| self.filters().is_some_and(|filters| filters.event_key(name).is_some());
+        if self.is_unsure_of_filters() || names.iter().any(is_asked) {
+            self.judge_new(email_key, i64::MAX);
+        }
     }
 
     /// Whether anybody is told.
@@ -171,6 +199,23 @@ impl<'a> OccurrenceBatch<'a> {
         self.listeners.is_some_and(|listeners| listeners.may_wake(name))
     }
 
+    /// Whether a webhook listens to events of this type. It is told of everything, also of what automations are not.
+    pub fn is_published(&self, kind: EventType) -> bool {
+        self.filters.is_some_and(|listeners| listeners.events().contains(kind))
+    }
+
+    /// Tells webhooks that something happened, if one listens; `data` is made only then.
+    pub fn publish(&mut self, kind: EventType, data: impl FnOnce() -> Value) {
+        self.publish_when(kind, When::Always, data);
+    }
+
+    /// The same, of something that only the commit knows to have happened.
+    pub fn publish_when(&mut self, kind: EventType, when: When<'_>, data: impl FnOnce() -> Value) {
+        let Some(listeners) = self.filters.filter(|listeners| listeners.events().contains(kind)) else { return };
+        webhooks::publish(&mut self.batch, self.clock, self.workspace_id, (kind, when, self.now), &data());
+        self.follow_up.bell = Some(listeners.bell().clone());
+    }
+
     /// A statement that must find the contact that was named.
     pub fn look_up(&mut self, stmt: Stmt) {
         self.follow_up.lookups.push(self.batch.len());
@@ -184,7 +229,7 @@ impl<'a> OccurrenceBatch<'a> {
         self.batch.push(definition);
     }
 
-    /// An event happens to a contact, whose version has counted it.
+    /// An event happens to a contact, whose sequence has counted it.
     pub fn add(&mut self, occurrence: &Occurrence<'_>, whom: Whom<'_>) {
         self.record(occurrence, (whom, Moment::NOW), true);
     }
@@ -226,13 +271,21 @@ impl<'a> OccurrenceBatch<'a> {
             self.batch.push(segments::count_event(workspace_id, occurrence_id, key));
             self.batch.push(segments::judge_after(workspace_id, occurrence_id, self.steady));
         }
-        let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady };
+        let names_runs = starts && self.is_published(EventType::RunStarted);
+        let cause = Cause { workspace_id, occurrence_id, whom, now: self.now, steady: self.steady, names_runs };
         self.weight += 1;
         if starts {
             self.weight += listeners.count(occurrence.name);
             let entry = listeners.start(occurrence.name, &cause, self.clock, &mut self.batch);
             self.follow_up.starts_now |= entry.at_once;
             self.follow_up.alarms.extend(entry.alarms);
+            for (automation_id, run_id) in entry.runs {
+                let data = || {
+                    json!({"id": run_id, "automation_id": automation_id, "occurrence_id": occurrence_id,
+                    "event": occurrence.name, "status": "running", "created_at": rfc3339(cause.now)})
+                };
+                self.publish_when(EventType::RunStarted, When::RunBegan(automation_id, run_id), data);
+            }
         }
         if heard {
             self.follow_up.wakes.push(self.batch.len());
@@ -257,7 +310,8 @@ holds_app!(Occurrences { app: App });
 
 impl Occurrences {
     pub fn new(app: App, automations: Box<dyn Automations>) -> Occurrences {
-        Occurrences { app, listening: Arc::new(Listening::new(automations)) }
+        let listening = Arc::new(Listening::new(automations, app.webhooks_bell()));
+        Occurrences { app, listening }
     }
 
     /// Who listens in a workspace, as it is cached.
@@ -282,7 +336,7 @@ impl Occurrences {
     /// moment.
     pub async fn commit(
         &self,
-        caller: &Caller<FullAccess>,
+        caller: &Caller,
         fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
@@ -359,6 +413,8 @@ pub struct FollowUp {
     starts_now: bool,
     /// Whether contacts are to be judged anew.
     judges: bool,
+    /// Rung where there are events for webhooks.
+    bell: Option<Arc<Notify>>,
 }
 
 impl FollowUp {
@@ -367,13 +423,14 @@ impl FollowUp {
         self.judges
     }
 
-    /// Whether there is work for a worker at once.
+    /// Whether there is work for a worker at once; whoever delivers to webhooks is told here.
     pub fn is_urgent(&self, effects: &[Effect]) -> bool {
         let has_changed = |at: &usize| effects.get(*at).is_some_and(|effect| effect.changed > 0);
         if self.alarms.iter().any(has_changed) {
             tracing::warn!("an automation was stopped for a contact that started too many of its runs: a loop?");
             metrics::counter!("posthorn_loops_stopped_total").increment(1);
         }
+        self.bell.iter().for_each(|bell| bell.notify_one());
         self.starts_now || self.wakes.iter().any(has_changed)
     }
 
@@ -405,12 +462,15 @@ impl SystemEvent {
     pub const EMAIL_SENT: &str = "svc:email.sent";
     pub const EMAIL_DELIVERED: &str = "svc:email.delivered";
     pub const EMAIL_DELIVERY_DELAYED: &str = "svc:email.delivery_delayed";
+    pub const EMAIL_OPENED: &str = "svc:email.opened";
+    pub const EMAIL_CLICKED: &str = "svc:email.clicked";
     pub const EMAIL_BOUNCED: &str = "svc:email.bounced";
     pub const EMAIL_COMPLAINED: &str = "svc:email.complained";
     pub const EMAIL_FAILED: &str = "svc:email.failed";
     pub const EMAIL_SUPPRESSED: &str = "svc:email.suppressed";
+    pub const EMAIL_RECEIVED: &str = "svc:email.received";
 
-    pub const ALL: [&str; 12] = [
+    pub const ALL: [&str; 15] = [
         SystemEvent::CONTACT_CREATED,
         SystemEvent::CONTACT_UPDATED,
         SystemEvent::CONTACT_DELETED,
@@ -419,9 +479,12 @@ impl SystemEvent {
         SystemEvent::EMAIL_SENT,
         SystemEvent::EMAIL_DELIVERED,
         SystemEvent::EMAIL_DELIVERY_DELAYED,
+        SystemEvent::EMAIL_OPENED,
+        SystemEvent::EMAIL_CLICKED,
         SystemEvent::EMAIL_BOUNCED,
         SystemEvent::EMAIL_COMPLAINED,
         SystemEvent::EMAIL_FAILED,
         SystemEvent::EMAIL_SUPPRESSED,
+        SystemEvent::EMAIL_RECEIVED,
     ];
 }

@@ -11,10 +11,10 @@ macro_rules! insert {
         concat!(
             $insert,
             " INTO occurrences (workspace_id, id, name, contact_id, seq, payload, replay_of, created_at, heard)
-             SELECT c.workspace_id, $3, $4, c.id, c.version - $5, $6, $7, CAST($8 AS BIGINT), CAST($10 AS BOOLEAN)
+             SELECT c.workspace_id, $3, $4, c.id, c.sequence - $5, $6, $7, CAST($8 AS BIGINT), CAST($10 AS BOOLEAN)
              FROM contacts c WHERE c.workspace_id = $1 AND c.",
             $whom,
-            " = $2 AND c.version <= $9"
+            " = $2 AND c.sequence <= $9"
         )
     };
 }

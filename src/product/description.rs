@@ -1,7 +1,8 @@
 //! The API's description: its frame, which features add their routes to, and
 //! what is said of all routes at once. `web::reference` makes a page of it.
 
-use utoipa::OpenApi as _;
+use std::collections::HashSet;
+
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -9,7 +10,9 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaTy
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::{OpenApi, Ref, RefOr, Schema};
+use utoipa::{IntoResponses as _, OpenApi as _};
 
+use super::types;
 use crate::error::Envelope;
 use crate::oauth::OAuthError;
 use crate::web;
@@ -21,12 +24,14 @@ use crate::web;
         description = "One plain JSON API. Authenticate with an API key or an OAuth access token in the \
                        `Authorization` header.\n\nEvery error has the same shape: `statusCode`, `name` and a `message` \
                        that says what to change. OAuth's own endpoints answer in OAuth's shape: `error` and \
-                       `error_description`.\n\nUnknown fields are ignored, an explicit `null` counts as absent, times \
-                       are RFC 3339 in UTC with microseconds.",
+                       `error_description`.\n\nUnknown fields and parameters are ignored and named in the header \
+                       `Posthorn-Warnings`; with `Prefer: handling=strict` they are refused with 422. An explicit \
+                       `null` counts as absent, times are RFC 3339 in UTC with microseconds.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
     ),
     tags(
         (name = "Emails", description = "Mail to send, and what became of it."),
+        (name = "Received emails", description = "Mail that came in for domains that receive."),
         (name = "Broadcasts", description = "Mail to everybody in a segment."),
         (name = "Templates", description = "Mail with variables, written once and sent often. A template is named by its \
             id or its alias; only what was published is sent."),
@@ -46,8 +51,11 @@ use crate::web;
         (name = "Contact properties", description = "Properties of contacts that are declared with a type. Contacts \
             may have others, too."),
         (name = "Audiences", description = "Segments under their older name, for programs that know them by it."),
+        (name = "Webhooks", description = "Endpoints that are told what happens: every event is posted to those that \
+            listen to its type, signed, at least once."),
         (name = "API keys", description = "Keys that programs show to act for the workspace."),
         (name = "Workspace", description = "What holds for all mail of a workspace."),
+        (name = "Logs", description = "Requests to the API, and how much the workspace uses."),
         (name = "OAuth", description = "Authorization code flow with PKCE, so that an app can act for a user \
             without seeing a key or a password."),
         (name = "System", description = "For those who run the server: is it alive, is it ready, what does it do."),
@@ -87,6 +95,10 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
         if *operation.security.get_or_insert_with(credentials) != [SecurityRequirement::default()] {
             web::add_refusals(operation);
         }
+        let responses = &mut operation.responses.responses;
+        if !responses.keys().any(|status| status.starts_with('4')) {
+            responses.extend(web::OfRequest::responses());
+        }
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             for content in body.content.values_mut() {
                 if let RefOr::T(content) = content {
@@ -101,8 +113,25 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
             }
         }
     }
+    types::mend(&mut description);
     link_up(&mut description);
+    drop_unused(&mut description);
     description
+}
+
+/// What a list holds is described within it; under its own name nobody refers to it then.
+fn drop_unused(description: &mut OpenApi) {
+    loop {
+        let text = description.to_json().unwrap_or_default();
+        let references = text.split("\"#/components/schemas/").skip(1);
+        let named: HashSet<&str> = references.filter_map(|rest| rest.split('"').next()).collect();
+        let Some(components) = &mut description.components else { return };
+        let before = components.schemas.len();
+        components.schemas.retain(|name, _| named.contains(name.as_str()));
+        if components.schemas.len() == before {
+            return;
+        }
+    }
 }
 
 /// Whatever makes something leads to what can be done with it: to the operations
@@ -144,7 +173,7 @@ fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
 
@@ -185,6 +214,19 @@ mod tests {
                 assert!(status.parse::<u16>().is_ok(), "{status}");
                 assert!(response["headers"]["x-request-id"].is_object(), "{} {status}", operation["operationId"]);
             }
+        }
+    }
+
+    #[test]
+    fn issue_15_every_schema_is_referred_to_and_every_operation_refuses_something() {
+        let document = document();
+        let text = document.to_string();
+        for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+            assert!(text.contains(&format!("\"#/components/schemas/{name}\"")), "{name}");
+        }
+        for operation in operations(&document) {
+            let mut statuses = operation["responses"].as_object().expect("responses").keys();
+            assert!(statuses.any(|status| status.starts_with('4')), "{}", operation["operationId"]);
         }
     }
 

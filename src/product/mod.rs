@@ -2,6 +2,9 @@
 //! list of all routes.
 
 mod description;
+mod types;
+
+use std::sync::Arc;
 
 use axum::{Router, middleware};
 use utoipa::openapi::OpenApi;
@@ -10,19 +13,25 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::accounts::{self, Accounts};
 use crate::app::{App, holds_app};
 use crate::automations::{self, Triggers};
-use crate::broadcasts::{self, Broadcasts};
+use crate::broadcasts::{self, Broadcasts, MailsToRead};
 use crate::db::{self, Sql};
 use crate::domains::{self, Domains};
 use crate::emails::{self, Emails};
 use crate::events::{self, Events};
 use crate::forms::{self, Forms};
+use crate::memory::{Lazily, made_apart};
 use crate::oauth::{self, OAuth};
 use crate::occurrences::{self, Occurrences};
+use crate::receiving::{self, Receiving};
+use crate::relay_reports::{self, RelayReports};
+use crate::request_log::{self, Calls, RequestLog};
 use crate::subscriptions::{self, Preferences};
 use crate::templates::{self, Templates};
+use crate::tracking::{self, Tracker};
 use crate::web::{self, Gate, System};
 use crate::{
-    api_keys, auth, contacts, credentials, delivery, grants, hold, home, segments, suppressions, topics, workspaces,
+    api_keys, auth, calls, contacts, credentials, delivery, email_metrics, grants, hold, home, mcp, segments,
+    suppressions, topics, upkeep, usage, webhooks, workspaces,
 };
 
 /// Every feature's state. Clones share it.
@@ -34,13 +43,18 @@ pub struct Product {
     events: Events,
     domains: Domains,
     emails: Emails,
+    receiving: Receiving,
     broadcasts: Broadcasts,
     templates: Templates,
     /// Shows mail as it travels.
     writer: delivery::Writer,
     preferences: Preferences,
     forms: Forms,
+    relay_reports: RelayReports,
+    request_log: RequestLog,
+    tracker: Tracker,
     system: System,
+    described: Lazily<Described>,
 }
 
 holds_app!(Product { app: App });
@@ -51,19 +65,27 @@ impl Product {
         let occurrences = Occurrences::new(app.clone(), triggers);
         let domains = Domains::new(app.clone());
         let templates = Templates::new(app.clone());
-        let emails = Emails::new(occurrences.clone(), domains.clone(), templates.clone());
+        let emails = Emails::new(occurrences.clone(), domains.clone(), templates.clone(), Arc::new(MailsToRead));
         Product {
             accounts: Accounts::new(app.clone()),
             oauth: OAuth::new(app.clone()),
             forms: Forms::new(emails.clone()),
+            receiving: Receiving::new(occurrences.clone(), emails.clone()),
             emails,
-            broadcasts: Broadcasts::new(occurrences.clone(), domains.clone()),
+            broadcasts: Broadcasts::new(occurrences.clone(), domains.clone(), templates.clone()),
             preferences: Preferences::new(occurrences.clone()),
+            relay_reports: RelayReports::new(occurrences.clone()),
             events: Events::new(occurrences),
             writer: delivery::Writer::new(app.clone(), domains.clone(), 1),
             domains,
             templates,
+            request_log: RequestLog::default(),
+            tracker: Tracker::new(app.clone()),
             system: System::new(app.clone()),
+            described: Lazily::new({
+                let app = app.clone();
+                move || Described::new(&app)
+            }),
             app,
         }
     }
@@ -76,6 +98,10 @@ impl Product {
         &self.emails
     }
 
+    pub fn receiving(&self) -> &Receiving {
+        &self.receiving
+    }
+
     pub fn broadcasts(&self) -> &Broadcasts {
         &self.broadcasts
     }
@@ -86,6 +112,10 @@ impl Product {
 
     pub fn templates(&self) -> &Templates {
         &self.templates
+    }
+
+    pub fn request_log(&self) -> &RequestLog {
+        &self.request_log
     }
 
     /// The same, with clients' documents from somewhere else than the internet.
@@ -105,25 +135,41 @@ impl Product {
         self.oauth.sweep_limits();
         self.preferences.sweep_limits();
         self.forms.sweep_limits();
+        self.relay_reports.sweep_limits();
+        self.tracker.sweep_limits();
+    }
+
+    /// Makes what is made when it is first asked for, so that nobody has to wait for it.
+    pub fn prepare(&self) {
+        self.described.get();
     }
 
     /// The gate, with everything behind it.
     pub fn gate(&self) -> Gate {
-        Gate::new(self.app.clone(), self.site())
+        Gate::new(self.app.clone(), made_apart(|| self.site()))
     }
 
     /// What stands behind the gate, told apart by host where hosts differ.
     fn site(&self) -> web::Site {
         let (base, dashboard) = (self.addresses.base.path(), self.addresses.dashboard.path());
-        let description = self.openapi();
+        let for_callers = Router::from(self.for_callers());
+        let assistants = mcp::routes(self.app.clone(), for_callers.clone(), self.described.part(|whole| &whole.tools));
         let refusing = |router: Router| router.method_not_allowed_fallback(web::method_not_allowed);
         let named = |router: Router| router.route_layer(web::NameRoute::default());
-        let callers = refusing(self.for_callers().into()).route_layer(web::NameRoute::for_callers(self.app.clone()));
-        let described =
-            web::description_routes(&self.app, &description).merge(home::beside_api().with_state(self.app.clone()));
+        let observer = Arc::new(Calls::new(self.app.clone(), self.request_log.clone()));
+        let queries = self.described.part(|whole| &whole.queries);
+        let callers = refusing(for_callers.merge(assistants)).route_layer(web::NameRoute::for_callers(
+            self.app.clone(),
+            queries,
+            observer,
+        ));
+        let described = web::description_routes(self.described.part(|whole| &whole.shown))
+            .merge(home::beside_api().with_state(self.app.clone()));
         let public = subscriptions::pages()
             .with_state(self.preferences.clone())
-            .merge(forms::pages().with_state(self.forms.clone()));
+            .merge(forms::pages().with_state(self.forms.clone()))
+            .merge(relay_reports::routes().with_state(self.relay_reports.clone()))
+            .merge(tracking::pages().with_state(self.tracker.clone()));
         let doors = refusing(Router::from(self.doors()).merge(described).merge(public));
         let api = callers.merge(named(doors)).fallback(web::not_found);
         let outside = refusing(oauth::metadata_outside(base).with_state(self.oauth.clone()));
@@ -145,6 +191,7 @@ impl Product {
         let (app, occurrences) = (|| self.app.clone(), || self.occurrences().clone());
         OpenApiRouter::with_openapi(description::frame())
             .merge(emails::routes().with_state(self.emails.clone()))
+            .merge(receiving::routes().with_state(self.receiving.clone()))
             .merge(broadcasts::routes().with_state(self.broadcasts.clone()))
             .merge(templates::routes().with_state(self.templates.clone()))
             .merge(api_keys::routes().with_state(app()))
@@ -157,8 +204,12 @@ impl Product {
             .merge(forms::routes().with_state(self.forms.clone()))
             .merge(events::routes().with_state(self.events.clone()))
             .merge(automations::routes().with_state(app()))
+            .merge(webhooks::routes().with_state(app()))
             .merge(oauth::grant_routes().with_state(self.oauth.clone()))
             .merge(workspaces::routes().with_state(app()))
+            .merge(email_metrics::routes().with_state(app()))
+            .merge(request_log::routes().with_state(app()))
+            .merge(usage::router().with_state(app()))
     }
 
     /// What nobody has to show an API key or an access token for.
@@ -166,6 +217,7 @@ impl Product {
         OpenApiRouter::new()
             .merge(oauth::routes().with_state(self.oauth.clone()))
             .merge(emails::link_routes().with_state(self.emails.clone()))
+            .merge(receiving::link_routes().with_state(self.receiving.clone()))
             .merge(web::system_routes().with_state(self.system.clone()))
     }
 
@@ -192,18 +244,33 @@ impl Product {
             .layer(middleware::map_response_with_state(app(), web::show_errors))
             .with_state(app())
     }
+}
 
-    /// The API's description, as `/openapi.json` shows it.
-    fn openapi(&self) -> OpenApi {
-        description::finished(self.for_callers().merge(self.doors()).into_openapi(), self.addresses.base.as_str())
+/// The API's description, in each of the shapes that are needed.
+struct Described {
+    shown: Arc<web::ShownDescription>,
+    queries: Arc<web::KnownQueries>,
+    tools: Arc<mcp::Tools>,
+}
+
+impl Described {
+    fn new(app: &App) -> Described {
+        let description = openapi(app.addresses.base.as_str());
+        let document = serde_json::to_value(&description).unwrap_or_default();
+        Described {
+            shown: Arc::new(web::ShownDescription::new(app, &document)),
+            queries: Arc::new(web::KnownQueries::of(&description)),
+            tools: Arc::new(mcp::tools(&document)),
+        }
     }
 }
 
-/// The API's description of a server at `base`, without one.
+/// The API's description of a server at `base`, as `/openapi.json` shows it.
 pub fn openapi(base: &str) -> OpenApi {
     let api = OpenApiRouter::<()>::with_openapi(description::frame());
     let described = [
         emails::routes().into_openapi(),
+        receiving::routes().into_openapi(),
         broadcasts::routes().into_openapi(),
         templates::routes().into_openapi(),
         api_keys::routes().into_openapi(),
@@ -216,9 +283,15 @@ pub fn openapi(base: &str) -> OpenApi {
         forms::routes().into_openapi(),
         events::routes().into_openapi(),
         automations::routes().into_openapi(),
+        webhooks::routes().into_openapi(),
         oauth::grant_routes().into_openapi(),
-        oauth::routes().into_openapi(),
         workspaces::routes().into_openapi(),
+        email_metrics::routes().into_openapi(),
+        request_log::routes().into_openapi(),
+        usage::router().into_openapi(),
+        oauth::routes().into_openapi(),
+        emails::link_routes().into_openapi(),
+        receiving::link_routes().into_openapi(),
         web::system_routes().into_openapi(),
     ];
     let mut whole = api.into_openapi();
@@ -239,11 +312,13 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         auth::STATEMENTS,
         automations::STATEMENTS,
         broadcasts::STATEMENTS,
+        calls::STATEMENTS,
         contacts::STATEMENTS,
         credentials::STATEMENTS,
         db::STATEMENTS,
         delivery::STATEMENTS,
         domains::STATEMENTS,
+        email_metrics::STATEMENTS,
         emails::STATEMENTS,
         events::STATEMENTS,
         forms::STATEMENTS,
@@ -251,15 +326,46 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         hold::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
+        receiving::STATEMENTS,
+        relay_reports::STATEMENTS,
+        request_log::STATEMENTS,
         segments::STATEMENTS,
         subscriptions::STATEMENTS,
         suppressions::STATEMENTS,
         templates::STATEMENTS,
         topics::STATEMENTS,
+        tracking::STATEMENTS,
+        upkeep::STATEMENTS,
+        usage::STATEMENTS,
         web::STATEMENTS,
+        webhooks::STATEMENTS,
         workspaces::STATEMENTS,
     ]
     .into_iter()
     .flatten()
     .flat_map(|list| list.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::testing::Store;
+
+    #[tokio::test]
+    async fn what_is_described_is_what_is_served() {
+        for store in Store::each().await {
+            let product = store.open(&[], Clock::system()).await;
+            let base = product.addresses.base.as_str();
+            let served = product.for_callers().merge(product.doors()).into_openapi();
+            let [served, described] = [description::finished(served, base), openapi(base)]
+                .map(|whole| serde_json::to_value(whole).expect("JSON"));
+            let paths =
+                |whole: &serde_json::Value| whole["paths"].as_object().expect("paths").keys().cloned().collect();
+            let (served_paths, described_paths): (Vec<String>, Vec<String>) = (paths(&served), paths(&described));
+            assert_eq!(described_paths, served_paths);
+            assert_eq!(described, served);
+            store.discard().await;
+        }
+    }
 }

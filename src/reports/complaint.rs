@@ -14,6 +14,8 @@ pub struct Complaint {
     pub recipient: Option<String>,
     /// What made the report.
     pub user_agent: Option<String>,
+    /// Where bounces of the mail would have gone, where that is told.
+    pub return_path: Option<String>,
 }
 
 impl Complaint {
@@ -25,7 +27,14 @@ impl Complaint {
             feedback_type: group.get("feedback-type")?.to_ascii_lowercase(),
             recipient: group.address("original-rcpt-to"),
             user_agent: group.get("user-agent").map(str::to_owned),
+            return_path: group.address("original-mail-from"),
         })
+    }
+
+    /// The same, with what the head of the mail says that it is about.
+    pub fn with_mail(self, head: &str) -> Complaint {
+        let written = || Group::read_all(head).first().and_then(|group| group.address("return-path"));
+        Complaint { return_path: self.return_path.clone().or_else(written), ..self }
     }
 
     pub fn is_complaint(&self) -> bool {

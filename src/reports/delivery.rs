@@ -1,7 +1,7 @@
 //! What a mail server says became of a mail (RFC 3464).
 
 use super::bounce::{Bounce, status_in};
-use super::fields::Group;
+use super::fields::{Group, kept};
 
 /// What the server did, in the order in which it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,13 +45,7 @@ impl Delivery {
             _ => return None,
         };
         let diagnostic = group.typed("diagnostic-code");
-        let given = group.get("status").and_then(status_in);
-        // Some servers say no more than the class there, and the rest in words.
-        let status = match given {
-            Some([class, 0, 0]) => diagnostic.and_then(status_in).filter(|status| status[0] == class).or(given),
-            Some(_) => given,
-            None => diagnostic.and_then(status_in),
-        };
+        let status = exact(group.get("status").and_then(status_in), diagnostic);
         let address = |name: &str| group.address(name);
         Some(Delivery {
             action,
@@ -62,6 +56,17 @@ impl Delivery {
         })
     }
 
+    /// As it is, or with what the server said by the words that it wrote for people: a line of theirs begins with the
+    /// recipient, where nothing else says why.
+    pub fn with_notice(mut self, notice: &str) -> Delivery {
+        if let (None, Some(recipient)) = (&self.diagnostic, &self.recipient) {
+            let said = |line: &str| line.trim().strip_prefix(recipient.as_str())?.strip_prefix(": ").map(kept);
+            self.diagnostic = notice.lines().find_map(said);
+            self.status = exact(self.status, self.diagnostic.as_deref());
+        }
+        self
+    }
+
     /// What it means, where it failed. A report of a failure that names no class is about one that
     /// is for good: the server has given up.
     pub fn bounce(&self) -> Bounce {
@@ -70,9 +75,19 @@ impl Delivery {
 
     /// As people are shown it.
     pub fn told(&self) -> String {
-        let status = self.status.map(|[class, subject, detail]| format!("{class}.{subject}.{detail}"));
+        let status = self.status.filter(|status| status[0] > 0);
+        let status = status.map(|[class, subject, detail]| format!("{class}.{subject}.{detail}"));
         let told = self.diagnostic.clone().or(status);
         told.unwrap_or_else(|| "the server did not say why".into())
+    }
+}
+
+/// Some servers say no more than the class in the status, and the rest in words.
+fn exact(given: Option<[u16; 3]>, diagnostic: Option<&str>) -> Option<[u16; 3]> {
+    match given {
+        Some([class, 0, 0]) => diagnostic.and_then(status_in).filter(|status| status[0] == class).or(given),
+        Some(_) => given,
+        None => diagnostic.and_then(status_in),
     }
 }
 

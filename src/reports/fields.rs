@@ -41,9 +41,7 @@ impl Group {
         if let Some((name, value)) = line.split_once(':')
             && self.0.len() < MOST_FIELDS
         {
-            let mut kept = String::new();
-            push(&mut kept, value);
-            self.0.push((name.trim().to_ascii_lowercase(), kept));
+            self.0.push((name.trim().to_ascii_lowercase(), kept(value)));
         }
     }
 
@@ -66,6 +64,13 @@ impl Group {
         let value = value.strip_prefix('<').and_then(|value| value.strip_suffix('>')).unwrap_or(value);
         Some(value.trim().to_owned()).filter(|value| value.contains('@'))
     }
+}
+
+/// What is kept of a value from elsewhere.
+pub fn kept(text: &str) -> String {
+    let mut value = String::new();
+    push(&mut value, text);
+    value
 }
 
 /// Adds what can be shown of a line, behind a space, as long as there is room.

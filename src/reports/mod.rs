@@ -1,19 +1,23 @@
 //! Reports on mail that has left: what a mail server says became of it (RFC 3464), and what its
 //! reader thinks of it (RFC 5965). Pure: bytes in, words out.
 //!
-//! Only `multipart/report` counts. Auto-replies, vacation notes and receipts are neither, whatever
-//! their text says.
+//! Only what has a part for machines counts. Auto-replies, vacation notes and receipts are neither, whatever their
+//! text says.
 
 mod bounce;
 mod complaint;
 mod delivery;
 mod fields;
 mod fuzzing;
+#[cfg(test)]
+mod properties;
+mod relays;
 
 pub use bounce::{Bounce, BounceKind};
 pub use complaint::Complaint;
 pub use delivery::{Action, Delivery};
-pub use fuzzing::report_message;
+pub use fuzzing::{relay_report, report_message};
+pub use relays::{MARK_FIELD, MARK_NAME, MailgunPost, Relayed, read_postmark, read_ses};
 
 use crate::mime::Part;
 
@@ -28,18 +32,31 @@ pub enum Report {
 /// Reads a message, or its beginning where it is not whole; `None` where it reports nothing.
 pub fn read(message: &[u8], is_whole: bool) -> Option<Report> {
     let message = Part::read(message, is_whole);
-    if !message.is("multipart/report") {
+    // OpenSMTPD writes `mixed`, and what a report consists of in it.
+    let is_report = message.is("multipart/report");
+    if !is_report && !message.is("multipart/mixed") {
         return None;
     }
-    message.parts().iter().find_map(|part| {
+    let parts = message.parts();
+    parts.iter().find_map(|part| {
         if part.is("message/delivery-status") || part.is("message/global-delivery-status") {
-            return Delivery::read(&part.text()?).map(Report::Delivery);
+            let delivery = Delivery::read(&part.text()?)?;
+            let notice = parts.iter().find(|part| part.is("text/plain")).and_then(Part::text);
+            return Some(Report::Delivery(delivery.with_notice(&notice.unwrap_or_default())));
         }
-        if part.is("message/feedback-report") {
-            return Complaint::read(&part.text()?).map(Report::Complaint);
+        if is_report && part.is("message/feedback-report") {
+            let complaint = Complaint::read(&part.text()?)?;
+            return Some(Report::Complaint(complaint.with_mail(&mail_within(&parts).unwrap_or_default())));
         }
         None
     })
+}
+
+/// The mail that a report brings back, or its head.
+fn mail_within(parts: &[Part<'_>]) -> Option<String> {
+    let is_mail =
+        |part: &&Part<'_>| ["message/rfc822", "message/global", "text/rfc822-headers"].iter().any(|kind| part.is(kind));
+    parts.iter().find(is_mail)?.text()
 }
 
 #[cfg(test)]
@@ -152,6 +169,8 @@ mod tests {
             include_str!("samples/vacation.eml"),
             include_str!("samples/receipt.eml"),
             "Subject: Undelivered Mail Returned to Sender\n\nStatus: 5.1.1\nAction: failed\n",
+            include_str!("samples/opensmtpd.eml").replace("message/delivery-status", "text/plain").as_str(),
+            include_str!("samples/complaint.eml").replace("multipart/report", "multipart/mixed").as_str(),
             "",
         ] {
             assert_eq!(read(&sample(text), true), None, "{text}");

@@ -2,12 +2,17 @@
 //! that a run waited for.
 
 mod budget;
+mod description;
 mod duration;
 mod rule;
 
 use serde_json::{Map, Value};
 
 pub use budget::Budget;
+pub use description::{
+    Named as NamedSchema, any_of_these as choice_schema, comparisons as comparison_schemas, group as group_schema,
+    leaf as rule_schema, one_of as word_schema,
+};
 pub use duration::Duration;
 pub use rule::{DEEPEST, MOST, Rule};
 
@@ -179,6 +184,11 @@ pub fn check(value: &Value) -> Result<(), String> {
         Value::Array(items) => items.iter().try_for_each(check),
         _ => Ok(()),
     }
+}
+
+/// Whether a value is a variable, and not what it leads to.
+pub fn is_variable(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| variable(fields).is_some())
 }
 
 fn variable(fields: &Map<String, Value>) -> Option<&str> {

@@ -11,10 +11,10 @@ use utoipa_axum::routes;
 use super::routes as segments;
 use super::shapes::{Item, SegmentBody};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::SegmentId;
-use crate::web::{Body, Idempotency, List, Page, PathId};
+use crate::web::{Body, Idempotency, JsonResult, List, Page, PathId};
 
 pub fn router() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(read, delete))
@@ -66,7 +66,7 @@ pub struct Deleted {
     responses((status = 201, description = "The audience is made.", body = Created)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     body: Body<SegmentBody>,
@@ -81,7 +81,7 @@ async fn create(
     get, path = "/audiences", tag = "Audiences", operation_id = "list_audiences",
     params(Page), responses((status = 200, description = "The audiences, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     segments::list(caller, page).await
 }
 
@@ -92,7 +92,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/audiences/{id}", tag = "Audiences", operation_id = "read_audience",
     params(PathId), responses((status = 200, description = "The audience.", body = Audience)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Audience>, Error> {
+async fn read(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Audience> {
     let Item { id, name, created_at } = segments::find(&caller, id).await?;
     Ok(Json(Audience { object: "audience", id, name, created_at }))
 }
@@ -104,7 +104,7 @@ async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Resu
     delete, path = "/audiences/{id}", tag = "Audiences", operation_id = "delete_audience",
     params(PathId), responses((status = 200, description = "The audience is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Deleted> {
     segments::remove(&caller, id).await?;
     Ok(Json(Deleted { object: "audience", id, deleted: true }))
 }

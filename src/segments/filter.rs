@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::id::TopicId;
+use crate::id::{BroadcastId, Id, TopicId};
 use crate::rules::{Budget, DEEPEST, Duration, MOST, Rule, Values};
 use crate::text::{kind, shown};
 
@@ -15,12 +15,18 @@ use crate::text::{kind, shown};
 const FIELDS: &[&str] = &["id", "email", "first_name", "last_name", "unsubscribed", "created_at"];
 
 /// How often an event can be asked to have happened.
-const MOST_TIMES: u64 = 1_000;
+pub const MOST_TIMES: u64 = 1_000;
 
 /// How far back a rule can look, in days.
 const LONGEST_AGO: i64 = 730;
 
 const LONGEST_EVENT_NAME: usize = 1024;
+
+/// How the fields begin that tell how often something happened.
+const COUNTED: &[&str] = &["events.", "emails.", "broadcasts."];
+
+/// How names begin that nobody can give to an event.
+const OWN: &str = "svc:";
 
 /// How long a filter may be, as JSON.
 const LONGEST: usize = 32 << 10;
@@ -46,11 +52,22 @@ enum Node {
     Event(EventCount, Rule),
 }
 
-/// An event that is counted.
+/// What can have happened to a contact, as often as it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counted {
+    /// The event of this name.
+    Event(String),
+    /// The mail of this broadcast left for the contact.
+    Broadcast(BroadcastId),
+    /// The contact opened or clicked in any mail, or in a broadcast's: see [`engagement_name`].
+    Engagement(String, Option<BroadcastId>),
+}
+
+/// Something that is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventCount {
-    pub name: String,
-    /// Stands for the name in the store.
+    pub what: Counted,
+    /// Stands for it in the store.
     pub key: Uuid,
     /// How many make no more difference.
     pub enough: usize,
@@ -62,6 +79,11 @@ impl EventCount {
     /// How long ago it may have happened, in microseconds.
     pub fn within(&self) -> Option<i64> {
         self.within
+    }
+
+    /// Whether it is counted without being asked for: what contacts do with mail is.
+    pub fn is_always_counted(&self) -> bool {
+        matches!(self.what, Counted::Engagement(..))
     }
 
     /// How often it happened by `now`, and when that will be one less. `times` are the newest first.
@@ -76,6 +98,15 @@ impl EventCount {
 pub fn event_key(name: &str) -> Uuid {
     let digest: [u8; 32] = Sha256::digest(name).into();
     Uuid::from_bytes(std::array::from_fn(|at| digest[at]))
+}
+
+/// The name under which segments count that a contact opened a mail, or clicked in it: any mail, or a broadcast's. No event
+/// can have it.
+pub fn engagement_name(what: &str, broadcast: Option<BroadcastId>) -> String {
+    match broadcast {
+        Some(id) => format!("{OWN}broadcasts.{id}.{what}"),
+        None => format!("{OWN}emails.{what}"),
+    }
 }
 
 /// What filters are judged by.
@@ -163,7 +194,17 @@ impl Filter {
         all
     }
 
-    /// The events that it counts; one may be there more than once.
+    /// The broadcasts that it names.
+    pub fn broadcasts(&self) -> Vec<BroadcastId> {
+        let of = |count: &EventCount| match count.what {
+            Counted::Broadcast(id) => Some(id),
+            Counted::Engagement(_, broadcast) => broadcast,
+            Counted::Event(_) => None,
+        };
+        self.events().into_iter().filter_map(of).collect()
+    }
+
+    /// What it counts; one thing may be there more than once.
     pub fn events(&self) -> Vec<&EventCount> {
         let mut all = Vec::new();
         self.root.each(&mut |node| {
@@ -181,9 +222,11 @@ impl Node {
         if depth > DEEPEST || *count > MOST {
             return Err(format!("the rules are too many: at most {MOST}, nested at most {DEEPEST} deep"));
         }
-        let asks_events = value.get("field").and_then(Value::as_str).is_some_and(|field| field.starts_with("events."));
-        if !asks_events && value.get("within").is_some() {
-            return Err("`within` belongs to a rule on a field that begins with `events.`".into());
+        let counts = |field: &str| COUNTED.iter().any(|start| field.starts_with(start));
+        if !value.get("field").and_then(Value::as_str).is_some_and(counts) && value.get("within").is_some() {
+            return Err(
+                "`within` belongs to a rule on a field that begins with `events.`, `emails.` or `broadcasts.`".into()
+            );
         }
         let mut group = || -> Result<Vec<Node>, String> {
             if let Some(key) = ["field", "operator", "value"].into_iter().find(|key| value.get(key).is_some()) {
@@ -217,11 +260,20 @@ impl Node {
                 let id = id.parse().map_err(|_| "`topics.` is followed by the id of a topic, a UUID")?;
                 Ok(Node::Topic(id, topic_rule(rule)?))
             }
-            Some(("events", name)) => {
-                let (count, rule) = event_rule(rule, name)?;
-                Ok(Node::Event(count, rule))
+            Some(("events", name)) => event_rule(rule, name),
+            Some(("emails", what)) => engagement_rule(rule, what, None),
+            Some(("broadcasts", asked)) => {
+                let (id, what) = asked.split_once('.').map_or((asked, None), |(id, what)| (id, Some(what)));
+                let id = id.parse().map_err(|_| "`broadcasts.` is followed by the id of a broadcast, a UUID")?;
+                match what {
+                    Some(what) => engagement_rule(rule, what, Some(id)),
+                    None => broadcast_rule(rule, id),
+                }
             }
-            _ => Err(format!("the field `{}` must start with `contact.`, `topics.` or `events.`", shown(field))),
+            _ => Err(format!(
+                "the field `{}` must start with `contact.`, `topics.`, `events.`, `emails.` or `broadcasts.`",
+                shown(field)
+            )),
         }
     }
 
@@ -278,28 +330,58 @@ fn topic_rule(rule: &Value) -> Result<Rule, String> {
     }
 }
 
-fn event_rule(rule: &Value, name: &str) -> Result<(EventCount, Rule), String> {
+fn event_rule(rule: &Value, name: &str) -> Result<Node, String> {
     if name.is_empty() || name.contains('\0') || name.chars().nth(LONGEST_EVENT_NAME).is_some() {
         return Err(format!(
             "`events.` is followed by the name of an event, of at most {LONGEST_EVENT_NAME} characters"
         ));
     }
-    if name.starts_with("svc:") {
+    if name.starts_with(OWN) {
         return Err(format!("`{}` is a system event, which cannot be counted", shown(name)));
     }
+    count_rule(rule, event_key(name), Counted::Event(name.to_owned()))
+}
+
+/// Of mails that the contact opened, or in which it clicked.
+fn engagement_rule(rule: &Value, what: &str, broadcast: Option<BroadcastId>) -> Result<Node, String> {
+    if !["opened", "clicked"].contains(&what) {
+        return Err("of mail can be asked `emails.opened`, `emails.clicked`, `broadcasts.<id>.opened` and \
+                    `broadcasts.<id>.clicked`"
+            .into());
+    }
+    let name = engagement_name(what, broadcast);
+    count_rule(rule, event_key(&name), Counted::Engagement(name, broadcast))
+}
+
+fn count_rule(rule: &Value, key: Uuid, what: Counted) -> Result<Node, String> {
     operator(rule, &["eq", "neq", "gt", "gte", "lt", "lte"])?;
     let times = rule.get("value").and_then(Value::as_u64).filter(|times| *times <= MOST_TIMES);
     let times = times.ok_or_else(|| format!("a rule on an event needs `value`: how often, from 0 to {MOST_TIMES}"))?;
-    let within = match rule.get("within") {
-        None => None,
+    let count = EventCount { what, key, enough: times as usize + 1, within: within(rule)? };
+    Ok(Node::Event(count, rule_over_value(rule)?))
+}
+
+/// How long ago something may have happened, in microseconds.
+fn within(rule: &Value) -> Result<Option<i64>, String> {
+    match rule.get("within") {
+        None => Ok(None),
         Some(Value::String(text)) => match Duration::parse_up_to(text, LONGEST_AGO)?.micros() {
-            0 => return Err("`within` must be longer than nothing".into()),
-            micros => Some(micros),
+            0 => Err("`within` must be longer than nothing".into()),
+            micros => Ok(Some(micros)),
         },
-        Some(other) => return Err(format!("`within` must be a duration such as `30 days`, but is {}", kind(other))),
-    };
-    let count = EventCount { name: name.to_owned(), key: event_key(name), enough: times as usize + 1, within };
-    Ok((count, rule_over_value(rule)?))
+        Some(other) => Err(format!("`within` must be a duration such as `30 days`, but is {}", kind(other))),
+    }
+}
+
+/// Whether a broadcast was sent to the contact is whether that happened once.
+fn broadcast_rule(rule: &Value, id: BroadcastId) -> Result<Node, String> {
+    operator(rule, &["eq", "neq"])?;
+    if rule.get("value").and_then(Value::as_str) != Some("sent") {
+        return Err("a rule on a broadcast needs `value`: `sent`".into());
+    }
+    let asked = json!({"operator": rule["operator"], "value": 1});
+    let count = EventCount { what: Counted::Broadcast(id), key: id.uuid(), enough: 1, within: within(rule)? };
+    Ok(Node::Event(count, rule_over_value(&asked)?))
 }
 
 #[cfg(test)]
@@ -308,6 +390,7 @@ mod tests {
     use crate::clock::DAY;
 
     const TOPIC: &str = "01890000-0000-7000-8000-000000000001";
+    const BROADCAST: &str = "01890000-0000-7000-8000-000000000000";
 
     fn leaf(field: &str, operator: &str, value: Value) -> Value {
         json!({"type": "rule", "field": field, "operator": operator, "value": value})
@@ -322,8 +405,15 @@ mod tests {
         let facts = Facts {
             contact: json!({"email": "a@b.co", "unsubscribed": false, "properties": {"plan": "pro"}}),
             topics: HashMap::from([(TOPIC.parse().expect("an id"), "opt_out".to_owned())]),
-            events: HashMap::from([(event_key("paid"), vec![20 * DAY, 10 * DAY])]),
+            events: HashMap::from([
+                (event_key("paid"), vec![20 * DAY, 10 * DAY]),
+                (BROADCAST.parse().expect("an id"), vec![25 * DAY]),
+            ]),
             now: 30 * DAY,
+        };
+        let sent = |operator: &str, days: i64| {
+            json!({"type": "rule", "field": format!("broadcasts.{BROADCAST}"), "operator": operator, "value": "sent",
+                "within": format!("{days} days")})
         };
         let topic = format!("topics.{TOPIC}");
         let within = |days: i64, times: u64| {
@@ -345,6 +435,12 @@ mod tests {
             (within(20, 2), false),
             (within(21, 2), true),
             (within(10, 1), false),
+            (leaf(&format!("broadcasts.{BROADCAST}"), "eq", json!("sent")), true),
+            (leaf(&format!("broadcasts.{BROADCAST}"), "neq", json!("sent")), false),
+            (leaf(&format!("broadcasts.{TOPIC}"), "neq", json!("sent")), true),
+            (sent("eq", 6), true),
+            (sent("eq", 5), false),
+            (sent("neq", 5), true),
         ] {
             assert_eq!(filter(&rule).is_met(&facts), met, "{rule}");
             let all = json!({"type": "and", "rules": [rule, leaf("contact.unsubscribed", "eq", json!(false))]});
@@ -382,7 +478,8 @@ mod tests {
             leaf("events.a.b", "eq", json!(0))]}));
         assert!(!all.is_of_contact_alone());
         assert_eq!(all.topics().len(), 1);
-        assert_eq!(all.events().iter().map(|count| (&*count.name, count.enough)).collect::<Vec<_>>(), [("a.b", 1)]);
+        let counted: Vec<_> = all.events().iter().map(|count| (count.what.clone(), count.enough)).collect();
+        assert_eq!(counted, [(Counted::Event("a.b".into()), 1)]);
         assert_eq!(Filter::stored(all.as_str()), Some(all));
     }
 
@@ -414,6 +511,9 @@ mod tests {
             (leaf("events.a", "gte", json!(-1)), "1000"),
             (leaf("events.a", "gte", json!(1.5)), "1000"),
             (leaf("events.a", "gte", json!(1001)), "1000"),
+            (leaf("broadcasts.x", "eq", json!("sent")), "UUID"),
+            (leaf(&format!("broadcasts.{BROADCAST}"), "gt", json!("sent")), "`neq`"),
+            (leaf(&format!("broadcasts.{BROADCAST}"), "eq", json!("opened")), "`sent`"),
             (windowed(json!("soon")), "730 days"),
             (windowed(json!("731 days")), "730 days"),
             (windowed(json!("0 days")), "longer than nothing"),

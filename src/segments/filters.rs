@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::filter::Filter;
+use super::filter::{Counted, Filter};
 use super::store;
 use crate::db::{Db, DbError};
-use crate::id::{SegmentId, TopicId, WorkspaceId};
+use crate::id::{BroadcastId, SegmentId, TopicId, WorkspaceId};
 
 /// The filters of a workspace, and what they depend on.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub struct Filters {
     all: Vec<(SegmentId, Filter)>,
     topics: HashSet<TopicId>,
     events: HashMap<String, Uuid>,
+    broadcasts: HashSet<BroadcastId>,
 }
 
 impl Filters {
@@ -30,7 +31,16 @@ impl Filters {
                 continue;
             };
             filters.topics.extend(filter.topics());
-            filters.events.extend(filter.events().into_iter().map(|count| (count.name.clone(), count.key)));
+            for count in filter.events() {
+                match &count.what {
+                    Counted::Event(name) | Counted::Engagement(name, _) => {
+                        filters.events.insert(name.clone(), count.key);
+                    }
+                    Counted::Broadcast(id) => {
+                        filters.broadcasts.insert(*id);
+                    }
+                }
+            }
             filters.all.push((id, filter));
         }
         Ok(filters)
@@ -46,6 +56,10 @@ impl Filters {
 
     pub fn name_topic(&self, id: TopicId) -> bool {
         self.topics.contains(&id)
+    }
+
+    pub fn name_broadcast(&self, id: BroadcastId) -> bool {
+        self.broadcasts.contains(&id)
     }
 
     /// The key of an event that filters count.

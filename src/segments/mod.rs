@@ -19,16 +19,22 @@ use crate::app::App;
 use crate::db::Sql;
 
 pub use filling::Filling;
-pub use filter::{EventCount, Facts, Filter};
+pub use filter::{Counted, EventCount, Facts, Filter, engagement_name, event_key};
 pub use filters::Filters;
 pub use routes::{
     check_filter, fills_itself, is_self_filling, must_exist, must_take_members, not_found, why_not_taken,
 };
 pub use segment::{SegmentList, SegmentName};
 pub use shapes::{Item, Wish};
-pub use store::{add, exists, insert, is_member, names_between, page_of_contact, refill_naming, remove, takes_members};
+pub use store::{
+    add, exists, has_deltas, insert, is_member, names_between, page_of_contact, refill_naming, remove, take_up,
+    takes_members,
+};
 pub(crate) use upkeep::due;
-pub use upkeep::{count_event, fill_in, fill_in_new, forget, judge_after, judge_anew, judge_new, take_out};
+pub use upkeep::{
+    count_broadcast, count_engagement, count_event, fill_in, fill_in_new, forget, judge_after, judge_anew, judge_new,
+    take_out,
+};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, upkeep::ALL];
 

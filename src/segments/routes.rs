@@ -11,12 +11,12 @@ use super::filter::Filter;
 use super::shapes::{Created, Detail, Item, SegmentBody, SegmentChange, Wish};
 use super::store::{self, MOST_SELF_FILLING};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess, Need};
+use crate::auth::{Caller, Need};
 use crate::db::{Batch, DbError, Row};
 use crate::error::{Error, OrMissing};
 use crate::id::{SegmentId, TopicId};
 use crate::text::shown;
-use crate::web::{self, Answer, Body, Idempotency, List, Page, PathId};
+use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
 
 type Reference = web::Reference<SegmentId>;
 type Deleted = web::Deleted<SegmentId>;
@@ -35,7 +35,7 @@ pub fn router() -> OpenApiRouter<App> {
     responses((status = 201, description = "The segment is made.", body = Created)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     body: Body<SegmentBody>,
@@ -45,7 +45,7 @@ async fn create(
 
 /// Makes a segment, and answers with what `shown` makes of its id and name.
 pub(super) async fn make<T: Serialize>(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &App,
     key: Idempotency,
     body: Body<SegmentBody>,
@@ -82,7 +82,7 @@ pub(super) async fn make<T: Serialize>(
     get, path = "/segments", tag = "Segments", operation_id = "list_segments",
     params(Page), responses((status = 200, description = "The segments, newest first.", body = List<Item>)),
 )]
-pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+pub(super) async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, Item::read)
 }
@@ -94,17 +94,17 @@ pub(super) async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<
     get, path = "/segments/{id}", tag = "Segments", operation_id = "read_segment",
     params(PathId), responses((status = 200, description = "The segment.", body = Detail)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Detail>, Error> {
+async fn read(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Detail> {
     let row = row(&caller, id).await?;
     let count = caller.read(|| store::count(caller.workspace_id(), id)).await?;
     Ok(Json(Detail::read(&row, count.first().ok_or(Error::Internal)?.int(0)?)?))
 }
 
-pub(super) async fn find(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Item, Error> {
+pub(super) async fn find(caller: &Caller, id: SegmentId) -> Result<Item, Error> {
     Item::read(&row(caller, id).await?)
 }
 
-async fn row(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Row, Error> {
+async fn row(caller: &Caller, id: SegmentId) -> Result<Row, Error> {
     caller.read(|| store::detail(caller.workspace_id(), id)).await?.pop().ok_or_else(not_found)
 }
 
@@ -118,11 +118,11 @@ async fn row(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Row, Error> {
     responses((status = 200, description = "The segment is changed.", body = Reference)),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     PathId(id): PathId<SegmentId>,
     body: Body<SegmentChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let SegmentChange { name, filter } = body.read()?;
     must_exist(&caller, id).await?;
     // Null and an empty object are no filter; what is left out stays.
@@ -157,12 +157,12 @@ async fn update(
     delete, path = "/segments/{id}", tag = "Segments", operation_id = "delete_segment",
     params(PathId), responses((status = 200, description = "The segment is gone.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, PathId(id): PathId<SegmentId>) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Deleted> {
     remove(&caller, id).await?;
     Ok(Json(Deleted::of(id)))
 }
 
-pub(super) async fn remove(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
+pub(super) async fn remove(caller: &Caller, id: SegmentId) -> Result<(), Error> {
     caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(())
 }
@@ -174,23 +174,23 @@ pub async fn must_exist<N: Need>(caller: &Caller<N>, id: SegmentId) -> Result<()
 }
 
 /// Refuses a segment that the caller's workspace does not have, or that fills itself.
-pub async fn must_take_members(caller: &Caller<FullAccess>, id: SegmentId) -> Result<(), Error> {
+pub async fn must_take_members(caller: &Caller, id: SegmentId) -> Result<(), Error> {
     must_exist(caller, id).await?;
     if is_self_filling(caller, id).await? { Err(fills_itself()) } else { Ok(()) }
 }
 
-pub async fn is_self_filling(caller: &Caller<FullAccess>, id: SegmentId) -> Result<bool, Error> {
+pub async fn is_self_filling(caller: &Caller, id: SegmentId) -> Result<bool, Error> {
     let rows = caller.read(|| store::detail(caller.workspace_id(), id)).await?;
     Ok(rows.first().map(|row| row.maybe(3, Row::text)).transpose()?.flatten().is_some())
 }
 
 /// Why a contact could not be put into a segment.
-pub async fn why_not_taken(caller: &Caller<FullAccess>, id: SegmentId) -> Result<Error, Error> {
+pub async fn why_not_taken(caller: &Caller, id: SegmentId) -> Result<Error, Error> {
     Ok(if is_self_filling(caller, id).await? { fills_itself() } else { not_found() })
 }
 
 /// Refuses a filter that names what is not there: it would be met by nobody.
-pub async fn check_filter(caller: &Caller<FullAccess>, filter: &Filter) -> Result<(), Error> {
+pub async fn check_filter(caller: &Caller, filter: &Filter) -> Result<(), Error> {
     let properties = filter.properties();
     if !properties.is_empty() {
         let rows = caller.read(|| store::declared_keys(caller.workspace_id())).await?;
@@ -210,6 +210,14 @@ pub async fn check_filter(caller: &Caller<FullAccess>, filter: &Filter) -> Resul
         if let Some(unknown) = topics.iter().find(|id| !known.contains(id)) {
             return Err(Error::invalid(format!(
                 "The `filter` field names the topic `{unknown}`, which is not there. `GET /topics` lists those there are."
+            )));
+        }
+    }
+    for id in filter.broadcasts() {
+        if caller.read(|| store::has_broadcast(caller.workspace_id(), id)).await?.is_empty() {
+            return Err(Error::invalid(format!(
+                "The `filter` field names the broadcast `{id}`, which is not there. \
+                 `GET /broadcasts` lists those there are."
             )));
         }
     }

@@ -1,19 +1,23 @@
 //! What segments look like in requests and answers.
 
+use std::borrow::Cow;
+
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
-use utoipa::openapi::schema::ObjectBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::filling::Filling;
-use super::filter::Filter;
+use super::filter::{Filter, MOST_TIMES};
 use super::segment::SegmentName;
 use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::id::SegmentId;
-use crate::web::{Change, schema, text_schema};
+use crate::rules::{NamedSchema, choice_schema, comparison_schemas, group_schema, rule_schema, word_schema};
+use crate::web::{Change, text_schema};
 
 /// What to make.
 #[derive(Deserialize, ToSchema)]
@@ -49,23 +53,57 @@ impl<'de> Deserialize<'de> for Wish {
     }
 }
 
-schema!(Wish as "SegmentFilter" = {
-    let example = json!({"type": "and", "rules": [
-        {"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false},
-        {"type": "rule", "field": "events.order.paid", "operator": "gte", "value": 2, "within": "30 days"},
-    ]});
-    ObjectBuilder::new()
-        .description(Some(
-            "A rule, or rules joined by `and` and `or`, as conditions of automations have them. A rule asks a `field` \
-             of the contact: `contact.email` and the like, `contact.properties.<key>` of a property that is declared, \
-             `topics.<id>` (`opt_in` or `opt_out`), or `events.<name>`: how often it happened, `within` some time.",
-        ))
-        .property("type", text_schema().pattern(Some("^(rule|and|or)$")))
-        .property("field", text_schema())
-        .property("operator", text_schema())
-        .property("within", text_schema())
-        .examples([example])
-});
+/// The schemas that a filter is one of.
+fn parts() -> Vec<NamedSchema> {
+    let field = |pattern: &str, words: &str| text_schema().pattern(Some(pattern)).description(Some(words));
+    let of_contact = "`contact.email` and the like, or `contact.properties.<key>` of a property that is declared.";
+    let mut all = comparison_schemas("SegmentRule", || field("^contact\\.[\\s\\S]", of_contact));
+    let topic = field("^topics\\.", "`topics.<id>`: what the contact chose, or else the topic's default.");
+    let choice = word_schema(["opt_in", "opt_out"]);
+    let topic = rule_schema(["eq", "neq"], topic, Some((choice, true))).description(Some("Looks at a topic."));
+    let event = field(
+        "^(events\\.[\\s\\S]|emails\\.(opened|clicked)$|broadcasts\\.[0-9a-fA-F-]+\\.(opened|clicked)$)",
+        "`events.<name>`: how often the event happened to the contact. `emails.opened`, `emails.clicked`, \
+         `broadcasts.<id>.opened` and `broadcasts.<id>.clicked`: in how many mails the contact did so.",
+    );
+    let times = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(MOST_TIMES));
+    let within = || text_schema().description(Some("Only what is no longer ago counts, such as `30 days`."));
+    let event = rule_schema(["eq", "neq", "gt", "gte", "lt", "lte"], event, Some((times, true)))
+        .property("within", within())
+        .description(Some("Counts what happened."));
+    let broadcast = field("^broadcasts\\.[0-9a-fA-F-]+$", "`broadcasts.<id>`: whether its mail left for the contact.");
+    let broadcast = rule_schema(["eq", "neq"], broadcast, Some((word_schema(["sent"]), true)))
+        .property("within", within())
+        .description(Some("Looks at a broadcast."));
+    let none = ObjectBuilder::new().max_properties(Some(0)).description(Some("No filter."));
+    all.push(("SegmentRuleTopic".into(), topic.into()));
+    all.push(("SegmentRuleEvent".into(), event.into()));
+    all.push(("SegmentRuleBroadcast".into(), broadcast.into()));
+    all.push(group_schema("SegmentRule", &Wish::name()));
+    all.push(("NoSegmentFilter".into(), none.into()));
+    all
+}
+
+impl PartialSchema for Wish {
+    fn schema() -> RefOr<Schema> {
+        let example = json!({"type": "and", "rules": [
+            {"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false},
+            {"type": "rule", "field": "events.order.paid", "operator": "gte", "value": 2, "within": "30 days"},
+        ]});
+        let words = "A rule on the contact, its topics or what happened to it, or a tree of rules.";
+        choice_schema(&parts()).description(Some(words)).examples([example]).into()
+    }
+}
+
+impl ToSchema for Wish {
+    fn name() -> Cow<'static, str> {
+        "SegmentFilter".into()
+    }
+
+    fn schemas(all: &mut Vec<NamedSchema>) {
+        all.extend(parts());
+    }
+}
 
 /// A new segment.
 #[derive(Serialize, ToSchema)]

@@ -4,7 +4,7 @@ use super::filling::Filling;
 use super::filter::Filter;
 use super::segment::SegmentName;
 use crate::db::{Batch, Sql, Stmt, statements};
-use crate::id::{ContactId, SegmentId, WorkspaceId};
+use crate::id::{BroadcastId, ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 
 /// How many segments of a workspace may fill themselves: each is looked at whenever a contact changes.
@@ -37,8 +37,16 @@ statements! {
         /// What there is to know of one: id, name, when it was made, filter, filling.
         pub fn detail(workspace_id: WorkspaceId, id: SegmentId) = Sql::both(
             "SELECT id, name, created_at, filter, filling FROM segments WHERE workspace_id = $1 AND id = $2");
+        /// How many are in it: what was counted up to a moment, and what changed since.
         pub fn count(workspace_id: WorkspaceId, id: SegmentId) = Sql::both(
-            "SELECT COUNT(*) FROM segment_members WHERE workspace_id = $1 AND segment_id = $2");
+            "SELECT CAST(COALESCE((SELECT members FROM segment_counts WHERE segment_id = s.id), 0)
+                       + COALESCE((SELECT SUM(members) FROM segment_deltas WHERE segment_id = s.id), 0) AS BIGINT)
+             FROM segments s WHERE s.workspace_id = $1 AND s.id = $2");
+        /// Finds a row if there is something to [`take_up`].
+        pub fn has_deltas() = Sql::both("SELECT 1 FROM segment_deltas LIMIT 1");
+        /// Adds some of what changed to what was counted; the store does that where it goes.
+        pub fn take_up(most: i64) = Sql::both(
+            "DELETE FROM segment_deltas WHERE id IN (SELECT id FROM segment_deltas ORDER BY id LIMIT $1)");
         /// Finds a row if there is such a segment and contacts can be put into it. PostgreSQL holds on to that.
         pub fn takes_members(workspace_id: WorkspaceId, segment_id: SegmentId) = Sql::each(
             "SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2 AND filter IS NULL",
@@ -63,6 +71,9 @@ statements! {
         /// The keys of the properties that are declared.
         pub fn declared_keys(workspace_id: WorkspaceId) = Sql::both(
             "SELECT key FROM contact_properties WHERE workspace_id = $1");
+        /// Finds a row if there is such a broadcast.
+        pub fn has_broadcast(workspace_id: WorkspaceId, id: BroadcastId) = Sql::both(
+            "SELECT 1 FROM broadcasts WHERE workspace_id = $1 AND id = $2");
         pub fn topic_ids(workspace_id: WorkspaceId) = Sql::both("SELECT id FROM topics WHERE workspace_id = $1");
         /// The names of the segments of all contacts from one id to another, each
         /// behind the contact's id.
@@ -105,6 +116,8 @@ statements! {
            AND EXISTS (SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2 AND filter IS NOT NULL)")
         .raising();
     DELETE_MEMBERS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2");
+    DELETE_DELTAS = Sql::both("DELETE FROM segment_deltas WHERE segment_id = $1");
+    DELETE_COUNT = Sql::both("DELETE FROM segment_counts WHERE segment_id = $1");
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
@@ -138,5 +151,10 @@ pub fn change_filter(workspace_id: WorkspaceId, id: SegmentId, filter: Option<&F
 /// adding a contact to it has either finished by then, or finds it gone.
 pub fn delete(workspace_id: WorkspaceId, id: SegmentId) -> Batch {
     let of = || [workspace_id.into(), id.into()];
-    Batch::new().and(RAISE_IF_SELF_FILLING.with(of())).and(DELETE.with(of()).expect(1)).and(DELETE_MEMBERS.with(of()))
+    Batch::new()
+        .and(RAISE_IF_SELF_FILLING.with(of()))
+        .and(DELETE.with(of()).expect(1))
+        .and(DELETE_MEMBERS.with(of()))
+        .and(DELETE_DELTAS.with([id.into()]))
+        .and(DELETE_COUNT.with([id.into()]))
 }

@@ -18,8 +18,8 @@ pub enum Command<'a> {
     },
     StartTls,
     Mail {
-        /// From `<>`: nobody is to be told what becomes of it.
-        is_from_nobody: bool,
+        /// Empty where nobody is to be told what becomes of it.
+        sender: &'a str,
         smtputf8: bool,
     },
     Recipient(Address),
@@ -114,7 +114,7 @@ fn mail(rest: &str, largest: u64) -> Result<Command<'_>, Reply> {
     if !sender.is_ascii() && !smtputf8 {
         return Err(Reply::new(553, "5.6.7 An address that is not ASCII needs SMTPUTF8 behind it."));
     }
-    Ok(Command::Mail { is_from_nobody: sender.is_empty(), smtputf8 })
+    Ok(Command::Mail { sender, smtputf8 })
 }
 
 fn recipient(rest: &str) -> Result<Command<'_>, Reply> {
@@ -154,11 +154,9 @@ mod tests {
         let read = |line: &'static str| Command::parse(line.as_bytes(), LARGEST).expect(line);
         assert_eq!(read("ehlo [127.0.0.1]"), Command::Hello { name: "[127.0.0.1]", is_extended: true });
         assert_eq!(read("AUTH PLAIN AA=="), Command::Auth { mechanism: "PLAIN", initial: Some("AA==") });
-        assert_eq!(
-            read("mail from: <> size=10 BODY=8bitmime"),
-            Command::Mail { is_from_nobody: true, smtputf8: false }
-        );
-        assert_eq!(read("MAIL FROM:<ü@b.example> SMTPUTF8"), Command::Mail { is_from_nobody: false, smtputf8: true });
+        assert_eq!(read("mail from: <> size=10 BODY=8bitmime"), Command::Mail { sender: "", smtputf8: false });
+        let sender = "ü@b.example";
+        assert_eq!(read("MAIL FROM:<ü@b.example> SMTPUTF8"), Command::Mail { sender, smtputf8: true });
         assert_eq!(read("RCPT TO:<a@b.example>"), Command::Recipient("a@b.example".parse().expect("an address")));
         assert_eq!(read("BDAT 12 last"), Command::Chunk { size: 12, is_last: true });
         assert_eq!(read("NOOP whatever"), Command::Noop);

@@ -5,6 +5,7 @@
 
 mod certificate;
 mod command;
+mod dialogue;
 mod dots;
 mod fuzzing;
 mod listener;
@@ -13,6 +14,7 @@ mod stream;
 
 pub use certificate::Certificate;
 pub use command::Command;
+pub use dialogue::{Dialogue, Patience, Session, run};
 pub use dots::Dots;
 pub use fuzzing::smtp_dialogue;
 pub use listener::{Listeners, Service};

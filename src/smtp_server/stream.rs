@@ -153,7 +153,7 @@ impl Stream {
     }
 
     /// Takes leave. A client that is still sending would lose the last answer if nobody read.
-    pub async fn close(mut self) {
+    pub async fn close(&mut self) {
         let leave = async {
             self.flush(LINGER).await.ok()?;
             self.io.shutdown().await.ok()?;

@@ -4,11 +4,11 @@ use std::time::Instant as Moment;
 
 use tokio::time::Instant;
 
-use super::session::{LOG_IN_FIRST, Session};
+use super::session::{LOG_IN_FIRST, Submitter};
 use crate::emails::{Handover, Incoming, LARGEST};
 use crate::error::Error;
 use crate::mime::Address;
-use crate::smtp_server::{Dots, Lost, Reply};
+use crate::smtp_server::{Dots, Lost, Reply, Session};
 
 /// What was said of a message that is to come.
 pub struct Transaction {
@@ -53,7 +53,7 @@ impl Receiving {
     }
 }
 
-impl Session {
+impl Submitter {
     /// Where a message goes, if one may come now.
     fn receive(&mut self) -> Result<Box<Receiving>, Reply> {
         let caller = self.caller.clone();
@@ -70,7 +70,7 @@ impl Session {
         let handover = Handover {
             recipients: transaction.recipients,
             helo: self.helo.clone().unwrap_or_default(),
-            is_encrypted: self.is_encrypted,
+            is_encrypted: self.dialogue.is_encrypted,
             smtputf8: transaction.smtputf8,
         };
         let incoming = Ok(Incoming::new(&self.server.emails, caller, handover));
@@ -90,15 +90,15 @@ impl Session {
             Ok(receiving) => receiving,
             Err(refusal) => return Ok(refusal),
         };
-        self.stream.say(&Reply::new(354, "Send the message, and behind it a line with a single dot."));
-        self.stream.flush(self.patience()).await?;
+        self.dialogue.stream.say(&Reply::new(354, "Send the message, and behind it a line with a single dot."));
+        self.dialogue.stream.flush(self.time_for_command()).await?;
         let (mut dots, mut message, mut end) = (Dots::default(), Vec::new(), None);
         while end.is_none() {
             let deadline = self.deadline(receiving.began);
-            let piece = self.stream.piece(deadline).await?;
+            let piece = self.dialogue.stream.piece(deadline).await?;
             end = dots.push(piece, &mut message);
             let count = end.unwrap_or(piece.len());
-            self.stream.take(count);
+            self.dialogue.stream.take(count);
             receiving.push(&message).await?;
             message.clear();
         }
@@ -119,12 +119,12 @@ impl Session {
         let mut rest = size;
         while rest > 0 {
             let deadline = self.deadline(began);
-            let piece = self.stream.piece(deadline).await?;
+            let piece = self.dialogue.stream.piece(deadline).await?;
             let count = rest.min(piece.len() as u64) as usize;
             if let Ok(receiving) = &mut receiving {
                 receiving.push(&piece[..count]).await?;
             }
-            self.stream.take(count);
+            self.dialogue.stream.take(count);
             rest -= count as u64;
         }
         let receiving = match receiving {
@@ -145,19 +145,19 @@ impl Session {
     async fn accept(&mut self, receiving: Box<Receiving>) -> Reply {
         let Receiving { incoming, recipients, size, began } = *receiving;
         // From here on the client waits for us: its connection is not one of those that could go.
-        self.stream.connection.head_arrived(false);
+        self.dialogue.stream.connection.head_arrived(false);
         let accepted = match incoming {
             Ok(incoming) => Box::pin(incoming.finish()).await,
             Err(error) => Err(error),
         };
-        self.stream.connection.answered(0);
-        self.stream.rest();
+        self.dialogue.stream.connection.answered(0);
+        self.dialogue.stream.rest();
         if let Err(Error::InvalidKey) = &accepted {
             self.caller = None;
         }
         let reply = match accepted {
             Ok(id) => {
-                self.forgive();
+                self.dialogue.forgive();
                 Reply::told(250, format!("2.0.0 Queued as {id}"))
             }
             Err(error) => error.into(),

@@ -9,15 +9,14 @@ mod session;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::emails::Emails;
 use crate::limits::Attempts;
-use crate::smtp_server::{Certificate, Listeners, Service};
-use session::Session;
+use crate::smtp_server::{self, Certificate, Dialogue, Listeners, Patience, Service};
+use session::Submitter;
 
 /// How many connections there may be, beside those of HTTP.
 pub const MOST_CONNECTIONS: usize = 1_000;
@@ -43,8 +42,10 @@ pub async fn run(listeners: Listeners, emails: Emails, stopping: watch::Receiver
         most: MOST_CONNECTIONS,
         stopping: stopping.clone(),
     };
-    let session =
-        |stream, peer, is_encrypted| Session::new(server.clone(), stream, peer, stopping.clone()).run(is_encrypted);
+    let session = |stream, peer, is_encrypted| {
+        let dialogue = Dialogue::new(stream, stopping.clone());
+        smtp_server::run(Submitter::new(server.clone(), dialogue, peer), is_encrypted)
+    };
     listeners.serve(service, session, || server.attempts.sweep(server.emails.clock.steady())).await;
     Ok(())
 }
@@ -63,34 +64,8 @@ impl Server {
         Ok(Server {
             certificate: files.map(|(certificate, key)| Certificate::load(certificate, key)).transpose()?,
             attempts: Attempts::new(FAILED_LOG_INS),
-            patience: Patience::of(&emails.config),
+            patience: Patience::of(&emails.config, [60, 300, 900]),
             emails,
         })
-    }
-}
-
-/// How long a client may take.
-#[derive(Clone, Copy)]
-struct Patience {
-    /// For the handshake that begins encryption.
-    handshake: Duration,
-    /// For a command, before it has logged in and after.
-    stranger: Duration,
-    command: Duration,
-    /// For the next piece of a message, and for all of them.
-    piece: Duration,
-    message: Duration,
-}
-
-impl Patience {
-    fn of(config: &Config) -> Patience {
-        let seconds = |count: u32| Duration::from_secs(count.into()).mul_f64(config.mail.smtp_timeout_factor);
-        Patience {
-            handshake: seconds(30),
-            stranger: seconds(60),
-            command: seconds(300),
-            piece: seconds(180),
-            message: seconds(900),
-        }
     }
 }

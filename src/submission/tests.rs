@@ -6,9 +6,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
 use super::Server;
-use super::session::Session;
+use super::session::Submitter;
 use crate::clock::Clock;
-use crate::smtp_server::Stream;
+use crate::smtp_server::{self, Dialogue, Stream};
 use crate::testing::{NOW, Store};
 use crate::web::{Bounds, Connections};
 
@@ -19,8 +19,8 @@ async fn said(server: &Arc<Server>, peer: &str, lines: &str) -> String {
     let admitted = connections.admit(peer).expect("a place");
     let (mut ours, theirs) = tokio::io::duplex(64 << 10);
     let (_stop, stopping) = watch::channel(false);
-    let session = Session::new(server.clone(), Stream::new(theirs, admitted.0.clone()), peer, stopping);
-    let session = tokio::spawn(session.run(false));
+    let dialogue = Dialogue::new(Stream::new(theirs, admitted.0.clone()), stopping);
+    let session = tokio::spawn(smtp_server::run(Submitter::new(server.clone(), dialogue, peer), false));
     ours.write_all(lines.as_bytes()).await.expect("written");
     let mut said = String::new();
     ours.read_to_string(&mut said).await.expect("read");

@@ -11,12 +11,12 @@ use utoipa_axum::routes;
 
 use super::colors::{Color, stylesheet};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::{DbError, Row, Sql, statements};
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::text::{checked_text, is_one_line};
-use crate::web::{Body, Change, Layout};
+use crate::web::{Body, Change, JsonResult, Layout};
 
 statements! {
     functions {
@@ -121,7 +121,7 @@ pub fn router() -> OpenApiRouter<App> {
     get, path = "/workspace/branding", tag = "Subscriptions", operation_id = "read_branding",
     responses((status = 200, description = "The branding.", body = Branding)),
 )]
-async fn read(caller: Caller<FullAccess>) -> Result<Json<Branding>, Error> {
+async fn read(caller: Caller) -> JsonResult<Branding> {
     find(&caller).await.map(Json)
 }
 
@@ -133,13 +133,13 @@ async fn read(caller: Caller<FullAccess>) -> Result<Json<Branding>, Error> {
     request_body = Option<BrandingChange>,
     responses((status = 200, description = "The branding as it is now.", body = Branding)),
 )]
-async fn update(caller: Caller<FullAccess>, body: Body<BrandingChange>) -> Result<Json<Branding>, Error> {
+async fn update(caller: Caller, body: Body<BrandingChange>) -> JsonResult<Branding> {
     let wish = body.read()?;
     caller.commit(|| change(caller.workspace_id(), &wish).into()).await?;
     find(&caller).await.map(Json)
 }
 
-async fn find(caller: &Caller<FullAccess>) -> Result<Branding, Error> {
+async fn find(caller: &Caller) -> Result<Branding, Error> {
     let rows = caller.read(|| of_workspace(caller.workspace_id())).await?;
     Ok(Branding::read(rows.first().ok_or(Error::Internal)?)?)
 }

@@ -1,23 +1,16 @@
 //! Links with which somebody unsubscribes. They name a contact, and what the mail was about, by
 //! ids; they are signed, and good for ever: mail is opened years later.
 
-use std::sync::Arc;
-
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::hmac;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::config::PublicUrl;
+use crate::credentials::LinkKeys;
 use crate::error::Error;
 use crate::id::{ContactId, Id, TopicId, WorkspaceId};
 use crate::mime::Header;
 
 const PURPOSE: &str = "links to unsubscribe";
-
-/// How much of the signature is kept: nobody can try often enough to guess 96 bits.
-const TAG: usize = 12;
 
 const ID: usize = 16;
 
@@ -52,26 +45,13 @@ impl Subscriber {
 #[derive(Clone)]
 pub struct Links {
     base: PublicUrl,
-    /// Oldest first.
-    keys: Arc<[hmac::Key]>,
+    keys: LinkKeys,
 }
 
 impl Links {
-    /// They are signed with secrets that come from the keys that sign access tokens. Of these none
-    /// is ever forgotten, and the oldest one signs, so a contact's link is always the same, also
-    /// in a mail that is tried again after those keys were rotated.
     pub async fn of(app: &App) -> Result<Links, Error> {
-        let mut secrets = app.credentials.signing.secrets_for((&app.db, &app.clock), PURPOSE, i64::MAX).await?;
-        secrets.reverse();
-        if secrets.is_empty() {
-            return Err(Error::Internal);
-        }
-        Ok(Links::new(&app.addresses.base, &secrets))
-    }
-
-    fn new(base: &PublicUrl, secrets: &[[u8; 32]]) -> Links {
-        let key = |secret: &[u8; 32]| hmac::Key::new(hmac::HMAC_SHA256, secret);
-        Links { base: base.clone(), keys: secrets.iter().map(key).collect() }
+        let keys = LinkKeys::load(&app.credentials.signing, (&app.db, &app.clock), PURPOSE).await?;
+        Ok(Links { base: app.addresses.base.clone(), keys })
     }
 
     /// Where a contact unsubscribes from a topic, or from everything.
@@ -95,21 +75,12 @@ impl Links {
     }
 
     fn token(&self, subscriber: &Subscriber) -> String {
-        let mut bytes = subscriber.payload();
-        if let Some(oldest) = self.keys.first() {
-            let tag = hmac::sign(oldest, &bytes);
-            bytes.extend(&tag.as_ref()[..TAG]);
-        }
-        URL_SAFE_NO_PAD.encode(bytes)
+        self.keys.token(&subscriber.payload())
     }
 
     /// Whom the end of a link is about, if we made it.
     pub fn open(&self, token: &str) -> Option<Subscriber> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (payload, tag) = bytes.split_at_checked(bytes.len().checked_sub(TAG)?)?;
-        let subscriber = Subscriber::of(payload)?;
-        let signs = |key: &hmac::Key| crate::secret::equal(&hmac::sign(key, payload).as_ref()[..TAG], tag);
-        self.keys.iter().any(signs).then_some(subscriber)
+        Subscriber::of(&self.keys.open(token)?)
     }
 }
 
@@ -123,7 +94,7 @@ mod tests {
 
     fn links(base: &str, secrets: &[u8]) -> Links {
         let secrets: Vec<_> = secrets.iter().map(|byte| [*byte; 32]).collect();
-        Links::new(&base.parse().expect("an address"), &secrets)
+        Links { base: base.parse().expect("an address"), keys: LinkKeys::of(&secrets) }
     }
 
     fn subscriber(topic_id: Option<u128>) -> Subscriber {

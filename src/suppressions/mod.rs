@@ -12,7 +12,7 @@ mod transfer;
 use crate::db::Sql;
 
 pub use routes::router as routes;
-pub use store::{Suppression, insert, suppressed};
+pub use store::{Suppression, add, suppressed};
 pub use suppression::Origin;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,10 +17,12 @@ use super::suppression::{Entry, Item, MailAddress, Name, NewSuppression, NewSupp
 use super::transfer;
 use crate::app::App;
 use crate::auth::{Caller, FullAccess};
+use crate::clock::{Time, rfc3339};
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
 use crate::id::SuppressionId;
-use crate::web::{self, Answer, Body, Idempotency, IdempotentRequest, List, Page, Query};
+use crate::web::{self, Answer, Body, Idempotency, IdempotentRequest, JsonResult, List, Page, Query};
+use crate::webhooks::EventType;
 
 type Reference = web::Reference<SuppressionId>;
 type Deleted = web::Deleted<SuppressionId>;
@@ -62,7 +65,7 @@ pub struct All<T> {
     responses((status = 201, description = "The address is suppressed.", body = Reference)),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     body: Body<NewSuppression>,
@@ -85,7 +88,7 @@ async fn create(
     responses((status = 201, description = "The addresses are suppressed.", body = All<Reference>)),
 )]
 async fn add_many(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     body: Body<NewSuppressions>,
@@ -100,7 +103,7 @@ async fn add_many(
 /// Puts addresses on the list. What is answered is known before it is committed, so those that are
 /// there already are looked up first, and must be there still.
 async fn add(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &App,
     request: &IdempotentRequest<'_, FullAccess>,
     emails: &[MailAddress],
@@ -122,15 +125,24 @@ async fn add(
             ids.insert(key, id);
             let (address, origin) = (address.as_str(), Origin::Manual);
             let new = Suppression { address, origin, reason: None, email_id: None };
-            let statement = match known.contains_key(key) {
-                true => store::find(workspace, &Name::Id(id)),
-                false => store::insert(workspace, id, &new, now),
-            };
-            statements.push((key, statement.expect(1)));
+            let mut batch = Batch::new();
+            match known.contains_key(key) {
+                true => batch.push(store::find(workspace, &Name::Id(id)).expect(1)),
+                false => {
+                    batch.push(store::insert(workspace, id, &new, now).expect(1));
+                    let data = store::published(id, &new, now);
+                    store::publish(&mut batch, (&app.clock, workspace), EventType::SuppressionAdded, id, &data);
+                }
+            }
+            statements.push((key, batch));
         }
         // Two that add the same must not wait for each other.
         statements.sort_by_key(|(key, _)| *key);
-        let batch = || statements.iter().map(|(_, statement)| statement.clone()).collect::<Batch>();
+        let batch = || {
+            let mut whole = Batch::new();
+            statements.iter().for_each(|(_, batch)| whole.append(batch.clone()));
+            whole
+        };
         let named: Vec<SuppressionId> = keys.iter().filter_map(|key| ids.get(key.as_str()).copied()).collect();
         match request.commit(answer(&named)?, batch).await? {
             Err(DbError::Unexpected { .. }) => {}
@@ -149,18 +161,33 @@ async fn add(
     request_body = Removal,
     responses((status = 200, description = "None of the addresses is suppressed.", body = All<Deleted>)),
 )]
-async fn remove_many(caller: Caller<FullAccess>, body: Body<Removal>) -> Result<Json<All<Deleted>>, Error> {
-    let gone = remove(&caller, body.read()?.names()?).await?;
+async fn remove_many(caller: Caller, State(app): State<App>, body: Body<Removal>) -> JsonResult<All<Deleted>> {
+    let gone = remove(&caller, &app, body.read()?.names()?).await?;
     Ok(Json(All { data: gone.into_iter().map(Deleted::of).collect() }))
 }
 
 /// Takes entries off the list, and tells which were there.
-async fn remove(caller: &Caller<FullAccess>, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
+async fn remove(caller: &Caller, app: &App, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
+    let workspace = caller.workspace_id();
     names.sort_by_key(|name| match name {
         Name::Id(id) => id.to_string(),
         Name::Key(key) => key.clone(),
     });
-    let batch = || names.iter().map(|name| store::delete(caller.workspace_id(), name)).collect();
+    let mut known = Vec::with_capacity(names.len());
+    for name in &names {
+        let rows = caller.read(|| store::find(workspace, name)).await?;
+        known.extend(rows.iter().map(Entry::read).collect::<Result<Vec<_>, _>>()?);
+    }
+    let batch = || {
+        let mut batch = Batch::new();
+        for Entry { id, email, origin, source_id, created_at: Time(created_at), .. } in &known {
+            let data = json!({"id": id, "email": email, "origin": origin, "source_id": source_id,
+                "created_at": rfc3339(*created_at)});
+            store::publish(&mut batch, (&app.clock, workspace), EventType::SuppressionRemoved, *id, &data);
+        }
+        names.iter().for_each(|name| batch.push(store::delete(workspace, name)));
+        batch
+    };
     let effects: Vec<Effect> = caller.commit(batch).await?;
     let rows = effects.iter().flat_map(|effect| &effect.rows);
     Ok(rows.map(|row| row.id(0)).collect::<Result<_, _>>()?)
@@ -174,11 +201,7 @@ async fn remove(caller: &Caller<FullAccess>, mut names: Vec<Name>) -> Result<Vec
     params(Page, Filter),
     responses((status = 200, description = "The suppressions, newest first.", body = List<Entry>)),
 )]
-async fn list(
-    caller: Caller<FullAccess>,
-    page: Page,
-    Query(Filter { origin }): Query<Filter>,
-) -> Result<Json<List<Entry>>, Error> {
+async fn list(caller: Caller, page: Page, Query(Filter { origin }): Query<Filter>) -> JsonResult<List<Entry>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), origin, &page)).await?;
     page.answer(&rows, |row| Ok(Entry::read(row)?))
 }
@@ -190,7 +213,7 @@ async fn list(
     get, path = "/suppressions/{suppression}", tag = "Suppressions", operation_id = "read_suppression",
     params(Named), responses((status = 200, description = "The suppression.", body = Item)),
 )]
-async fn read(caller: Caller<FullAccess>, Named(name): Named) -> Result<Json<Item>, Error> {
+async fn read(caller: Caller, Named(name): Named) -> JsonResult<Item> {
     let rows = caller.read(|| store::find(caller.workspace_id(), &name)).await?;
     Ok(Json(Entry::read(rows.first().ok_or_else(not_found)?)?.alone()))
 }
@@ -202,7 +225,7 @@ async fn read(caller: Caller<FullAccess>, Named(name): Named) -> Result<Json<Ite
     delete, path = "/suppressions/{suppression}", tag = "Suppressions", operation_id = "delete_suppression",
     params(Named), responses((status = 200, description = "The address is not suppressed any more.", body = Deleted)),
 )]
-async fn delete(caller: Caller<FullAccess>, Named(name): Named) -> Result<Json<Deleted>, Error> {
-    let gone = remove(&caller, vec![name]).await?;
+async fn delete(caller: Caller, State(app): State<App>, Named(name): Named) -> JsonResult<Deleted> {
+    let gone = remove(&caller, &app, vec![name]).await?;
     Ok(Json(Deleted::of(*gone.first().ok_or_else(not_found)?)))
 }

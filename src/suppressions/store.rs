@@ -1,12 +1,15 @@
 //! Suppressions in the store.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::suppression::{Name, Origin};
-use crate::db::{Sql, Stmt, statements};
+use crate::clock::{Clock, rfc3339};
+use crate::db::{Batch, Sql, Stmt, statements};
 use crate::id::{EmailId, SuppressionId, WorkspaceId};
 use crate::mime::Address;
+use crate::occurrences::OccurrenceBatch;
 use crate::web::Page;
+use crate::webhooks::{self, EventType, When};
 
 statements! {
     lists {
@@ -62,6 +65,32 @@ pub fn insert(workspace_id: WorkspaceId, id: SuppressionId, new: &Suppression<'_
         new.email_id.into(),
         now.into(),
     ])
+}
+
+/// Puts an address on the list and tells webhooks, in the commit of why that is.
+pub fn add(occurrences: &mut OccurrenceBatch<'_>, id: SuppressionId, new: &Suppression<'_>) {
+    let now = occurrences.now();
+    occurrences.batch.push(insert(occurrences.workspace_id(), id, new, now));
+    occurrences.publish_when(EventType::SuppressionAdded, When::Suppressed(id), || published(id, new, now));
+}
+
+/// Tells webhooks of an address that a batch puts on the list, or is about to take off it.
+pub(super) fn publish(
+    batch: &mut Batch,
+    (clock, workspace_id): (&Clock, WorkspaceId),
+    kind: EventType,
+    id: SuppressionId,
+    data: &Value,
+) {
+    webhooks::publish(batch, clock, workspace_id, (kind, When::Suppressed(id), clock.now()), data);
+}
+
+/// What webhooks are told of an entry.
+pub(super) fn published(id: SuppressionId, new: &Suppression<'_>, now: i64) -> Value {
+    let Suppression { address, origin, email_id, .. } = new;
+    json!({
+        "id": id, "email": address, "origin": origin.as_str(), "source_id": email_id, "created_at": rfc3339(now),
+    })
 }
 
 /// Finds which of these addresses get no mail of a workspace any more: their keys, each with the id

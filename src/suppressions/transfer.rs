@@ -17,15 +17,16 @@ use uuid::Uuid;
 use super::store::{self, Suppression};
 use super::suppression::{Entry, Origin};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::csv::{self, BYTE_ORDER_MARK, Record, Scan};
-use crate::db::{Batch, Stmt};
+use crate::db::Batch;
 use crate::error::Error;
 use crate::id::SuppressionId;
 use crate::mime::Address;
 use crate::text::{is_one_line, shown};
 use crate::web::{Answer, Idempotency, LIGHT, LIMIT_OF_MANY, Spool};
+use crate::webhooks::{self, EventType};
 
 const COLUMNS: [&str; 5] = ["email", "origin", "reason", "source_id", "created_at"];
 
@@ -49,7 +50,7 @@ const LONGEST_REASON: usize = 1000;
     get, path = "/suppressions/export", tag = "Suppressions", operation_id = "export_suppressions",
     responses((status = 200, description = "The file.", body = String, content_type = "text/csv")),
 )]
-pub async fn export(caller: Caller<FullAccess>) -> Result<Response, Error> {
+pub async fn export(caller: Caller) -> Result<Response, Error> {
     let mut head = String::new();
     csv::write(COLUMNS, &mut head);
     // Whoever cannot be served is told so, and not in the middle of a file.
@@ -66,7 +67,7 @@ pub async fn export(caller: Caller<FullAccess>) -> Result<Response, Error> {
 }
 
 /// The next rows, and the last id among them where there may be more.
-async fn some_rows(caller: &Caller<FullAccess>, last: SuppressionId) -> Result<(String, Option<SuppressionId>), Error> {
+async fn some_rows(caller: &Caller, last: SuppressionId) -> Result<(String, Option<SuppressionId>), Error> {
     let rows = caller.read(|| store::behind(caller.workspace_id(), last, ROWS as i64)).await?;
     let entries = rows.iter().map(Entry::read).collect::<Result<Vec<_>, _>>()?;
     let mut text = String::new();
@@ -144,7 +145,7 @@ pub struct Problem {
     responses((status = 201, description = "The addresses are suppressed.", body = Imported)),
 )]
 pub async fn import(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<App>,
     key: Idempotency,
     File(file): File,
@@ -177,8 +178,17 @@ pub async fn import(
         // Two files that hold the same must not wait for each other.
         new.sort_by(|one: &Row, other| one.key.cmp(&other.key));
         let now = app.clock.now();
-        let batch = || new.iter().map(|row| row.insert(&caller, &app, now)).collect();
-        let added: u64 = caller.commit(batch).await?.iter().map(|effect| effect.changed).sum();
+        let is_published =
+            webhooks::listened(&app.db, caller.workspace_id()).await?.contains(EventType::SuppressionAdded);
+        let batch = || {
+            let mut batch = Batch::new();
+            let inserts: Vec<Batch> = new.iter().map(|row| row.insert(&caller, &app, (now, is_published))).collect();
+            inserts.into_iter().for_each(|insert| batch.append(insert));
+            batch
+        };
+        let rows = if is_published { 3 } else { 1 };
+        // What webhooks are told stands behind each row.
+        let added: u64 = caller.commit(batch).await?.iter().step_by(rows).map(|effect| effect.changed).sum();
         told.added += added;
         told.skipped += new.len() as u64 - added;
     }
@@ -193,10 +203,16 @@ struct Row {
 }
 
 impl Row {
-    fn insert(&self, caller: &Caller<FullAccess>, app: &App, now: i64) -> Stmt {
+    fn insert(&self, caller: &Caller, app: &App, (now, is_published): (i64, bool)) -> Batch {
         let (address, reason) = (self.address.as_str(), self.reason.as_deref());
         let new = Suppression { address, origin: self.origin, reason, email_id: None };
-        store::insert(caller.workspace_id(), app.clock.ordered_id(), &new, now)
+        let (workspace_id, id) = (caller.workspace_id(), app.clock.ordered_id());
+        let mut batch = Batch::from(store::insert(workspace_id, id, &new, now));
+        if is_published {
+            let data = store::published(id, &new, now);
+            store::publish(&mut batch, (&app.clock, workspace_id), EventType::SuppressionAdded, id, &data);
+        }
+        batch
     }
 }
 

@@ -18,12 +18,13 @@ mod versions_routes;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
+use serde_json::{Map, Value};
 
 pub use diff::line_diff;
 pub use files::{Pushed, TemplateFile};
 pub use pages::router as pages;
 pub use path::Named;
-pub use rendering::{Rendered, Rendering};
+pub use rendering::{Rendered, Rendering, Sources};
 pub use routes::router as routes;
 
 use crate::app::{App, holds_app};
@@ -32,6 +33,7 @@ use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId, WorkspaceId};
 use crate::text::shown;
 use store::{Key, Published, Version};
+use variable::Misfit;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
@@ -64,6 +66,16 @@ impl Unsendable {
             Unsendable::Draft => format!("the template `{named}` is a draft that was never published"),
         }
     }
+
+    /// As the answer to whoever wanted it sent.
+    pub fn refusal(self) -> Error {
+        match self {
+            Unsendable::Missing => not_found(),
+            Unsendable::Draft => {
+                Error::invalid("The template is a draft. Publish it first, by `POST /templates/{id}/publish`.")
+            }
+        }
+    }
 }
 
 /// Whether the template that has this id or this alias can be sent.
@@ -72,9 +84,40 @@ pub async fn check_published(
     workspace_id: WorkspaceId,
     named: &str,
 ) -> Result<Result<(), Unsendable>, DbError> {
+    Ok(published_version(db, workspace_id, named).await?.map(drop))
+}
+
+/// What keeps the template that has this id or this alias from being sent with what it is given, as part of a
+/// sentence. Of some values it may be known only later what they are.
+pub async fn check_use(
+    db: &Db,
+    workspace_id: WorkspaceId,
+    named: &str,
+    given: &Map<String, Value>,
+    is_known_later: impl Fn(&Value) -> bool,
+) -> Result<Option<String>, DbError> {
+    let (id, version_id) = match published_version(db, workspace_id, named).await? {
+        Ok(found) => found,
+        Err(unsendable) => return Ok(Some(unsendable.about(named))),
+    };
+    let rows = db.read(store::version(workspace_id, (id, version_id))).await?;
+    let Some(row) = rows.first() else { return Ok(Some(Unsendable::Missing.about(named))) };
+    let misfit = Version::read(row)?.contents.variables.misfit(given, is_known_later);
+    Ok(misfit.map(|misfit| match misfit {
+        Misfit::Missing(key) => format!("the template `{}` needs a value for `{key}`", shown(named)),
+        Misfit::Wrong { key, flaw } => format!("the value of `template.variables.{key}` {flaw}"),
+    }))
+}
+
+async fn published_version(
+    db: &Db,
+    workspace_id: WorkspaceId,
+    named: &str,
+) -> Result<Result<(TemplateId, TemplateVersionId), Unsendable>, DbError> {
     let rows = db.read(store::published(workspace_id, &Key::from(named))).await?;
     let Some(row) = rows.first() else { return Ok(Err(Unsendable::Missing)) };
-    Ok(Published::read(row)?.version_id.map(drop).ok_or(Unsendable::Draft))
+    let Published { id, version_id } = Published::read(row)?;
+    Ok(version_id.map(|version_id| (id, version_id)).ok_or(Unsendable::Draft))
 }
 
 impl Templates {
@@ -88,10 +131,10 @@ impl Templates {
         workspace_id: WorkspaceId,
         named: &str,
     ) -> Result<Result<Arc<Rendering>, Unsendable>, DbError> {
-        let rows = self.app.db.read(store::published(workspace_id, &Key::from(named))).await?;
-        let Some(row) = rows.first() else { return Ok(Err(Unsendable::Missing)) };
-        let Published { id, version_id } = Published::read(row)?;
-        let Some(version_id) = version_id else { return Ok(Err(Unsendable::Draft)) };
+        let (id, version_id) = match published_version(&self.app.db, workspace_id, named).await? {
+            Ok(found) => found,
+            Err(unsendable) => return Ok(Err(unsendable)),
+        };
         if let Some(known) = self.read.get(&version_id) {
             return Ok(Ok(known));
         }
@@ -101,6 +144,19 @@ impl Templates {
         let rendering = Arc::new(self.rendering(id, Version::read(row)?).await?);
         self.read.insert(version_id, rendering.clone());
         Ok(Ok(rendering))
+    }
+
+    /// What is sent of the template that has this id or this alias, as it was written, and what it is given.
+    pub async fn sources(
+        &self,
+        workspace_id: WorkspaceId,
+        named: &str,
+        given: &Map<String, Value>,
+    ) -> Result<Sources, Error> {
+        let found = published_version(&self.app.db, workspace_id, named).await?.map_err(Unsendable::refusal)?;
+        let rows = self.app.db.read(store::version(workspace_id, found)).await?;
+        let version = Version::read(rows.first().ok_or_else(not_found)?)?;
+        Sources::new(version, given).map_err(Error::invalid)
     }
 
     /// Reads a version where it keeps nobody waiting.

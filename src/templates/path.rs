@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::not_found;
 use super::store::{self, Key, Stored, Version};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::TemplateVersionId;
 use crate::web;
@@ -58,18 +58,14 @@ async fn param<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Op
 
 impl Named {
     /// The template, with the version that is edited.
-    pub(super) async fn find(&self, caller: &Caller<FullAccess>) -> Result<Stored, Error> {
+    pub(super) async fn find(&self, caller: &Caller) -> Result<Stored, Error> {
         let rows = caller.read(|| store::find(caller.workspace_id(), &self.0)).await?;
         Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
     }
 }
 
 /// A version of a template.
-pub(super) async fn find_version(
-    caller: &Caller<FullAccess>,
-    template: &Stored,
-    id: TemplateVersionId,
-) -> Result<Version, Error> {
+pub(super) async fn find_version(caller: &Caller, template: &Stored, id: TemplateVersionId) -> Result<Version, Error> {
     let rows = caller.read(|| store::version(caller.workspace_id(), (template.id, id))).await?;
     let missing = || Error::not_found("Version not found. `GET /templates/{id}/versions` lists those there are.");
     Ok(Version::read(rows.first().ok_or_else(missing)?)?)

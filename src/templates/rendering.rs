@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::store::Version;
 use super::template::Contents;
 use super::variable::{Misfit, Variables};
 use crate::id::{TemplateId, TemplateVersionId};
@@ -70,6 +71,11 @@ impl Rendering {
         self.html.keys().chain(optional.flat_map(Template::keys)).collect()
     }
 
+    /// Whether it looks at one of these names.
+    pub fn names_any(&self, names: &[&str]) -> bool {
+        self.keys().iter().any(|key| names.contains(key))
+    }
+
     fn with(&self, values: &Map<String, Value>) -> Result<Rendered, String> {
         let render = |name: &str, template: &Template| template.render(values).map_err(|error| failure(name, &error));
         Ok(Rendered {
@@ -77,6 +83,24 @@ impl Rendering {
             html: render("html", &self.html)?,
             text: self.text.as_ref().map(|text| render("text", text)).transpose()?,
         })
+    }
+}
+
+/// A version as it was written, for mail that is rendered later: for each recipient when it leaves.
+pub struct Sources {
+    pub version_id: TemplateVersionId,
+    pub html: String,
+    pub text: Option<String>,
+    /// What was given, and fallbacks for the rest.
+    pub values: Map<String, Value>,
+}
+
+impl Sources {
+    /// `Err` says in a sentence why it cannot be rendered with what is given.
+    pub fn new(version: Version, given: &Map<String, Value>) -> Result<Sources, String> {
+        let Contents { html, text, variables, .. } = version.contents;
+        let values = variables.values(given).map_err(|misfit| sentence(&misfit))?;
+        Ok(Sources { version_id: version.id, html, text, values })
     }
 }
 

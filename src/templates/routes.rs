@@ -17,7 +17,9 @@ use crate::auth::{Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::{TemplateId, TemplateVersionId};
-use crate::web::{self, Answer, Body, Idempotency, IdempotentRequest, List, OfDuplicate, OfKeyOrDuplicate, Page};
+use crate::web::{
+    self, Answer, Body, Idempotency, IdempotentRequest, JsonResult, List, OfDuplicate, OfKeyOrDuplicate, Page,
+};
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -44,7 +46,7 @@ pub fn router() -> OpenApiRouter<Templates> {
     responses((status = 201, description = "The template is made.", body = Reference), OfKeyOrDuplicate),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(templates): State<Templates>,
     key: Idempotency,
     body: Body<NewTemplate>,
@@ -66,7 +68,7 @@ async fn read_body<T: serde::de::DeserializeOwned + Send + 'static>(
 }
 
 async fn make(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     templates: &Templates,
     request: &IdempotentRequest<'_, FullAccess>,
     (name, alias): (&TemplateName, Option<&Alias>),
@@ -95,7 +97,7 @@ fn taken(error: DbError, alias: Option<&str>) -> Error {
     get, path = "/templates", tag = "Templates", operation_id = "list_templates",
     params(Page), responses((status = 200, description = "The templates, newest first.", body = List<Item>)),
 )]
-async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>, Error> {
+async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), &page)).await?;
     page.answer(&rows, |row| Ok(Listed::read(row)?.into()))
 }
@@ -107,7 +109,7 @@ async fn list(caller: Caller<FullAccess>, page: Page) -> Result<Json<List<Item>>
     get, path = "/templates/{id}", tag = "Templates", operation_id = "read_template",
     params(Named), responses((status = 200, description = "The template.", body = Detail)),
 )]
-async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Detail>, Error> {
+async fn read(caller: Caller, named: Named) -> JsonResult<Detail> {
     Ok(Json(named.find(&caller).await?.into()))
 }
 
@@ -120,11 +122,11 @@ async fn read(caller: Caller<FullAccess>, named: Named) -> Result<Json<Detail>, 
     responses((status = 200, description = "The template is changed.", body = Reference), OfDuplicate),
 )]
 async fn update(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(templates): State<Templates>,
     named: Named,
     body: Body<TemplateChange>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let change = read_body(&templates, body).await?;
     for _ in 0..ATTEMPTS {
         let seen = named.find(&caller).await?;
@@ -162,7 +164,7 @@ fn is_overtaken<T>(settled: &Result<T, DbError>) -> bool {
     params(Named),
     responses((status = 200, description = "The template is gone.", body = Deleted), OfDuplicate),
 )]
-async fn delete(caller: Caller<FullAccess>, named: Named) -> Result<Json<Deleted>, Error> {
+async fn delete(caller: Caller, named: Named) -> JsonResult<Deleted> {
     let template = named.find(&caller).await?;
     if let Some(automation) = sent_by(&caller, &template).await? {
         let message = format!(
@@ -175,7 +177,7 @@ async fn delete(caller: Caller<FullAccess>, named: Named) -> Result<Json<Deleted
 }
 
 /// The name of an enabled automation that sends a template.
-async fn sent_by(caller: &Caller<FullAccess>, template: &Stored) -> Result<Option<String>, Error> {
+async fn sent_by(caller: &Caller, template: &Stored) -> Result<Option<String>, Error> {
     let named = |name: &str| format!("\"template\":{{\"id\":\"{name}\"");
     let by_id = named(&template.id.to_string());
     let by_alias = template.alias.as_deref().map_or_else(|| by_id.clone(), named);
@@ -209,11 +211,11 @@ struct Publishing {
     responses((status = 200, description = "It is sent from now on.", body = Reference)),
 )]
 async fn publish(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(templates): State<Templates>,
     named: Named,
     body: Body<Publishing>,
-) -> Result<Json<Reference>, Error> {
+) -> JsonResult<Reference> {
     let wanted = body.read()?.version_id;
     for _ in 0..ATTEMPTS {
         let seen = named.find(&caller).await?;
@@ -237,7 +239,7 @@ async fn publish(
     params(Named, Idempotency), responses((status = 201, description = "The copy is made.", body = Reference)),
 )]
 async fn duplicate(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(templates): State<Templates>,
     key: Idempotency,
     named: Named,

@@ -163,7 +163,19 @@ impl Variables {
         Ok(values)
     }
 
-    /// The same, with something to show in place of what is missing, and what that is. `used` are the
+    /// What is wrong with values of which some are not known yet.
+    pub fn misfit(&self, given: &Map<String, Value>, is_known_later: impl Fn(&Value) -> bool) -> Option<Misfit> {
+        self.0.iter().find_map(|Variable { key, kind, fallback_value }| {
+            match (given.get(key).filter(|value| !value.is_null()), fallback_value) {
+                (Some(value), _) if is_known_later(value) => None,
+                (Some(value), _) => kind.check(value).err().map(|flaw| Misfit::Wrong { key: key.clone(), flaw }),
+                (None, Some(_)) => None,
+                (None, None) => Some(Misfit::Missing(key.clone())),
+            }
+        })
+    }
+
+    /// The same as [`Variables::values`], with something to show in place of what is missing, and what that is. `used` are the
     /// names that the template looks at.
     pub fn samples<'a>(
         &self,

@@ -12,10 +12,10 @@ use super::path::{Named, PathVersion, find_version};
 use super::shapes::{VersionDetail, VersionItem};
 use super::store::{self, Version};
 use super::{Rendered, Rendering, Templates};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
-use crate::web::{Body, List, Page, Query};
+use crate::web::{Body, JsonResult, List, Page, Query};
 
 pub fn router() -> OpenApiRouter<Templates> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(read)).routes(routes!(preview))
@@ -29,7 +29,7 @@ pub fn router() -> OpenApiRouter<Templates> {
     params(Named, Page),
     responses((status = 200, description = "The versions, newest first.", body = List<VersionItem>)),
 )]
-async fn list(caller: Caller<FullAccess>, named: Named, page: Page) -> Result<Json<List<VersionItem>>, Error> {
+async fn list(caller: Caller, named: Named, page: Page) -> JsonResult<List<VersionItem>> {
     let template = named.find(&caller).await?;
     let rows = caller.read(|| store::versions(caller.workspace_id(), template.id, &page)).await?;
     page.answer(&rows, |row| Ok(VersionItem::new(&Version::read(row)?, &template)))
@@ -53,11 +53,11 @@ struct Against {
     responses((status = 200, description = "The version.", body = VersionDetail)),
 )]
 async fn read(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     named: Named,
     PathVersion(version_id): PathVersion,
     Query(Against { against }): Query<Against>,
-) -> Result<Json<VersionDetail>, Error> {
+) -> JsonResult<VersionDetail> {
     let template = named.find(&caller).await?;
     let version = find_version(&caller, &template, version_id).await?;
     let against = match against {
@@ -105,11 +105,11 @@ struct Preview {
     responses((status = 200, description = "What a mail would look like.", body = Preview)),
 )]
 async fn preview(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(templates): State<Templates>,
     named: Named,
     body: Body<Wish>,
-) -> Result<Json<Preview>, Error> {
+) -> JsonResult<Preview> {
     let Wish { variables, version_id } = body.read()?;
     let (rendering, rendered, missing) =
         templates.sample(&caller, &named, version_id, variables.unwrap_or_default()).await?;
@@ -123,7 +123,7 @@ impl Templates {
     /// names of that.
     pub async fn sample(
         &self,
-        caller: &Caller<FullAccess>,
+        caller: &Caller,
         named: &Named,
         version_id: Option<TemplateVersionId>,
         given: Map<String, Value>,

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -11,9 +12,11 @@ use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Caller, Need};
+use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
+use crate::webhooks::{self, EventType, When};
 
 type Reference = web::Reference<TopicId>;
 type Deleted = web::Deleted<TopicId>;
@@ -41,7 +44,12 @@ async fn create(
     let new = body.read()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference::to(id))?;
-    let insert = || store::insert(caller.workspace_id(), id, &new, now).into();
+    let made = Item::of_new(id, &new, now).published(None, false);
+    let insert = || {
+        let mut batch = Batch::from(store::insert(caller.workspace_id(), id, &new, now));
+        publish(&caller, &app, (EventType::TopicCreated, &made), &mut batch);
+        batch
+    };
     Ok(request.commit(answer, insert).await??)
 }
 
@@ -77,14 +85,24 @@ async fn read(caller: Caller, PathId(id): PathId<TopicId>) -> JsonResult<Item> {
     params(PathId), request_body = Option<TopicChange>,
     responses((status = 200, description = "The topic is changed.", body = Reference)),
 )]
-async fn update(caller: Caller, PathId(id): PathId<TopicId>, body: Body<TopicChange>) -> JsonResult<Reference> {
+async fn update(
+    caller: Caller,
+    State(app): State<App>,
+    PathId(id): PathId<TopicId>,
+    body: Body<TopicChange>,
+) -> JsonResult<Reference> {
     let changes = body.read()?;
-    if let Some(default) = changes.default_subscription
-        && find(&caller, id).await?.default_subscription != default.as_str()
-    {
+    let before = find(&caller, id).await?;
+    if changes.default_subscription.is_some_and(|default| before.default_subscription != default.as_str()) {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }
-    caller.try_commit(|| store::change(caller.workspace_id(), id, &changes).into()).await?.or_missing(not_found)?;
+    let changed = before.changed(&changes).published(Some(app.clock.now()), false);
+    let change = || {
+        let mut batch = Batch::from(store::change(caller.workspace_id(), id, &changes));
+        publish(&caller, &app, (EventType::TopicUpdated, &changed), &mut batch);
+        batch
+    };
+    caller.try_commit(change).await?.or_missing(not_found)?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -96,9 +114,19 @@ async fn update(caller: Caller, PathId(id): PathId<TopicId>, body: Body<TopicCha
     params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<TopicId>) -> JsonResult<Deleted> {
-    let delete = || store::delete(caller.workspace_id(), id, app.clock.steady());
+    let gone = find(&caller, id).await?.published(Some(app.clock.now()), true);
+    let delete = || {
+        let mut batch = store::delete(caller.workspace_id(), id, app.clock.steady());
+        publish(&caller, &app, (EventType::TopicDeleted, &gone), &mut batch);
+        batch
+    };
     caller.try_commit(delete).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
+}
+
+/// Tells webhooks, in the same commit.
+fn publish(caller: &Caller, app: &App, (kind, data): (EventType, &Value), batch: &mut Batch) {
+    webhooks::publish(batch, &app.clock, caller.workspace_id(), (kind, When::Always, app.clock.now()), data);
 }
 
 /// Refuses a topic that the caller's workspace does not have.

@@ -1,9 +1,10 @@
 //! What topics look like in answers.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::topic::{Subscription, Visibility};
+use super::topic::{NewTopic, Subscription, TopicChange, Visibility};
 use crate::clock::Time;
 use crate::db::{from_row, from_word};
 use crate::id::TopicId;
@@ -37,6 +38,47 @@ impl Item {
     /// As an answer of its own, which says what it is.
     pub fn alone(self) -> Item {
         Item { object: Some("topic"), ..self }
+    }
+
+    /// One that is about to be made.
+    pub fn of_new(id: TopicId, new: &NewTopic, now: i64) -> Item {
+        Item {
+            object: None,
+            id,
+            name: new.name.as_str().to_owned(),
+            description: new.description.as_ref().map(|words| words.as_str().to_owned()),
+            default_subscription: new.default_subscription.as_str().to_owned(),
+            visibility: new.visibility.unwrap_or(Visibility::Private).as_str().to_owned(),
+            created_at: Time(now),
+        }
+    }
+
+    /// The same after a change.
+    pub fn changed(mut self, changes: &TopicChange) -> Item {
+        if let Some(name) = &changes.name {
+            self.name = name.as_str().to_owned();
+        }
+        if let Some(description) = &changes.description.0 {
+            self.description = description.as_ref().map(|words| words.as_str().to_owned());
+        }
+        if let Some(visibility) = changes.visibility {
+            self.visibility = visibility.as_str().to_owned();
+        }
+        self
+    }
+
+    /// What webhooks are told of it.
+    pub fn published(&self, updated_at: Option<i64>, deleted: bool) -> Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "default_subscription": self.default_subscription,
+            "visibility": self.visibility,
+            "deleted": deleted,
+            "created_at": self.created_at,
+            "updated_at": updated_at.map_or(self.created_at, Time),
+        })
     }
 }
 

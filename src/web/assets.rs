@@ -7,16 +7,17 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use sha2::{Digest, Sha256};
 
+use super::compression::StaticContent;
 use crate::error::Error;
 
 struct Asset {
     /// Name, hash and ending, such as `app.1a2b3c4d.css`.
     name: String,
     kind: &'static str,
-    content: &'static str,
+    content: StaticContent,
 }
 
 static CSS: LazyLock<Asset> =
@@ -30,7 +31,7 @@ impl Asset {
     fn new(stem: &str, ending: &str, kind: &'static str, content: &'static str) -> Asset {
         let digest = Sha256::digest(content.as_bytes());
         let hash: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        Asset { name: format!("{stem}.{hash}.{ending}"), kind, content }
+        Asset { name: format!("{stem}.{hash}.{ending}"), kind, content: StaticContent::new(content) }
     }
 }
 
@@ -50,11 +51,11 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/assets/{name}", get(serve))
 }
 
-async fn serve(Path(name): Path<String>) -> Response {
+async fn serve(Path(name): Path<String>, asked: HeaderMap) -> Response {
     let asset = [&*CSS, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name);
     let Some(asset) = asset else {
         return Error::not_found("There is no such asset.").into_response();
     };
     let headers = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")];
-    (headers, asset.content).into_response()
+    asset.content.answer(&asked, |content| (headers, content).into_response())
 }

@@ -46,7 +46,7 @@ impl<T> Body<T> {
 
 impl<T: DeserializeOwned> Body<T> {
     pub fn read(self) -> Result<T, Error> {
-        reader::read(self.fields)
+        reader::read_body(self.fields)
     }
 
     /// One of [`super::many::Many`].

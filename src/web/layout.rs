@@ -130,9 +130,11 @@ pub fn page_framing(status: StatusCode, page: &impl Template) -> Response {
     respond(status, page, POLICY_FRAMING)
 }
 
-/// As [`page`], for one that was rendered before.
+/// As [`page`], for one that was rendered before and is the same for everybody: it may be kept, and is asked for anew.
 pub fn rendered(html: Bytes) -> Response {
-    with_headers(StatusCode::OK, html, POLICY)
+    let mut response = with_headers(StatusCode::OK, html, POLICY);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
 }
 
 fn respond(status: StatusCode, page: &impl Template, policy: &'static str) -> Response {

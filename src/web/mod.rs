@@ -4,6 +4,7 @@
 mod assets;
 mod body;
 mod changed;
+mod compression;
 mod connections;
 mod form;
 mod fuzzing;
@@ -14,6 +15,7 @@ mod layout;
 mod listener;
 mod long_scan;
 mod long_strings;
+mod lookalike;
 mod many;
 mod multipart;
 mod object;
@@ -30,6 +32,7 @@ mod spool;
 mod stream;
 mod system;
 mod visitor;
+mod warnings;
 
 pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
@@ -37,7 +40,10 @@ pub use changed::{Deleted, JsonResult, Reference};
 pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use form::Form;
 pub use fuzzing::{form_body, json_body, long_body};
-pub use gate::{Gate, NameRoute, Sender, Site, method_not_allowed, no_such_page, not_found};
+pub use gate::{
+    Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, no_such_page,
+    not_found,
+};
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
@@ -55,8 +61,8 @@ pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_sche
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
 pub use reader::{Fault, read as read_fields, read_value};
 pub use refusals::{
-    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfSend, OfState,
-    add_refusals, refusal,
+    OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfRequest, OfSend,
+    OfState, add_refusals, refusal,
 };
 pub use sandbox::{protect, sandboxed};
 pub use shape::Shape;
@@ -64,7 +70,8 @@ pub use shell::{Choice, ConfirmPage, Shell, places};
 pub use spool::{Arriving, Spool};
 pub use system::{described as description_routes, routes as system_routes};
 
-pub use system::System;
+pub use system::{ShownDescription, System};
+pub use warnings::{KnownQueries, warn};
 
 use crate::db::Sql;
 

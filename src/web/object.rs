@@ -52,6 +52,13 @@ impl Object {
         }
     }
 
+    pub fn len(&self) -> usize {
+        match self {
+            Object::Few(fields) => fields.len(),
+            Object::Many(fields) => fields.len(),
+        }
+    }
+
     /// In the order in which they came.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (&String, &Value)> + '_> {
         match self {

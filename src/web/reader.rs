@@ -4,6 +4,7 @@
 //! not there, or null, is `None` or missing; and what is wrong is told with the
 //! path to it.
 
+use std::cell::RefCell;
 use std::fmt::{self, Display};
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
@@ -14,10 +15,12 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
+use super::lookalike::is_like;
 use super::object::Object;
 use super::query::Params;
+use super::warnings;
 use crate::error::Error;
-use crate::text::{kind, shown};
+use crate::text::{kind, quoted, shown};
 
 /// The names by which types ask for a null that is not absence; see `body`.
 pub(super) const OR_NULL: &str = "$or_null";
@@ -26,6 +29,19 @@ pub(super) const CHANGE: &str = "$change";
 /// Reads the fields of a JSON object.
 pub fn read<T: DeserializeOwned>(fields: impl Into<Object>) -> Result<T, Error> {
     T::deserialize(Reader(Given::Object(fields.into()))).map_err(Fault::of_body)
+}
+
+/// As [`read`], for a body of a request: fields that nobody reads are told to its caller.
+pub(super) fn read_body<T: DeserializeOwned>(fields: Object) -> Result<T, Error> {
+    UNKNOWN.with_borrow_mut(Vec::clear);
+    let read = read(fields)?;
+    for Unknown { sent, meant } in UNKNOWN.take() {
+        warnings::warn(|| match meant {
+            Some(meant) => format!("The field `{}` is not known here; did you mean `{meant}`?", shown(&sent)),
+            None => format!("The field `{}` is not known here.", shown(&sent)),
+        })?;
+    }
+    Ok(read)
 }
 
 /// Reads a value that is part of something else.
@@ -145,6 +161,9 @@ impl de::Error for Fault {
         let wanted = match wanted.to_string() {
             any if any == "a sequence" => "an array".into(),
             any if any == "a map" => "an object".into(),
+            // As `serde` calls the types of numbers.
+            any if ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"].contains(&&*any) => "a whole number".into(),
+            any if any == "f64" => "a number".into(),
             other => other,
         };
         Fault::wrong(format!("must be {wanted}, but is {found}"))
@@ -206,7 +225,7 @@ impl<'de> Deserializer<'de> for Reader {
                 other => return Err(Fault::wrong(format!("must be an object, but is {}", kind(&other)))),
             },
         };
-        visitor.visit_map(Fields { fields, names: names.iter(), name: "" })
+        visitor.visit_map(Fields { fields, known: names, names: names.iter(), name: "", found: 0 })
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -233,7 +252,7 @@ impl<'de> Deserializer<'de> for Reader {
         let found = match self.value()? {
             Value::String(word) => match words.iter().find(|known| **known == word) {
                 Some(known) => return visitor.visit_enum(BorrowedStrDeserializer::new(known)),
-                None => format!("`{}`", shown(&word)),
+                None => quoted(&word),
             },
             other => kind(&other).to_owned(),
         };
@@ -258,37 +277,63 @@ fn one_of(words: &[&str]) -> String {
 /// The fields of an object that a struct has, in its order.
 struct Fields {
     fields: Object,
+    known: &'static [&'static str],
     names: std::slice::Iter<'static, &'static str>,
     /// The one whose turn it is.
     name: &'static str,
+    /// How many of them the object has.
+    found: usize,
 }
 
 impl Fields {
     /// Another field of the object that looks like a misspelling of the one that is missing.
     fn lookalike(&self) -> Option<String> {
-        // Cut off, so that a long name cannot make the comparison slow.
-        let plain = |text: &str| text.chars().take(64).collect::<String>().to_lowercase().replace(['_', '-', ' '], "");
-        let wanted = plain(self.name);
-        let close = |sent: &&String| {
-            let sent = plain(sent);
-            let is_part = sent.len() >= 4 && wanted.ends_with(&sent);
-            is_part || (sent.len() >= 3 && strsim::osa_distance(&sent, &wanted) <= wanted.len() / 4 + 1)
-        };
-        self.fields.iter().map(|(sent, _)| sent).filter(|sent| *sent != self.name).find(close).cloned()
+        let others = self.fields.iter().map(|(sent, _)| sent).filter(|sent| *sent != self.name);
+        others.into_iter().find(|sent| is_like(sent, self.name)).cloned()
     }
+
+    /// Remembers the fields that the struct does not have.
+    fn note_unknown(&self) {
+        let is_sent = |known: &str| self.fields.get(known).is_some();
+        let unknown = self.fields.iter().map(|(sent, _)| sent).filter(|sent| !self.known.contains(&sent.as_str()));
+        UNKNOWN.with_borrow_mut(|noted| {
+            for sent in unknown.take(warnings::MOST.saturating_sub(noted.len())) {
+                let meant = self.known.iter().find(|known| is_like(sent, known) && !is_sent(known));
+                noted.push(Unknown { sent: sent.clone(), meant: meant.copied() });
+            }
+        });
+    }
+}
+
+/// A field that nobody reads, and what was perhaps meant by it.
+struct Unknown {
+    sent: String,
+    meant: Option<&'static str>,
+}
+
+thread_local! {
+    /// What was found to be unknown since somebody asked: a few at most.
+    static UNKNOWN: RefCell<Vec<Unknown>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<'de> MapAccess<'de> for Fields {
     type Error = Fault;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some(name) = self.names.next() else { return Ok(None) };
+        let Some(name) = self.names.next() else {
+            if self.found < self.fields.len() {
+                self.note_unknown();
+            }
+            return Ok(None);
+        };
         self.name = name;
         seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
-        let given = match self.fields.get_mut(self.name) {
+        let field = self.fields.get_mut(self.name);
+        self.found += usize::from(field.is_some());
+        let given = match field {
             None => Given::Absent,
             Some(Value::Null) => Given::Null,
             Some(value) => Given::Value(value.take()),

@@ -77,6 +77,11 @@ refusals! {
         "The store cannot serve now; nothing was acknowledged.": Error::Unavailable;
     }
 
+    /// Of every route there is; said where nothing else is refused.
+    OfRequest {
+        "The request line is too long.": Error::UriTooLong { limit: super::stream::REQUEST_LINE };
+    }
+
     /// Of every route that reads a JSON body, the credential's included.
     OfBody {
         "The body is not JSON, or the request cannot be read.": not_json(), two_credentials();

@@ -8,21 +8,22 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::compression::StaticContent;
 use super::{assets, reference};
 use crate::app::{App, holds_app};
 use crate::clock::rfc3339;
 use crate::db::{Db, DbError, Sql, statements};
 use crate::error::{Envelope, Error};
 use crate::hold::Hold;
+use crate::memory::Lazily;
 
 statements! {
     /// A write that means nothing to anybody. It changes a row all the same: a
@@ -82,14 +83,27 @@ pub fn routes() -> OpenApiRouter<System> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
+/// The API's description as it is shown to programs and to people. It does not change while the server runs.
+pub struct ShownDescription {
+    json: StaticContent,
+    page: reference::Page,
+}
+
+impl ShownDescription {
+    /// `document` is the description as JSON.
+    pub fn new(app: &App, document: &Value) -> ShownDescription {
+        let json = StaticContent::new(document.to_string());
+        ShownDescription { json, page: reference::Page::new(app, document) }
+    }
+}
+
 /// The routes that show the description, and the assets of its page.
-/// The description does not change while the server runs, so both of its shapes
-/// are made once.
-pub fn described(app: &App, description: &OpenApi) -> Router {
-    let json = Bytes::from(description.to_json().unwrap_or_default());
-    let page = reference::Page::new(app, description);
-    let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], json) };
-    let reference = move || async move { page.answer() };
+pub fn described(shown: Lazily<ShownDescription>) -> Router {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
+    let page = shown.clone();
+    let openapi =
+        move |asked: HeaderMap| async move { shown.get().json.answer(&asked, |json| (headers, json).into_response()) };
+    let reference = move |asked: HeaderMap| async move { page.get().page.answer(&asked) };
     Router::new().route("/openapi.json", get(openapi)).route("/docs", get(reference)).merge(assets::router())
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::text::{shown, words};
+use crate::text::{quoted, words};
 
 pub use zone::Zone;
 
@@ -97,7 +97,7 @@ impl TryFrom<String> for TimeOfDay {
         match parts {
             Some((hour @ 0..24, minute @ 0..60)) => Ok(TimeOfDay(hour * 60 + minute)),
             Some((24, 0)) => Ok(TimeOfDay::END),
-            _ => Err(format!("must be a time of day from `00:00` to `24:00`, but is `{}`", shown(&given))),
+            _ => Err(format!("must be a time of day from `00:00` to `24:00`, but is {}", quoted(&given))),
         }
     }
 }

@@ -6,7 +6,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::text::shown;
+use crate::text::quoted;
 
 /// Where clocks show the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -66,7 +66,7 @@ impl TryFrom<String> for Zone {
 
     fn try_from(given: String) -> Result<Zone, String> {
         let wrong =
-            || format!("must be the name of a time zone such as `Europe/Berlin` or `UTC`, but is `{}`", shown(&given));
+            || format!("must be the name of a time zone such as `Europe/Berlin` or `UTC`, but is {}", quoted(&given));
         Zone::named(&given).ok_or_else(wrong)
     }
 }

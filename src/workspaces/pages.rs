@@ -95,6 +95,7 @@ async fn update(member: Member<Manage>, form: Form) -> PageResult {
     let Some(changes) = fields.read() else {
         return Ok(settings_page(&member, StatusCode::UNPROCESSABLE_ENTITY, fields));
     };
-    accepted.commit(store::change(member.workspace_id(), &changes).into()).await??;
+    let steady = member.app.clock.steady();
+    accepted.commit(store::change(member.workspace_id(), &changes, steady)).await??;
     Ok(member.see_other("/settings?saved"))
 }

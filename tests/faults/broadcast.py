@@ -55,7 +55,7 @@ class Broadcast(mail.Post):
             )
             members = ", ".join(f"({workspace}, {self.id(self.segment)}, {id}, 0)" for _, id in ids)
             self.store.run(
-                "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)"
+                "INSERT INTO contacts (workspace_id, id, email, email_key, unsubscribed, properties, sequence, created_at)"
                 f" VALUES {contacts}"
             )
             self.store.run(f"INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at) VALUES {members}")

@@ -159,7 +159,7 @@ class Clocks(Stage):
         off = [self.ended[one] - began - DELAY for one, began in self.sent.items()]
         assert min(off) >= -EARLY, f"a run was early by {-min(off):.1f} s"
         assert max(off) <= LATE, f"a run was late by {max(off):.1f} s"
-        versions = self.store.query("SELECT version, count(*) FROM contacts WHERE first_name = 'Done' GROUP BY version")
+        versions = self.store.query("SELECT sequence, count(*) FROM contacts WHERE first_name = 'Done' GROUP BY sequence")
         assert [version for version, _ in versions] == ["3"], f"a contact changed another number of times: {versions}"
         assert sum(int(count) for _, count in versions) == len(self.sent), f"{versions} of {len(self.sent)}"
         assert self.order == sorted(self.order), "an id sorts before one that is older"

@@ -65,7 +65,7 @@ class Check:
 
     def _read(self, store):
         self.contacts, self.addresses = {}, {}
-        for contact, email, version, name in store.query("SELECT id, email, version, first_name FROM contacts"):
+        for contact, email, version, name in store.query("SELECT id, email, sequence, first_name FROM contacts"):
             self.contacts[contact] = (email, int(version), name)
             if self.addresses.setdefault(email, contact) != contact:
                 self.problems.append(f"twice: contact {email}")

@@ -8,7 +8,7 @@ use posthorn::db::Db;
 use serde_json::json;
 
 use crate::binary::{Said, Server, posthorn, say};
-use crate::cli::run;
+use crate::cli::{run, run_as_it_is};
 use crate::harness::TestApp;
 use crate::store::Store;
 
@@ -29,7 +29,7 @@ fn path(path: &Path) -> &str {
 }
 
 fn restore(store: &Store, file: &Path, more: &[&str]) -> Said {
-    run(store, &[&["restore", path(file)], more].concat(), "")
+    run_as_it_is(store, &[&["restore", path(file)], more].concat(), "")
 }
 
 fn names(file: &Path, what: &str) -> Vec<String> {
@@ -66,7 +66,7 @@ async fn decisions_7_a_backup_is_one_private_file_that_holds_and_the_original_do
 async fn a_backup_neither_makes_nor_migrates_a_store() {
     let store = Store::sqlite();
     let file = store.path().with_file_name("copy.db");
-    let complaint = run(&store, &["backup", path(&file)], "").failed();
+    let complaint = run_as_it_is(&store, &["backup", path(&file)], "").failed();
     assert!(complaint.contains("posthorn.db") && beside(&file).is_empty(), "{complaint}: {:?}", beside(&file));
     drop(Db::open(&store.options()).await.expect("a store"));
     store.run("DROP TABLE holds; DELETE FROM posthorn_migrations WHERE name LIKE '%_holds'").await;

@@ -110,6 +110,41 @@ on_both! {
         assert_eq!(taken(&sink).len(), 3);
     }
 
+    async fn who_waits_because_of_a_cap_or_a_zone_is_looked_at_anew_when_that_changes(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 3).await;
+        stage.call("PATCH", "/workspace", json!({"bulk_cap": {"mails": 1, "hours": 24}})).await;
+        stage.send(json!({})).await;
+        stage.run().await;
+        stage.send(json!({})).await;
+        stage.run().await;
+        assert_eq!(taken(&sink).len(), 3, "one each");
+        let attempts = "SELECT SUM(attempt) FROM email_recipients";
+        let before = store.value(attempts).await;
+        // What changes nothing wakes nobody.
+        stage.call("PATCH", "/workspace", json!({"bulk_cap": {"mails": 1, "hours": 24}, "timezone": "UTC"})).await;
+        stage.run_on().await;
+        assert_eq!(store.value(attempts).await, before, "nobody is claimed again");
+        // They are put off once more, and then left alone.
+        stage.call("PATCH", "/workspace", json!({"bulk_cap": {"mails": 1, "hours": 48}})).await;
+        stage.run_on().await;
+        stage.run_on().await;
+        let again = store.value(attempts).await.expect("a number").parse::<i64>().expect("a number");
+        stage.run_on().await;
+        assert_eq!(store.value(attempts).await, Some(again.to_string()));
+        stage.call("PATCH", "/workspace", json!({"bulk_cap": null})).await;
+        stage.run_on().await;
+        stage.run_on().await;
+        assert_eq!(taken(&sink).len(), 6, "and nothing holds them back any more");
+        let windowed = stage.send(json!({"send_window": {"from": "09:00", "until": "17:00"}})).await;
+        stage.run().await;
+        assert_eq!(stage.read(&windowed).await["progress"]["put_off"], 3);
+        stage.call("PATCH", "/workspace", json!({"timezone": "Asia/Tokyo"})).await;
+        stage.run_on().await;
+        stage.run_on().await;
+        assert_eq!(taken(&sink).len(), 9, "it is noon there");
+    }
+
     async fn what_says_when_a_broadcast_is_sent_is_kept_changed_and_checked(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;

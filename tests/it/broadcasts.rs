@@ -22,7 +22,7 @@ impl Stage {
         Stage::of(Post::relaying(store, sink).await, people).await
     }
 
-    async fn of(post: Post, people: usize) -> Stage {
+    pub async fn of(post: Post, people: usize) -> Stage {
         let key = post.app.full_key().await;
         let made = post.app.post("/segments").key(&key).json(json!({"name": "All"})).send().await.json();
         let segment = made["id"].as_str().expect("an id").to_owned();
@@ -109,7 +109,7 @@ fn mail_to(sink: &Sink, address: &str) -> Taken {
 }
 
 /// A field of a message's head, unfolded.
-fn field(text: &str, name: &str) -> Option<String> {
+pub fn field(text: &str, name: &str) -> Option<String> {
     let head = text.split("\r\n\r\n").next()?.replace("\r\n ", " ").replace("\r\n\t", " ");
     let found = head.lines().find(|line| line.to_lowercase().starts_with(&format!("{}:", name.to_lowercase())));
     found.map(|line| line.split_once(':').expect("a field").1.trim().to_owned())
@@ -335,7 +335,7 @@ on_both! {
             (json!({"segment_id": theirs["id"]}), 404, "Segment"),
             (json!({"topic_id": topic["id"]}), 404, "Topic"),
             (json!({"segment_id": null}), 422, "`segment_id`"),
-            (json!({"html": null}), 422, "`html` or `text`"),
+            (json!({"html": null}), 422, "`html`, `text` or `template`"),
             (json!({"from": "nobody"}), 422, "`from`"),
             (json!({"scheduled_at": "in 1 hour"}), 422, "`scheduled_at`"),
             (json!({"send": true, "scheduled_at": "2020-01-01T00:00:00Z"}), 422, "in the future"),

@@ -11,9 +11,18 @@ use crate::store::Store;
 
 pub fn run(store: &Store, args: &[&str], input: &str) -> Said {
     let url = store.url();
+    // Commands work on an empty store, and make none.
+    if url.strip_prefix("sqlite:").is_some_and(|file| !std::path::Path::new(file).exists()) {
+        run_as_it_is(store, &["migrate"], "").ok();
+    }
+    run_as_it_is(store, args, input)
+}
+
+/// The same, also where there is no store.
+pub fn run_as_it_is(store: &Store, args: &[&str], input: &str) -> Said {
     let mut command = posthorn(args);
     // Flags go in front or behind; the environment does as well.
-    command.args(["--readers", "1"]).env("POSTHORN_DATABASE_URL", url);
+    command.args(["--readers", "1"]).env("POSTHORN_DATABASE_URL", store.url());
     say(command, input)
 }
 
@@ -236,6 +245,7 @@ fn issue_2_a_bad_setting_stops_the_start_with_its_name_what_was_given_and_what_i
         ("--writers", "257", "1..=256"),
         ("--drain-seconds", "-1", "--drain-seconds"),
         ("--log", "=x=", "info"),
+        ("--log", "verbose", "debug"),
         ("--log-format", "xml", "text, json"),
         ("--oauth-iss", "perhaps", "true, false"),
     ] {
@@ -297,14 +307,14 @@ fn a_password_of_the_store_is_never_shown() {
         "",
     );
     assert!(!complaint.failed().contains("hush-hush"));
-    let mut command = posthorn(&["--help"]);
+    let mut command = posthorn(&["serve", "--help"]);
     command.env("POSTHORN_DATABASE_URL", "postgres://u:hush-hush@h/d").env("POSTHORN_SMTP_URL", "smtp://u:hush-hush@h");
     assert!(!say(command, "").ok().contains("hush-hush"));
 }
 
 #[test]
 fn issue_2_help_documents_every_setting_with_its_variable() {
-    let help = say(posthorn(&["--help"]), "").ok();
+    let help = say(posthorn(&["serve", "--help"]), "").ok();
     for flag in [
         "listen",
         "base-url",
@@ -339,6 +349,94 @@ fn openapi_and_migrate_print_what_they_say() {
     assert!(description["paths"].get("/events").is_some());
     let store = Store::sqlite();
     assert!(run(&store, &["migrate"], "").ok().contains("up to date"));
+}
+
+#[test]
+fn issue_15_a_command_in_a_folder_without_a_store_says_so_and_makes_none() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("text");
+    for args in [&["keys", "create", "--name", "x"][..], &["users", "list"], &["hold"], &["clients", "list"]] {
+        let mut command = posthorn(args);
+        command.args(["--data-dir", data]);
+        let complaint = say(command, "").failed();
+        assert!(complaint.contains(data) && complaint.contains("--data-dir"), "{args:?}: {complaint}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing was made");
+    let make = ["users", "create", "--email", "a@b.co", "--password-stdin", "--data-dir", data];
+    say(posthorn(&make), "a few plain words").ok();
+    say(posthorn(&["keys", "create", "--name", "x", "--data-dir", data]), "").ok();
+}
+
+#[test]
+fn issue_15_a_server_on_every_address_names_one_that_can_be_called() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let data = folder.path().to_str().expect("text");
+    let mut child = posthorn(&["--listen", "0.0.0.0:0", "--data-dir", data]).spawn().expect("a binary that starts");
+    let out = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let lines = std::io::BufRead::lines(out).map_while(Result::ok);
+    let greeting: Vec<String> = lines.take_while(|line| !line.contains("Reference")).collect();
+    child.kill().expect("ended");
+    child.wait().expect("ended");
+    let greeting = greeting.join("\n");
+    assert!(greeting.contains("http://127.0.0.1:") && greeting.contains("--base-url"), "{greeting}");
+    assert!(!greeting.contains("0.0.0.0"), "{greeting}");
+}
+
+#[test]
+fn issue_15_without_a_terminal_a_password_is_not_asked_for() {
+    let store = Store::sqlite();
+    let complaint = run(&store, &["users", "create", "--email", "a@example.com"], "correct horse\n").failed();
+    assert!(complaint.contains("--password-stdin"), "{complaint}");
+}
+
+#[test]
+fn issue_15_every_shell_gets_completions_of_commands_and_settings() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = say(posthorn(&["completions", shell]), "").ok();
+        for word in ["posthorn", "passwd", "data-dir", "completions"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let complaint = say(posthorn(&["completions", "command.com"]), "").failed();
+    assert!(complaint.contains("bash"), "{complaint}");
+}
+
+on_both! {
+    async fn issue_15_status_tells_whether_the_server_answers_and_what_waits(store: Store) {
+        let (url, settings) = (store.url(), |address: &str| vec!["--listen".to_owned(), address.to_owned()]);
+        let status = |address: &str, flags: &[&str]| {
+            let mut command = posthorn(&["status"]);
+            command.args(flags).args(settings(address)).env("POSTHORN_DATABASE_URL", &url);
+            say(command, "")
+        };
+        let none = status("127.0.0.1:1", &[]);
+        assert!(none.out.contains("does not answer") && none.out.contains("127.0.0.1:1"), "{}", none.out);
+        assert!(none.failed().contains("not ready"));
+        let server = Server::start(&["--database-url", &url]);
+        run(&store, &["hold", "--reason", "moving"], "").ok();
+        let key = run(&store, &["keys", "create", "--name", "x"], "").ok();
+        let headers = [("authorization", &*format!("Bearer {}", key.trim_end())), ("content-type", "application/json")];
+        let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x"}).to_string();
+        let sent = server.request("POST", "/emails", &headers, &mail).expect("an answer");
+        assert!(sent.starts_with("HTTP/1.1 200"), "{sent}");
+        let address = server.address.to_string();
+        let shown = status(&address, &[]).ok();
+        assert!(shown.contains("answers at") && shown.contains("moving") && shown.contains("mails: 1"), "{shown}");
+        let json = status(&address, &["--json"]).json();
+        assert_eq!((&json["server"]["ready"], &json["mails_waiting"]), (&json!(true), &json!(1)), "{json}");
+        assert!(json["held_since"].is_string() && !json["store"]["location"].is_null(), "{json}");
+    }
+}
+
+#[test]
+fn issue_15_status_makes_no_store() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("text");
+    let said = say(posthorn(&["status", "--data-dir", data, "--listen", "127.0.0.1:1"]), "");
+    assert!(said.out.contains("Store") && said.out.contains(data), "{}", said.out);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 /// Settings are global, so a command's own flag may not be called like one.

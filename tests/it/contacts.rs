@@ -62,7 +62,7 @@ on_both! {
         ] {
             assert_eq!(read(&app, &key, name).await, expected, "{name}");
         }
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("2"));
+        assert_eq!(app.store.value("SELECT sequence FROM contacts").await.as_deref(), Some("2"));
     }
 
     async fn only_the_address_is_needed_and_null_is_absent(app: TestApp) {
@@ -165,13 +165,13 @@ on_both! {
         }));
         assert_eq!(found["updated_at"], "2026-01-02T03:04:06.678901Z");
         // The change, and that it unsubscribes.
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("4"));
+        assert_eq!(app.store.value("SELECT sequence FROM contacts").await.as_deref(), Some("4"));
 
         let absent = json!({"email": null, "unsubscribed": null, "properties": null});
         for body in [json!({}), json!({"last_name": "B", "properties": {"x": null}}), absent] {
             assert_eq!(patch(&app, &key, &id, body).await.status, 200);
         }
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("4"), "nothing changed");
+        assert_eq!(app.store.value("SELECT sequence FROM contacts").await.as_deref(), Some("4"), "nothing changed");
         let moved = patch(&app, &key, "a@b", json!({"email": "New@b"})).await;
         assert_eq!(moved.json()["id"], json!(id));
         assert_eq!(read(&app, &key, "new@b").await["last_name"], "B");
@@ -207,7 +207,7 @@ on_both! {
         }
         let found = read(&app, &key, &id).await;
         assert_eq!(found["properties"].as_object().expect("properties").len(), 8, "{found}");
-        assert_eq!(app.store.value("SELECT version FROM contacts").await.as_deref(), Some("10"));
+        assert_eq!(app.store.value("SELECT sequence FROM contacts").await.as_deref(), Some("10"));
     }
 
     async fn a_deleted_contact_is_gone_from_everywhere(app: TestApp) {

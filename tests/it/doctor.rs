@@ -37,9 +37,9 @@ pub fn assert_finding(found: &Value, check: &str, status: &str, words: &str) {
     assert!(status == "ok" || finding["next"].as_str().is_some_and(|next| !next.is_empty()), "{finding}");
 }
 
-fn keys_create(folder: &Path) -> Said {
+fn open_store(folder: &Path) -> Said {
     let folder = folder.to_str().expect("text");
-    say(posthorn(&["keys", "create", "--name", "a", "--data-dir", folder]), "")
+    say(posthorn(&["migrate", "--data-dir", folder]), "")
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn the_files_of_a_store_are_their_owners_alone_whatever_the_umask_says() {
 #[test]
 fn files_that_others_could_read_are_mended_and_an_open_folder_is_told_of() {
     let folder = TempDir::new().expect("a folder");
-    keys_create(folder.path()).ok();
+    open_store(folder.path()).ok();
     set_mode(&folder.path().join("posthorn.db"), 0o644);
     set_mode(folder.path(), 0o755);
     let settings = ["--data-dir", folder.path().to_str().expect("text")];
     let (found, _) = examine(&settings);
     assert_finding(&found, "store files", "failed", "chmod 600");
     assert_finding(&found, "data folder", "warning", "chmod 700");
-    keys_create(folder.path()).ok();
+    open_store(folder.path()).ok();
     assert_eq!(mode(&folder.path().join("posthorn.db")), 0o600);
     assert_eq!(mode(folder.path()), 0o755, "whose folder it is decides");
 }
@@ -91,7 +91,7 @@ fn the_doctor_says_what_is_wrong_with_a_store_that_is_not_there() {
 fn the_doctor_leaves_nothing_beside_a_store_that_nobody_has_open() {
     let parent = TempDir::new().expect("a folder");
     let folder = parent.path().join("a folder?with=odd#name");
-    keys_create(&folder).ok();
+    open_store(&folder).ok();
     let names = || {
         let all = fs::read_dir(&folder).expect("a folder").map(|file| file.expect("a file").file_name());
         all.collect::<std::collections::BTreeSet<_>>()

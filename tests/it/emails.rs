@@ -183,7 +183,7 @@ on_both! {
         let strict = TestApp::open(&app.store, &["--smtp-url=smtp://127.0.0.1:1"]).await;
         let refused = post(&strict, &key, mail()).await.refused(403, "validation_error");
         assert!(refused.contains("not verified") && refused.contains(&format!("POST /domains/{id}/verify")), "{refused}");
-        app.store.run("UPDATE domains SET is_owned = TRUE, may_send = TRUE, version = version + 1").await;
+        app.store.run("UPDATE domains SET is_owned = TRUE, may_send = TRUE, revision = revision + 1").await;
         app.store.run("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").await;
         sent(&strict, &key, mail()).await;
         for server in [&app, &strict] {
@@ -304,7 +304,7 @@ on_both! {
             sent(&app, &key, body).await;
         }
         let id = app.store.id(made["id"].as_str().expect("an id"));
-        app.store.run(&format!("UPDATE domains SET sending = FALSE, version = version + 1 WHERE id = {id}")).await;
+        app.store.run(&format!("UPDATE domains SET sending = FALSE, revision = revision + 1 WHERE id = {id}")).await;
         app.store.run("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").await;
         let request = |body: Value| app.post("/emails/batch").key(&key).json(body);
         let many = json!([mail(), gone, mail_with(json!({"to": "x"})), mail()]);

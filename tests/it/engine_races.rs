@@ -17,7 +17,7 @@ async fn all(stage: &Stage) -> Vec<Vec<Vec<Option<String>>>> {
         "SELECT id, status, state, waiting_for, due_at, attempt, settled, completed_at FROM runs ORDER BY id",
         "SELECT id, run_id, step, text FROM emails ORDER BY id",
         "SELECT email_id, number, address, state, due_at FROM email_recipients ORDER BY email_id",
-        "SELECT id, first_name, version FROM contacts ORDER BY id",
+        "SELECT id, first_name, sequence FROM contacts ORDER BY id",
     ] {
         all.push(stage.app.store.rows(sql).await);
     }
@@ -63,8 +63,8 @@ on_both! {
         assert_eq!(one("SELECT COUNT(*) FROM runs WHERE status = 'completed'").await, Some(300));
         assert_eq!(one("SELECT COUNT(*) FROM emails").await, Some(300));
         assert_eq!(one("SELECT COUNT(DISTINCT address) FROM email_recipients").await, Some(300));
-        // Made by its event with the second version, changed once.
-        assert_eq!(one("SELECT COUNT(*) FROM contacts WHERE version = 3 AND first_name = 'Once'").await, Some(300));
+        // Made by its event with the second number of its sequence, changed once.
+        assert_eq!(one("SELECT COUNT(*) FROM contacts WHERE sequence = 3 AND first_name = 'Once'").await, Some(300));
         assert_eq!(one("SELECT COUNT(*) FROM runs WHERE attempt <> 1").await, Some(0), "nobody claimed it twice");
         assert_eq!(stage.runs(&automation).await[0]["status"], "completed");
     }
@@ -149,8 +149,8 @@ on_both! {
         stage.work().await;
         let count = async |sql: String| stage.app.store.value(&sql).await.and_then(|text| text.parse::<usize>().ok());
         assert_eq!(count("SELECT COUNT(*) FROM runs WHERE status = 'completed'".into()).await, Some(10 * size));
-        // Made with the second version; paid; marked by one branch and by no other.
-        assert_eq!(count("SELECT COUNT(*) FROM contacts WHERE version = 4".into()).await, Some(10 * size));
+        // Made with the second number of its sequence; paid; marked by one branch and by no other.
+        assert_eq!(count("SELECT COUNT(*) FROM contacts WHERE sequence = 4".into()).await, Some(10 * size));
         for (number, branch) in [(0, "yes"), (1, "yes"), (2, "yes"), (3, "yes"), (4, "yes"), (6, "no"), (7, "no"), (8, "no"), (9, "no")] {
             let email = |at: usize| format!("u{at:05}@example.com");
             let sql = format!("SELECT COUNT(*) FROM contacts WHERE first_name = '{branch}' AND email_key BETWEEN '{}' AND '{}'",

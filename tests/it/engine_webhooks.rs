@@ -15,16 +15,16 @@ use crate::sending::{Stage, statuses};
 use crate::store::Store;
 
 /// A request as it came: its head in lower case, and its body.
-type Heard = (String, String);
+pub type Heard = (String, String);
 
 /// Somebody who listens: what came, and a status for each, the last for all after.
-struct Listener {
-    url: String,
+pub struct Listener {
+    pub url: String,
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 
 impl Listener {
-    async fn new(statuses: &'static [u16]) -> Listener {
+    pub async fn new(statuses: &'static [u16]) -> Listener {
         let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/hook?x=1", socket.local_addr().expect("an address"));
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
@@ -45,7 +45,7 @@ impl Listener {
         Listener { url, heard }
     }
 
-    fn heard(&self) -> Vec<Heard> {
+    pub fn heard(&self) -> Vec<Heard> {
         self.heard.lock().expect("a lock").clone()
     }
 }
@@ -69,13 +69,13 @@ async fn read(stream: &mut tokio::net::TcpStream) -> Heard {
     }
 }
 
-fn header(head: &str, name: &str) -> String {
+pub fn header(head: &str, name: &str) -> String {
     let line = head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_default().to_owned()
 }
 
 /// As a receiver verifies it, from the documentation of the notation.
-fn is_signed(secret: &str, (head, body): &Heard, signature: &str) -> bool {
+pub fn is_signed(secret: &str, (head, body): &Heard, signature: &str) -> bool {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").expect("a prefix")).expect("base64");
     let content = format!("{}.{}.{body}", header(head, "webhook-id"), header(head, "webhook-timestamp"));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), content.as_bytes());

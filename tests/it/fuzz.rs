@@ -4,7 +4,7 @@
 //! A failure prints its seed; `POSTHORN_FUZZ_SEED` repeats it.
 
 use posthorn::contacts;
-use posthorn::{emails, events, mime, oauth, render, reports, smtp, smtp_server, web};
+use posthorn::{emails, events, mime, oauth, render, reports, smtp, smtp_server, tracking, web};
 
 use crate::asking::{CALLBACK, query};
 use crate::harness::{TestApp, on_both};
@@ -223,6 +223,34 @@ fn fuzz_schedule_text() {
 }
 
 #[test]
+fn fuzz_rewritten_links() {
+    const TEXTS: [&[u8]; 3] = [
+        b"\x05<body><a href=\"https://a.example/?x=1&amp;y=2\">a</a><!-- <a href='x'> --></body>",
+        b"\x01<a class=b href=http://a/>x<script>'<a href=y>'</script><A HREF = 'https://b'>",
+        "\u{7}<p title=\"<a href='\u{e4}'>\"><a href='http://\u{20ac}/&#38;'><style>a</style>".as_bytes(),
+    ];
+    const WORDS: [&[u8]; 14] = [
+        b"<a ",
+        b"href=",
+        b"\"",
+        b"'",
+        b">",
+        b"<!--",
+        b"-->",
+        b"<script>",
+        b"</script>",
+        b"&",
+        b"</body>",
+        b"=",
+        b"/",
+        b"\xff",
+    ];
+    let mut dice = Dice::new("rewritten_links");
+    let linked = (0..30_000).filter(|_| tracking::rewritten_links(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(linked > 3_000, "the fuzzer hardly ever gets through: {linked}");
+}
+
+#[test]
 fn fuzz_smtp_reply() {
     const TEXTS: [&[u8]; 3] = [
         b"220 mx.example ESMTP\r\n250-mx.example\r\n250-SIZE 35882577\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING\r\n",
@@ -249,6 +277,19 @@ fn fuzz_report_message() {
         [b"\r\n", b"--b", b"5.1.1", b"Action: delayed\r\n", b";", b"\r\n\r\n", b"\xff", b"base64", b"\0"];
     let mut dice = Dice::new("report_message");
     let reports = (0..30_000).filter(|_| reports::report_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(reports > 3_000, "the fuzzer hardly ever gets through: {reports}");
+}
+
+#[test]
+fn fuzz_relay_report() {
+    const TEXTS: [&[u8]; 3] = [
+        br#"{"notificationType":"Bounce","mail":{"source":"t@x.example","headers":[{"name":"X-Posthorn-Mail","value":"m"}]},"bounce":{"bounceType":"Permanent","bounceSubType":"General","bouncedRecipients":[{"emailAddress":"a@b.example","status":"5.1.1","diagnosticCode":"smtp; 550 5.1.1 no"}]}}"#,
+        br#"{"signature":{"timestamp":"1","token":"t","signature":"00"},"event-data":{"event":"failed","severity":"permanent","recipient":"a@b.example","envelope":{"sender":"t@x.example"},"delivery-status":{"message":"5.1.1 no","code":550}}}"#,
+        br#"{"RecordType":"Bounce","Type":"HardBounce","Email":"a@b.example","Details":"smtp;550 5.1.1 no","Metadata":{"posthorn":"m"}}"#,
+    ];
+    const WORDS: [&[u8]; 9] = [b"\"", b"\\u0000", b"null", b"[", b"{}", b"5.1.1", b"\xff", b"Complaint", b"temporary"];
+    let mut dice = Dice::new("relay_report");
+    let reports: usize = (0..30_000).map(|_| reports::relay_report(&dice.mutated(&TEXTS, &WORDS))).sum();
     assert!(reports > 3_000, "the fuzzer hardly ever gets through: {reports}");
 }
 
@@ -290,6 +331,32 @@ fn fuzz_written_message() {
     ];
     let mut dice = Dice::new("written_message");
     let read = (0..30_000).filter(|_| mime::written_message(&dice.mutated(&TEXTS, &WORDS))).count();
+    assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
+}
+
+#[test]
+fn fuzz_received_message() {
+    const TEXTS: [&[u8]; 3] = [
+        b"From: a@b.example\r\nContent-Type: multipart/mixed; boundary=\"b\"\r\n\r\n--b\r\nContent-Type: text/plain; charset=x\r\n\r\nHi\r\n--b\r\nContent-Type: image/png; name=x\r\nContent-Transfer-Encoding: base64\r\n\r\nAAAA\r\n--b--\r\n",
+        b"DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/simple; d=b.example; s=s; h=from:to; bh=AAAA; b=AAAA\r\nFrom: =?utf-8?q?=C3=BC?= <a@b.example>\r\nReferences: <1@x> <2@x>\r\nMessage-ID: <3@x>\r\n\r\nHi\r\n \r\n",
+        b"From: a@b.example, c@d.example\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=BC=\r\n=3D",
+    ];
+    const WORDS: [&[u8]; 12] = [
+        b"\r\n",
+        b"\r\n\r\n",
+        b"--b",
+        b"--b--\r\n",
+        b"Content-Type: multipart/x; boundary=b\r\n\r\n",
+        b"From: x@y.example\r\n",
+        b"=",
+        b";",
+        b"<",
+        b"\xff",
+        b"\0",
+        b" ",
+    ];
+    let mut dice = Dice::new("received_message");
+    let read = (0..20_000).filter(|_| mime::received_message(&dice.mutated(&TEXTS, &WORDS))).count();
     assert!(read > 1000, "the fuzzer hardly ever gets through: {read}");
 }
 

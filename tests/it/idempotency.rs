@@ -73,6 +73,11 @@ impl Scene {
                 let form = |name: &str| json!({"name": name, "from": "a@b.example"});
                 case(path, form("one"), form("other"), "forms")
             }
+            "/webhooks" => {
+                let to =
+                    |path: &str| json!({"endpoint": format!("https://a.example/{path}"), "events": ["email.sent"]});
+                case(path, to("one"), to("other"), "webhooks")
+            }
             "/suppressions" => case(path, mail("s1"), mail("s2"), "suppressions"),
             "/suppressions/batch/add" => {
                 let emails = |name: &str| json!({"emails": [format!("{name}@example.com")]});

@@ -19,20 +19,24 @@ use crate::store::Store;
 use crate::submission::Talk;
 
 /// A process that sends mail and hears what became of it.
-struct Hall {
-    post: Post,
+pub struct Hall {
+    pub post: Post,
     sink: Sink,
-    address: SocketAddr,
+    pub address: SocketAddr,
     _stop: watch::Sender<bool>,
 }
 
 impl Hall {
-    async fn open(store: &Store) -> Hall {
-        Hall::with(store, Sink::open().await).await
+    pub async fn open(store: &Store) -> Hall {
+        Hall::with(store, Sink::open().await, &[]).await
     }
 
-    async fn with(store: &Store, sink: Sink) -> Hall {
-        let post = Post::relaying(store, &sink).await;
+    pub async fn with(store: &Store, sink: Sink, settings: &[&str]) -> Hall {
+        let relay = format!("--smtp-url={}", sink.url());
+        let is_patient = settings.iter().any(|setting| setting.starts_with("--smtp-timeout-factor"));
+        let hasty = if is_patient { None } else { Some("--smtp-timeout-factor=0.01") };
+        let usual: Vec<&str> = [relay.as_str(), "--senders=any"].into_iter().chain(hasty).collect();
+        let post = Post::open(store, &[&usual[..], settings].concat()).await;
         let key = post.app.full_key().await;
         let made = post.app.post("/domains").key(&key).json(json!({"name": "sender.example"})).send().await;
         assert_eq!(made.status, 201, "{}", made.text());
@@ -42,12 +46,12 @@ impl Hall {
         let shown = listeners.addresses().pop().expect("an address");
         let address = shown.rsplit('/').next().and_then(|address| address.parse().ok()).expect("an address");
         let (stop, stopping) = watch::channel(false);
-        tokio::spawn(inbound::run(listeners, post.app.app.occurrences().clone(), stopping));
+        tokio::spawn(inbound::run(listeners, post.app.app.receiving().clone(), stopping));
         Hall { post, sink, address, _stop: stop }
     }
 
     /// Sends a mail, and tells where it came from.
-    async fn send(&self, to: &str) -> (EmailId, String) {
+    pub async fn send(&self, to: &str) -> (EmailId, String) {
         let id = self.post.send(to).await;
         let before = self.sink.kept().len();
         self.post.round().await;
@@ -57,7 +61,7 @@ impl Hall {
         (id, from)
     }
 
-    async fn visit(&self) -> Talk<TcpStream> {
+    pub async fn visit(&self) -> Talk<TcpStream> {
         let mut talk = Talk(BufReader::new(TcpStream::connect(self.address).await.expect("a connection")));
         assert!(talk.reply().await.starts_with("220 mail.example ESMTP"));
         talk.expect(&[("EHLO mx.example.com", 250)]).await;
@@ -65,7 +69,7 @@ impl Hall {
     }
 
     /// Brings a message to an address, and tells the reply.
-    async fn bring(&self, sender: &str, to: &str, message: &str) -> String {
+    pub async fn bring(&self, sender: &str, to: &str, message: &str) -> String {
         let mut talk = self.visit().await;
         talk.expect(&[(&format!("MAIL FROM:<{sender}>"), 250)]).await;
         let reply = talk.say(&format!("RCPT TO:<{to}>")).await;
@@ -77,7 +81,7 @@ impl Hall {
         talk.reply().await
     }
 
-    async fn suppressed(&self) -> Vec<Vec<Option<String>>> {
+    pub async fn suppressed(&self) -> Vec<Vec<Option<String>>> {
         self.post.app.store.rows("SELECT email, origin, reason FROM suppressions ORDER BY email").await
     }
 }
@@ -93,14 +97,14 @@ fn report(action: &str, status: &str, said: &str) -> String {
     )
 }
 
-fn complaint() -> String {
+pub fn complaint() -> String {
     "From: <loop@isp.example>\r\nMIME-Version: 1.0\r\n\
      Content-Type: multipart/report; report-type=feedback-report; boundary=\"b\"\r\n\r\n\
      --b\r\nContent-Type: text/plain\r\n\r\nA reader complained.\r\n\r\n--b\r\nContent-Type: message/feedback-report\r\n\r\n\
      Feedback-Type: abuse\r\nUser-Agent: Loop/1\r\nVersion: 1\r\n\r\n--b--\r\n".to_owned()
 }
 
-fn gone() -> String {
+pub fn gone() -> String {
     report("failed", "5.1.1", "550 5.1.1 no such user")
 }
 
@@ -208,7 +212,7 @@ on_both! {
 
     async fn issue_14_a_report_ends_what_nobody_knew_and_nothing_is_sent_again(store: Store) {
         let sink = Sink::scripted(|command| if command == "." { Does::HangsUp } else { Does::Usual }).await;
-        let hall = Hall::with(&store, sink).await;
+        let hall = Hall::with(&store, sink, &[]).await;
         for (message, state) in [(report("delivered", "2.0.0", "250 ok"), 40), (gone(), 70)] {
             let (id, path) = hall.send(&format!("{state}@example.com")).await;
             let [(28, 1, Some(_), _)] = &hall.post.recipients(id).await[..] else { panic!("it is uncertain") };
@@ -258,16 +262,89 @@ on_both! {
             store.run(&format!("UPDATE {table} SET state = 20")).await;
         }
         let pairs = mails.iter().enumerate().flat_map(|(at, (_, token))| {
-            let pair = if at % 2 == 0 { [&delivered, &failed] } else { [&failed, &complained] };
+            let pair = match at % 3 {
+                0 => [&delivered, &failed],
+                1 => [&delivered, &complained],
+                _ => [&failed, &complained],
+            };
             pair.into_iter().map(|report| feedback.take(*token, report))
         });
         let effects = join_all(pairs).await;
         assert!(effects.iter().all(Result::is_ok), "{effects:?}");
+        let told = store.rows("SELECT type FROM email_events WHERE type IN ('bounced', 'complained')").await;
+        assert!(told.len() >= mails.len() && store.count("suppressions").await == 100, "{told:?}");
         let again = join_all(mails.iter().map(|(_, token)| feedback.take(*token, &delivered))).await;
         assert!(again.into_iter().all(|effect| effect.is_ok_and(|effect| effect == Effect::Nothing)));
         for (at, (id, _)) in mails.iter().enumerate() {
-            let highest = if at % 2 == 0 { 70 } else { 80 };
+            let highest = if at % 3 == 0 { 70 } else { 80 };
             assert_eq!((hall.post.state(*id).await, hall.post.recipients(*id).await[0].0), (highest, highest), "{at}");
         }
+    }
+
+    async fn issue_14_a_complaint_unsubscribes_the_contact_in_the_same_commit_and_a_bounce_does_not(store: Store) {
+        let hall = Hall::open(&store).await;
+        let stage = Stage::new(TestApp::open(&store, &[]).await).await;
+        stage.automation(&[("trigger", json!({"event_name": "svc:contact.unsubscribed"})), ("contact_update", json!({"first_name": "x"}))]).await;
+        for name in ["bob@example.com", "ann@example.com"] {
+            crate::contacts::add(&stage.app, &stage.key, json!({"email": name})).await;
+        }
+        let unsubscribed = async |name: &str| crate::contacts::read(&stage.app, &stage.key, name).await["unsubscribed"].clone();
+        let (_, path) = hall.send("ann@example.com").await;
+        hall.bring("", &path, &gone()).await;
+        assert_eq!((unsubscribed("ann@example.com").await, hall.suppressed().await.len()), (json!(false), 1));
+        let (id, path) = hall.send("Bob@example.com").await;
+        hall.bring("loop@isp.example", &path, &complaint()).await;
+        assert_eq!((unsubscribed("bob@example.com").await, hall.post.state(id).await), (json!(true), 80));
+        let payload = store.value("SELECT payload FROM occurrences WHERE name = 'svc:contact.unsubscribed'").await;
+        let payload: Value = serde_json::from_str(&payload.expect("it happened")).expect("JSON");
+        assert_eq!((&payload["by"], &payload["email"]), (&json!("complaint"), &json!("bob@example.com")));
+        // Who comes back is not sent away again by the same complaint.
+        let back = stage.app.patch("/contacts/bob@example.com").key(&stage.key).json(json!({"unsubscribed": false}));
+        assert_eq!(back.send().await.status, 200);
+        hall.bring("loop@isp.example", &path, &complaint()).await;
+        assert_eq!(unsubscribed("bob@example.com").await, json!(false));
+    }
+
+    async fn issue_14_complaints_of_one_contact_at_the_same_moment_all_count(store: Store) {
+        let hall = Hall::open(&store).await;
+        let key = hall.post.app.full_key().await;
+        crate::contacts::add(&hall.post.app, &key, json!({"email": "bob@example.com"})).await;
+        let mut paths = Vec::new();
+        for _ in 0..10 {
+            paths.push(hall.send("bob@example.com").await);
+        }
+        let complaint = complaint();
+        let replies = join_all(paths.iter().map(|(_, path)| hall.bring("loop@isp.example", path, &complaint))).await;
+        assert!(replies.iter().all(|reply| reply == "250 2.0.0 Read.\r\n"), "{replies:?}");
+        for (id, _) in &paths {
+            assert_eq!(hall.post.state(*id).await, 80);
+        }
+        assert_eq!(crate::contacts::read(&hall.post.app, &key, "bob@example.com").await["unsubscribed"], json!(true));
+    }
+
+    async fn issue_14_a_feedback_loop_writes_to_one_address_and_names_the_return_path(store: Store) {
+        let loops = "fbl@mail.example";
+        let hall = Hall::with(&store, Sink::open().await, &["--complaints-to=fbl@mail.example"]).await;
+        let reported = |path: &str| complaint().replace("Version: 1\r\n", &format!("Version: 1\r\nOriginal-Mail-From: <{path}>\r\n"));
+        let attached = |path: &str| complaint().replace("\r\n--b--",
+            &format!("\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nReturn-Path: <{path}>\r\nSubject: Hello\r\n\r\nHi\r\n--b--"));
+        let (first, path) = hall.send("bob@example.com").await;
+        assert_eq!(hall.bring("loop@isp.example", "FBL@mail.example", &reported(&path)).await, "250 2.0.0 Read.\r\n");
+        assert_eq!(hall.post.state(first).await, 80);
+        let (second, path) = hall.send("ann@example.com").await;
+        assert_eq!(hall.bring("", loops, &attached(&path)).await, "250 2.0.0 Read.\r\n");
+        assert_eq!(hall.post.state(second).await, 80);
+
+        let (third, path) = hall.send("eve@example.com").await;
+        let told = hall.post.told(third).await;
+        let forged = path.replacen(&path[..2], if path.starts_with("aa") { "bb" } else { "aa" }, 1);
+        let by_id = complaint().replace("\r\n--b--",
+            &format!("\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nMessage-ID: <{third}@sender.example>\r\nTo: eve@example.com\r\n\r\nHi\r\n--b--"));
+        for message in [reported(&forged), attached("eve@example.com"), by_id, complaint()] {
+            assert!(hall.bring("loop@isp.example", loops, &message).await.starts_with("250 "), "{message}");
+        }
+        let report = hall.bring("", loops, &gone()).await;
+        assert!(report.starts_with("554 5.6.0 Only complaints"), "{report}");
+        assert_eq!((hall.post.told(third).await, hall.post.state(third).await), (told, 40), "anybody can write there");
     }
 }

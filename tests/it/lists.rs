@@ -42,7 +42,7 @@ on_both! {
         fill(&app, &format!("events {named}"), MANY, |n| row(n, "'e', 0")).await;
         let topics = "topics (workspace_id, id, name, default_subscription, visibility, created_at)";
         fill(&app, topics, MANY, |n| row(n, "'t', 'opt_in', 'private', 0")).await;
-        let contacts = "contacts (workspace_id, id, email, email_key, unsubscribed, properties, version, created_at)";
+        let contacts = "contacts (workspace_id, id, email, email_key, unsubscribed, properties, sequence, created_at)";
         fill(&app, contacts, MANY, |n| row(n, &format!("'c{n}@b.co', 'c{n}@b.co', FALSE, '{{}}', 1, 0"))).await;
         let members = "segment_members (workspace_id, segment_id, contact_id, added_at)";
         fill(&app, members, MANY, |n| format!("{workspace}, {}, {}, 0", app.store.id(id(0)), app.store.id(id(n)))).await;

@@ -82,7 +82,7 @@ on_both! {
         is_done(&decide(&post, &key, id, RETRY).await, id);
         assert_eq!(post.round().await, 1, "before its time");
         let refused = decide(&post, &key, id, MARK).await.refused(409, "validation_error");
-        assert!(refused.contains("uncertain"), "{refused}");
+        assert!(refused.contains("it is known of every recipient"), "{refused}");
         is_done(&decide(&post, &key, id, DROP).await, id);
         post.app.clock.advance(24 * HOUR);
         assert_eq!((post.round().await, post.state(id).await), (0, 66));
@@ -219,7 +219,7 @@ on_both! {
         let key = post.app.full_key().await;
         let domain = post.app.post("/domains").key(&key).json(json!({"name": "sender.example"})).send().await;
         assert_eq!(domain.status, 201, "{}", domain.text());
-        post.app.store.run("UPDATE domains SET is_owned = TRUE, may_send = TRUE, version = version + 1").await;
+        post.app.store.run("UPDATE domains SET is_owned = TRUE, may_send = TRUE, revision = revision + 1").await;
         post.app.store.run("UPDATE dkim_keys SET seen_at = 0").await;
         let cookie = owner(&post.app).await;
         let large = "A line of text\r\n.\r\n".repeat(40_000);

@@ -318,7 +318,7 @@ on_both! {
         let contact = add(&app, &key, json!({"email": "a@b", "first_name": "A"})).await;
         let id = filling(&app, &key, rule("contact.first_name", "eq", json!("A"))).await;
         let occurrences = app.app.occurrences();
-        let lock = app.store.hold("UPDATE contacts SET first_name = 'B', version = version + 1").await;
+        let lock = app.store.hold("UPDATE contacts SET first_name = 'B', sequence = sequence + 1").await;
         let fill = async {
             let mut claimed = contacts::claim_segment(occurrences).await.expect("a claim").expect("a segment");
             contacts::fill_step(occurrences, &mut claimed, false).await.expect("a step");
@@ -343,6 +343,6 @@ async fn many(app: &TestApp, count: usize) {
             format!("({workspace}, {}, 'm{n}@b', 'm{n}@b', FALSE, '{{}}', 1, 0)", app.store.id(id))
         })
         .collect();
-    let columns = "workspace_id, id, email, email_key, unsubscribed, properties, version, created_at";
+    let columns = "workspace_id, id, email, email_key, unsubscribed, properties, sequence, created_at";
     app.store.run(&format!("INSERT INTO contacts ({columns}) VALUES {}", rows.join(", "))).await;
 }

@@ -252,6 +252,21 @@ on_both! {
         expected.insert(0, one("import", None));
         assert_eq!(told(app, key).await, expected);
 
+        // Who has opted out already, and who is new, is told of nothing.
+        let file = "email\nimport@example.com\napi@example.com\nnewer@example.com\n";
+        let out = json!([{"id": news, "subscription": "opt_out"}]);
+        let form = format!("--edge\r\nContent-Disposition: form-data; name=\"on_conflict\"\r\n\r\nupsert\r\n--edge\r\n\
+            Content-Disposition: form-data; name=\"topics\"\r\n\r\n{out}\r\n--edge\r\n\
+            Content-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n{file}\r\n--edge--\r\n");
+        for _ in 0..2 {
+            let answer = app.post("/contacts/imports").key(key).body("multipart/form-data; boundary=edge", form.clone());
+            assert_eq!(answer.send().await.status, 201);
+            let mut last = uuid::Uuid::nil().into();
+            while contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round") {}
+        }
+        expected.insert(0, one("import", Some(&news)));
+        assert_eq!(told(app, key).await, expected);
+
         stage.automation(&[Stage::trigger(), ("contact_update", json!({"unsubscribed": true})),
             ("wait_for_event", json!({"event_name": "svc:contact.unsubscribed", "timeout": "1 hour"}))]).await;
         stage.send("user.created", "run@example.com", json!({})).await;

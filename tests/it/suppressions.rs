@@ -1,10 +1,12 @@
 //! `/suppressions`: who gets no mail of a workspace any more.
 
 use futures_util::future::join_all;
+use posthorn::emails::{NewEmail, Origin};
 use serde_json::{Value, json};
 
 use crate::delivery::Post;
 use crate::harness::{Answer, TestApp, on_both};
+use crate::sending::Stage;
 use crate::sink::{Does, Sink};
 use crate::store::Store;
 use crate::submission::{Door, MESSAGE, queued};
@@ -214,5 +216,48 @@ on_both! {
         assert_eq!((&entry["origin"], &entry["source_id"]), (&json!("bounce"), &json!(id)));
         assert!(entry["reason"].as_str().is_some_and(|reason| reason.contains("5.1.1")), "{entry}");
         assert_eq!(emails(&post.app, &key, "?origin=bounce").await, ["Gone@x.example"]);
+    }
+
+    /// Whoever makes a mail, it is asked at the one place where mail leaves. A new way to send belongs into this list.
+    async fn whoever_makes_a_mail_its_suppressed_recipient_gets_none_and_it_is_told(store: Store) {
+        let sink = Sink::open().await;
+        let post = Post::relaying(&store, &sink).await;
+        let key = post.app.full_key().await;
+        suppress(&post.app, &key, "gone@x.example").await;
+        for origin in [
+            Origin::Api, Origin::Submission, Origin::Automation, Origin::Reaction, Origin::Command, Origin::Broadcast,
+            Origin::Form, Origin::System,
+        ] {
+            let draft = NewEmail { origin, ..post.draft(&["Gone@x.example"]).await };
+            let id = post.queue(&draft).await;
+            post.round().await;
+            // The product's own messages to owners are no workspace's.
+            let expected = if origin == Origin::System { (40, 1) } else { (64, 0) };
+            assert_eq!((post.state(id).await, sink.kept().len()), expected, "{origin:?}");
+            let told = post.types(id).await;
+            assert_eq!(told.contains(&"suppressed".to_owned()), origin != Origin::System, "{origin:?}: {told:?}");
+        }
+    }
+
+    async fn templates_and_forms_honour_the_list_and_automations_hear_of_it(store: Store) {
+        let sink = Sink::open().await;
+        let post = Post::relaying(&store, &sink).await;
+        let app = &post.app;
+        let stage = Stage::new(TestApp::open(&store, &[]).await).await;
+        let key = stage.key.clone();
+        stage.automation(&[("trigger", json!({"event_name": "svc:email.suppressed"})), ("contact_update", json!({"first_name": "x"}))]).await;
+        crate::contacts::add(app, &key, json!({"email": "gone@x.example"})).await;
+        suppress(app, &key, "gone@x.example").await;
+        let template = crate::templates::published(app, &key, json!({"name": "T", "from": "a@b.example", "subject": "x", "html": "<p>x</p>"})).await;
+        let mail = json!({"to": "gone@x.example", "template": {"id": template}});
+        let sent = app.post("/emails").key(&key).json(mail).send().await;
+        assert_eq!(sent.status, 200, "{}", sent.text());
+        let form = json!({"name": "F", "from": "a@b.example", "enabled": true});
+        let form = app.post("/forms").key(&key).json(form).send().await.json()["id"].clone();
+        let path = format!("/subscribe/{}", form.as_str().expect("an id"));
+        app.post(path).body("application/x-www-form-urlencoded", "email=gone@x.example").send().await;
+        assert_eq!(app.count("emails").await, 2);
+        post.round().await;
+        assert_eq!((sink.kept().len(), stage.app.count("runs").await), (0, 2));
     }
 }

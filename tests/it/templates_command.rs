@@ -52,7 +52,12 @@ on_both! {
         templates(&store, &["pull"], back.path()).await.ok();
         let pulled = fs::read_to_string(back.path().join("welcome.txt")).expect("a file");
         assert_eq!(pulled, "{{ COUNT }}\n");
-        assert!(templates(&store, &["diff"], back.path()).await.ok().contains("Nothing differs"));
+        let same = templates(&store, &["diff"], back.path()).await.ok();
+        assert!(same.contains("Nothing differs") && !same.contains("alone"), "{same}");
+        fs::remove_file(back.path().join("order.html")).expect("a file");
+        let lacking = templates(&store, &["diff"], back.path()).await.ok();
+        assert!(lacking.contains("order is in the store alone") && lacking.contains("Nothing differs"), "{lacking}");
+        templates(&store, &["pull"], back.path()).await.ok();
         assert!(fs::read_to_string(back.path().join("order.html")).expect("a file").ends_with(order()["html"].as_str().expect("HTML")));
 
         fs::write(there.path().join("welcome.html"), "---\nname: x\n---\n\n{{").expect("a file");

@@ -78,6 +78,25 @@ on_both! {
         assert_eq!(queued(&stage).await.len(), 1);
     }
 
+    async fn who_waits_for_a_window_looks_again_when_it_is_changed(app: TestApp) {
+        let stage = Stage::new(app).await;
+        let automation = stage.automation_with(&[Stage::trigger(), mail()], json!({"send_window": office_hours()})).await;
+        stage.send("user.created", "ada@example.com", json!({})).await;
+        stage.work().await;
+        let path = format!("/automations/{automation}");
+        let set = async |window: Value| {
+            let changed = stage.app.patch(&path).key(&stage.key).json(json!({"send_window": window})).send().await;
+            assert_eq!(changed.status, 200, "{}", changed.text());
+            stage.work().await;
+        };
+        set(json!({"from": "04:00", "until": "05:00"})).await;
+        let run = stage.run(&automation).await;
+        assert_eq!((queued(&stage).await.len(), &run["steps"][1]["output"]["waiting"]["until"]),
+            (0, &json!("2026-01-02T04:00:00.000000Z")), "it waits for the new one");
+        set(json!({"from": "03:00", "until": "05:00"})).await;
+        assert_eq!(queued(&stage).await, ["ada@example.com"]);
+    }
+
     async fn a_window_is_shown_where_there_is_one_and_can_be_taken_away(app: TestApp) {
         let stage = Stage::new(app).await;
         let mut step = mail();

@@ -168,7 +168,8 @@ class MailServer(Daemon):
 
 
 class Postfix(MailServer):
-    def run(self, host, domains, people, certificate):
+    def run(self, host, domains, people, certificate, routes):
+        """`routes`: where mail for other domains goes, an address and a port."""
         package = Package("postfix")
         group = "mail"
         programs = package.root / "usr/lib/postfix/sbin"
@@ -183,6 +184,7 @@ class Postfix(MailServer):
         for person in people:
             self.own(f"mail/{person}")
         self.write("people", "".join(f"{person}@{domain} {person}/\n" for person in people for domain in domains))
+        self.write("routes", "".join(f"{domain} smtp:[{address}]:{port}\n" for domain, (address, port) in routes.items()))
         self.write("main.cf", self._settings(host, domains, package, programs, libraries, group, certificate))
         self.write("master.cf", self._services())
         self.logs.append(self.folder / "postfix.log")
@@ -218,6 +220,8 @@ class Postfix(MailServer):
             "virtual_minimum_uid": "1",
             "virtual_uid_maps": f"static:{OWNER.pw_uid}",
             "virtual_gid_maps": f"static:{OWNER.pw_gid}",
+            "transport_maps": f"texthash:{self.folder}/routes",
+            "relay_domains": f"texthash:{self.folder}/routes",
             "smtpd_relay_restrictions": "reject_unauth_destination",
             "smtpd_peername_lookup": "no",
             "smtpd_tls_security_level": "may",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mail to real servers, over real DNS: Postfix, Exim, Knot and Unbound from Debian, on loopback.
+"""Mail to real servers, over real DNS: Postfix, Exim, OpenSMTPD, Knot and Unbound from Debian, on loopback.
 
     tests/mail/servers.py [--engine sqlite|postgres]
 
@@ -7,8 +7,8 @@ A domain is verified against signed zones behind a resolver that validates. Lett
 straight to both mail servers, and through one of them as a relay with STARTTLS and a log-in; what
 lies in the mailboxes is verified by `dkimpy` and by npm's `mailauth`. Then what DNS and servers say no
 to: a null MX, no MX, names of names, a zone whose signatures are wrong, unknown users, a certificate
-for somebody else, and what domains say of their servers by MTA-STS and DANE. `posthorn doctor` and
-`posthorn send` look at the same world.
+for somebody else, and what domains say of their servers by MTA-STS and DANE. What servers take and cannot
+deliver comes back in a report of each of them. `posthorn doctor` and `posthorn send` look at the same world.
 
 Needs root: mail servers change users, and listen on port 25 of an address of their own (on another
 one where somebody listens on port 25 of all addresses). Ends with 1 if something is not as it should be.
@@ -236,6 +236,21 @@ def what_a_relay_cannot_deliver_comes_back(world):
     return "1 report"
 
 
+def what_servers_take_and_cannot_deliver_comes_back(world):
+    """Postfix and OpenSMTPD take a mail that Exim then refuses, and report that in their own words."""
+    _, address, port = world.inbound
+    world.serve("--transport", "direct", "--inbound-listen", f"{address}:{port}")
+    for server in ("postfix", "opensmtpd"):
+        id = world.send(f"gone@late.{server}.test")
+        until(lambda: world.ask("GET", f"/emails/{id}")["last_event"], lambda event: event == "bounced")
+        events, _ = world.fate(id)
+        assert [kind for kind, _ in events] == ["sent", "delivered", "bounced"], f"{events}"
+        detail = json.loads(events[-1][1])
+        assert detail["host"] == f"mx.{server}.test" and detail["bounce"]["type"] == "Permanent", f"{detail}"
+        assert "550" in str(detail["bounce"]["diagnosticCode"]), f"{detail}"
+    return "2 reports"
+
+
 SCENES = [
     a_domain_is_verified,
     the_corpus_arrives,
@@ -247,6 +262,7 @@ SCENES = [
     dnssec_names_certificates,
     a_relay_passes_on,
     what_a_relay_cannot_deliver_comes_back,
+    what_servers_take_and_cannot_deliver_comes_back,
 ]
 
 
@@ -342,7 +358,7 @@ def main():
     world, scene, began = None, "setting up", time.monotonic()
     try:
         world = World(folder, options.engine)
-        print(f"knot, unbound, postfix and exim run; mail on port {world.postfix.port}", flush=True)
+        print(f"knot, unbound, postfix, exim and opensmtpd run; mail on port {world.postfix.port}", flush=True)
         world.serve("--transport", "direct")
         for play in SCENES:
             scene, at = play.__name__.replace("_", " "), time.monotonic()
@@ -351,7 +367,7 @@ def main():
         print(f"all is as it should be, after {time.monotonic() - began:.0f} s")
     except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError) as problem:
         print(f"{scene}: FAILED: {problem}", flush=True)
-        for one in (world.server, world.postfix, world.exim) if world else ():
+        for one in (world.server, world.postfix, world.exim, world.opensmtpd) if world else ():
             if one:
                 print(f"the log of {type(one).__name__}:\n{one.tail()}", flush=True)
         sys.exit(1)

@@ -12,6 +12,7 @@ import dns.rcode
 
 from certificates import Authority
 from daemons import Exim, Knot, Postfix, Unbound
+from opensmtpd import OpenSmtpd
 from server import ENGINES, Server, binary, clean_env, free_port
 
 SENDER = "sender.test"
@@ -33,6 +34,7 @@ class World:
         self.unbound = Unbound(self.folder / "unbound", f"{net}.2", free_port())
         self.postfix = Postfix(self.folder / "postfix", f"{net}.3", port)
         self.exim = Exim(self.folder / "exim", f"{net}.4", port)
+        self.opensmtpd = OpenSmtpd(self.folder / "opensmtpd", f"{net}.6", port)
         self.web_address = f"{net}.5"
         self.dead = f"{net}.9"
         self.submission_port = free_port()
@@ -56,6 +58,9 @@ class World:
             ("postfix.test", "MX", "10 mx.postfix.test."),
             ("mx.exim.test", "A", exim),
             ("exim.test", "MX", "10 mx.exim.test."),
+            ("mx.opensmtpd.test", "A", self.opensmtpd.address),
+            ("late.postfix.test", "MX", "10 mx.postfix.test."),
+            ("late.opensmtpd.test", "MX", "10 mx.opensmtpd.test."),
             ("bare.test", "A", postfix),
             ("alias.test", "CNAME", "postfix.test."),
             ("www.exim.test", "CNAME", "mx.exim.test."),
@@ -82,7 +87,12 @@ class World:
     def _start_mail(self):
         certificate = self.authority.certificate
         domains = ["postfix.test", "bare.test", "alias.test", "bogus.test", "strict.test"]
-        self.postfix.run("mx.postfix.test", domains, PEOPLE, certificate("mx.postfix.test"))
+        # What these take for domains that are called late, Exim refuses, and they have to report it.
+        domain, *inbound = self.inbound
+        onward = (self.exim.address, self.exim.port)
+        routes = {"late.postfix.test": onward, domain: inbound}
+        self.postfix.run("mx.postfix.test", domains, PEOPLE, certificate("mx.postfix.test"), routes)
+        self.opensmtpd.run("mx.opensmtpd.test", {"late.opensmtpd.test": onward, domain: inbound})
         domains = ["exim.test", "aliased.test", "backup.test", "othername.test"]
         ours = certificate("mx.exim.test", self.exim.address)
         self.exim.run("mx.exim.test", domains, PEOPLE, ours, self.submission_port, onward=self.postfix, back=self.inbound)
@@ -133,7 +143,7 @@ class World:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=clean_env(), timeout=120)
 
     def end(self):
-        for one in (self.exim, self.postfix, self.unbound, self.knot):
+        for one in (self.exim, self.postfix, self.opensmtpd, self.unbound, self.knot):
             if hasattr(one, "process"):
                 one.end()
         if self.server and self.server.process.poll() is None:

@@ -1,51 +1,36 @@
-//! Runs that are about to call the outside. They wait in the store, a line for each
-//! destination, and are claimed only where there is room to call: whoever waits
-//! costs nothing, however many they are and however long.
+//! Runs that are about to call the outside, a line for each destination.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::sync::Notify;
 
-use super::destinations::{self, Change, Destinations};
-use super::pauses::{self, PAGE, Waiting};
+use super::Engine;
 use super::store::{self, Claimed};
-use super::{Engine, LEASE};
 use crate::automations::run::Run;
-use crate::clock::{HOUR, SECOND};
-use crate::db::{Batch, DbError};
-use crate::work::{self, Next, Tasks, Worker, unless_lost};
+use crate::calls::{self, InLine, Room, Slot, Waiting, waiting_rows};
+use crate::clock::HOUR;
+use crate::db::{DbError, Sql, statements};
+use crate::work::{Next, Tasks, Worker};
+
+/// How many calls are made at once.
+pub(super) const ROOM: Room = Room { all: 128, of_workspace: 64, to_one: 16, to_unproven: 16, unproven: 128 };
 
 /// How long a run waits for a destination that does not answer.
 const PATIENCE: i64 = 24 * HOUR;
 
 /// How many of those that waited too long are given up in one round.
-const GIVEN_UP: i64 = 128;
+const GIVEN_UP: usize = 128;
 
-/// For how many destinations runs are claimed at the same time.
-const SIDE_BY_SIDE: usize = 8;
-
-/// What a process knows of the calls it makes.
-#[derive(Default)]
-pub(super) struct Calls {
-    destinations: Mutex<Destinations>,
-    /// A run came before a call.
-    moved: Notify,
-    /// Up to where the destinations had their turn.
-    cursor: Mutex<String>,
+statements! {
+    WAITING = waiting_rows!("runs");
 }
 
-impl Calls {
-    pub fn note(&self) {
-        self.moved.notify_one();
-    }
+impl InLine for Claimed {
+    const WAITING: Sql = WAITING;
+    const CLAIM: Sql = store::CLAIM_CALLS;
 
-    fn destinations(&self) -> MutexGuard<'_, Destinations> {
-        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn cursor(&self) -> MutexGuard<'_, String> {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn destination(&self) -> &str {
+        self.destination.as_deref().unwrap_or_default()
     }
 }
 
@@ -64,18 +49,6 @@ enum Purpose {
     GiveUp(String),
 }
 
-/// Room for one call, given back however the call ends.
-struct Slot {
-    calls: Arc<Calls>,
-    destination: String,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.calls.destinations().release(&self.destination, 1);
-    }
-}
-
 /// Makes the calls that runs stand before.
 pub(super) struct Calling(pub Arc<Engine>);
 
@@ -91,7 +64,7 @@ impl Worker for Calling {
     }
 
     async fn woken(&self) {
-        self.0.calls.moved.notified().await;
+        self.0.calls.noted().await;
     }
 }
 
@@ -117,93 +90,21 @@ impl Engine {
 
     /// Claims for every destination as many runs as there is room for.
     async fn claim_calls(&self) -> Result<Vec<Caller>, DbError> {
-        let now = self.app.clock.steady();
-        let after = self.calls.cursor().clone();
-        let waiting = pauses::waiting(&self.app.db, &after).await?;
-        // The next look goes on behind these, and begins anew after the last.
-        let last = waiting.get(PAGE - 1).map(|last| last.destination.clone());
-        if last.is_some() {
-            self.calls.note();
-        }
-        *self.calls.cursor() = last.unwrap_or_default();
-        let due: Vec<Waiting> = waiting.into_iter().filter(|waiting| waiting.due_at <= now).collect();
+        let (db, clock) = (&self.app.db, &self.app.clock);
+        let now = clock.steady();
+        let due = self.calls.waiting::<Claimed>(db, now).await?;
+        let (hopeless, others): (Vec<Waiting>, Vec<Waiting>) = due.into_iter().partition(|one| is_hopeless(one, now));
         let mut callers = Vec::new();
-        for some in due.chunks(SIDE_BY_SIDE) {
-            for claimed in join_all(some.iter().map(|waiting| self.claim_for(waiting, now))).await {
-                match claimed {
-                    Ok(claimed) => callers.extend(claimed),
-                    // Those that were claimed are not let down because of it.
-                    Err(error) => tracing::warn!(%error, "runs that are to call a host could not be claimed"),
-                }
-            }
-        }
-        Ok(callers)
-    }
-
-    /// Claims as many runs for a destination as may call it now.
-    async fn claim_for(&self, waiting: &Waiting, now: i64) -> Result<Vec<Caller>, DbError> {
-        let Waiting { destination, pause, .. } = waiting;
-        // Whether it has been tried meanwhile: a store that was on hold has tried nothing.
-        let was_tried = pause.as_ref().is_some_and(|pause| pause.until > now - HOUR);
-        let hopeless = waiting.reason.as_ref().filter(|_| was_tried && waiting.due_at < now - PATIENCE);
-        if let Some(reason) = hopeless {
-            let stmt = store::claim_calls(destination, now - PATIENCE, now + LEASE, GIVEN_UP);
-            let reason = format!("its host has not answered for a day: {reason}");
+        for Waiting { destination, reason, .. } in &hopeless {
+            let claim = calls::claim_calls::<Claimed>(destination, now - PATIENCE, now, GIVEN_UP);
+            let reason = format!("its host has not answered for a day: {}", reason.as_deref().unwrap_or_default());
             let caller = |claimed| Caller { claimed, purpose: Purpose::GiveUp(reason.clone()) };
-            return Ok(self.claim_by(stmt).await?.into_iter().map(caller).collect());
+            callers.extend(calls::claim_by(db, claim).await?.into_iter().map(caller));
         }
-        let room = self.calls.destinations().reserve(destination, *pause, now);
-        if room == 0 {
-            return Ok(Vec::new());
-        }
-        let claim = store::claim_calls(destination, now, now + LEASE, room as i64);
-        let claimed = match pause {
-            None => self.claim_by(claim).await,
-            // Whoever gets to move the pause makes the call that decides.
-            Some(pause) => {
-                self.claim_by(Batch::new().and(pauses::probe(destination, *pause, now + LEASE)).and(claim)).await
-            }
-        };
-        let taken = claimed.as_ref().map_or(0, Vec::len);
-        self.calls.destinations().release(destination, room - taken);
-        let slot = || Slot { calls: self.calls.clone(), destination: destination.clone() };
-        let caller = |claimed| Caller { claimed, purpose: Purpose::Call { _slot: slot() } };
-        Ok(claimed?.into_iter().map(caller).collect())
-    }
-
-    async fn claim_by(&self, batch: impl Into<Batch>) -> Result<Vec<Claimed>, DbError> {
-        match work::claim_by(&self.app.db, batch).await {
-            // Somebody else was first, or the store is on hold.
-            Err(DbError::Unexpected { .. } | DbError::Stale) => Ok(Vec::new()),
-            claimed => claimed,
-        }
-    }
-
-    /// Remembers whether a destination answered, and tells everybody where that
-    /// changes who may call it.
-    pub(super) async fn note_answer(&self, destination: &str, unanswered: Option<&str>) -> Result<(), DbError> {
-        let now = self.app.clock.steady();
-        let change = match unanswered {
-            None => self.calls.destinations().answered(destination),
-            Some(_) => self.calls.destinations().failed(destination, now),
-        };
-        let stmt = match change {
-            Change::Nothing => return Ok(()),
-            Change::End => pauses::end(destination),
-            Change::Pause(pause) => {
-                let host = destinations::host(destination);
-                let seconds = (pause.until - now) / SECOND;
-                tracing::warn!(
-                    host,
-                    failures = pause.failures,
-                    seconds,
-                    "a host does not answer and is not called for a while"
-                );
-                metrics::counter!("posthorn_call_pauses_total").increment(1);
-                pauses::pause(destination, pause, unanswered.unwrap_or_default())
-            }
-        };
-        self.app.db.commit(stmt).await.map(drop)
+        let claimed = self.calls.claim((db, clock), &others).await;
+        let caller = |(claimed, slot)| Caller { claimed, purpose: Purpose::Call { _slot: slot } };
+        callers.extend(claimed.into_iter().map(caller));
+        Ok(callers)
     }
 
     async fn give_up(&self, claimed: &Claimed, reason: &str) -> Result<(), DbError> {
@@ -212,6 +113,13 @@ impl Engine {
         let Some(mut run) = run else { return self.abandon(claimed).await };
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         run.give_up(now, reason);
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, store::Ahead::default(), now, steady)).await)
+        self.settle(claimed, &run, store::Ahead::default(), (now, steady)).await
     }
+}
+
+/// Whether those who wait longest have waited too long for one that was tried meanwhile: a store
+/// that was on hold has tried nothing.
+fn is_hopeless(waiting: &Waiting, now: i64) -> bool {
+    let was_tried = waiting.pause.as_ref().is_some_and(|pause| pause.until > now - HOUR);
+    was_tried && waiting.reason.is_some() && waiting.due_at < now - PATIENCE
 }

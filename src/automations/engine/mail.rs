@@ -9,6 +9,7 @@ use crate::db::DbError;
 use crate::emails::{Content, NewEmail, Origin, Ready};
 use crate::error::Error;
 use crate::id::{RunId, WorkspaceId};
+use crate::subscriptions::{Links, URL_KEYS};
 
 /// A step whose mail may not be sent, and why.
 pub(super) struct RefusedMail {
@@ -59,10 +60,25 @@ impl Engine {
             Ok(rendering) => rendering,
             Err(unsendable) => return Ok(Err(unsendable.about(wish.named()))),
         };
-        let (wish, made) = (wish.clone(), rendering);
+        let (mut wish, made) = (wish.clone(), rendering);
+        if made.names_any(&URL_KEYS) {
+            self.add_link(workspace_id, &mut wish).await?;
+        }
         let make = move || made.render(&wish.values).and_then(|rendered| wish.mail(&made, rendered));
         let built = self.app.admission.build(make).await;
         built.map_err(|error| DbError::Unavailable(error.message().into_owned()))
+    }
+
+    /// Gives a template the link with which its recipient ends all mail.
+    async fn add_link(&self, workspace_id: WorkspaceId, wish: &mut TemplateWish) -> Result<(), DbError> {
+        let Some(contact_id) = wish.contact_id() else { return Ok(()) };
+        let links = Links::of(&self.app).await;
+        let links = links.map_err(|error| DbError::Unavailable(error.message().into_owned()))?;
+        let url = links.unsubscribe_url(workspace_id, contact_id, None);
+        for key in URL_KEYS {
+            wish.values.entry(key).or_insert_with(|| url.clone().into());
+        }
+        Ok(())
     }
 
     fn email(&self, claimed: &Claimed, plan: &Plan, (step, mail): (&str, Mail)) -> NewEmail {

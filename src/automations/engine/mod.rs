@@ -2,10 +2,8 @@
 //! and commit where it stands together with what it did.
 
 mod calls;
-mod destinations;
 mod kept;
 mod mail;
-mod pauses;
 mod store;
 mod turn;
 mod view;
@@ -22,7 +20,8 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::automations::graph::Graph;
-use crate::clock::{HOUR, MINUTE, SECOND};
+use crate::calls::Calls;
+use crate::clock::{MINUTE, SECOND};
 use crate::db::{Batch, DbError};
 use crate::domains::Domains;
 use crate::events::RESERVED_PREFIX;
@@ -31,11 +30,11 @@ use crate::id::{AutomationId, ContactId};
 use crate::occurrences::Occurrences;
 use crate::templates::Templates;
 use crate::work::{self, Next, Tasks, Worker};
-use calls::{Calling, Calls};
+use calls::Calling;
 use kept::Kept;
 
+pub use calls::ALL as CALLS;
 pub use kept::ALL as KEPT;
-pub use pauses::ALL as PAUSES;
 pub use store::{ALL as RUNS, Ahead, Claimed, settle};
 #[cfg(test)]
 pub(super) use {
@@ -119,7 +118,7 @@ impl Engine {
             templates,
             plans: Cache::new(1_000),
             client: HttpClient::new(reach),
-            calls: Arc::default(),
+            calls: Arc::new(Calls::new(calls::ROOM)),
         }
     }
 
@@ -174,13 +173,10 @@ impl Engine {
     }
 }
 
-/// For how long a pause of which nothing was heard is kept.
-const PAUSES_KEPT: i64 = 48 * HOUR;
-
 /// Deletes what is left of deleted automations, a little at a time. Those that
 /// were deleted just now have to wait: a commit under way may still start a run.
 pub async fn sweep(app: &App) -> Result<(), DbError> {
-    app.db.commit(pauses::sweep(app.clock.steady() - PAUSES_KEPT)).await?;
+    app.db.commit(crate::calls::sweep(app.clock.steady())).await?;
     for (workspace_id, id) in store::deleted(&app.db, app.clock.now() - MINUTE).await? {
         for _ in 0..SWEEPS {
             let effects = app.db.commit(store::delete_runs(id)).await?;

@@ -40,10 +40,6 @@ macro_rules! claimed {
 
 statements! {
     functions {
-        /// Claims runs that are to call this destination and are due; it returns them.
-        pub fn claim_calls(destination: &str, now: i64, lease_until: i64, most: i64)
-            with [now, lease_until, most, destination] = claim_rows!(
-            "runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
         /// The payload that started the run, whether the automation is there, whether its steps may call the outside
         /// (what an app published may as long as a key of that app would work), when its mail may be sent, and the
         /// contact.
@@ -52,7 +48,7 @@ statements! {
                 claimed.version] = Sql::both(concat!(
             "SELECT o.payload, CASE WHEN a.id IS NULL THEN 0 ELSE 1 END,
                     CASE WHEN b.grant_id IS NULL OR ", grant_stands!("b.grant_id"), " THEN 1 ELSE 0 END,
-                    a.send_window, w.timezone, c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.version, c.created_at,
+                    a.send_window, w.timezone, c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
                     c.updated_at
              FROM workspaces w
              LEFT JOIN contacts c ON c.workspace_id = w.id AND c.id = $2
@@ -106,7 +102,11 @@ statements! {
     NEXT = Sql::both(
         "SELECT due_at FROM runs WHERE due_at IS NOT NULL AND destination IS NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!("runs" ("automation_id", "id") where "destination IS NULL" set "" returning claimed!());
+    CLAIM_OF_LINE = claim_rows!("runs" ("automation_id", "id") where "destination = $4" set "" returning claimed!());
 }
+
+/// Claims runs that are to call a destination and are due.
+pub const CLAIM_CALLS: Sql = CLAIM_OF_LINE;
 
 /// A run that a worker has claimed.
 #[derive(Debug, Clone)]

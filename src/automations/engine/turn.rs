@@ -6,18 +6,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
-use super::destinations::destination;
 use super::mail::RefusedMail;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
+use crate::automations::published::EndedRun;
 use crate::automations::run::{Call, Effect, Run};
+use crate::calls::destination;
 use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared, UnsubscribedBy};
 use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::occurrences::{OccurrenceBatch, SystemEvent};
 use crate::web;
+use crate::webhooks::{self, When};
 use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
@@ -90,7 +92,8 @@ impl Engine {
         let answer = webhook::call(&self.client, call, secret, now).await;
         if let Some(destination) = &claimed.destination {
             let unanswered = answer.as_ref().err().filter(|failure| !failure.is_answer);
-            let noted = self.note_answer(destination, unanswered.map(|failure| failure.reason.as_str())).await;
+            let unanswered = unanswered.map(|failure| failure.reason.as_str());
+            let noted = self.calls.note_answer((&self.app.db, &self.app.clock), destination, unanswered).await;
             // The call was made, whatever becomes of this.
             if let Err(error) = noted {
                 tracing::warn!(%error, "that a host answers, or does not, could not be written down");
@@ -114,14 +117,14 @@ impl Engine {
         effects: Vec<Effect>,
     ) -> Result<Outcome, DbError> {
         if let Some(contact) = view.sight.contact.as_ref().filter(|_| claimed.exit_on.is_some()) {
-            run.quiet_to = contact.version;
+            run.quiet_to = contact.sequence;
         }
         let is_held = !effects.is_empty() || is_held(claimed, plan, before, &run);
         let mails = match self.mails(claimed, plan, &effects).await? {
             Ok(mails) => mails,
             Err(refused) => return Ok(Outcome::Refused(refused)),
         };
-        let listeners = match effects.iter().any(is_news) {
+        let listeners = match effects.iter().any(is_news) || run.ending().is_some() {
             true => Some(self.app.listeners(claimed.workspace_id).await?),
             false => None,
         };
@@ -142,6 +145,9 @@ impl Engine {
         let is_to_call = ahead.destination.is_some();
         let settled_at = occurrences.batch.len();
         occurrences.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
+        if let Some(ended) = ended(claimed, run, view.now) {
+            occurrences.publish(ended.event_type(), || ended.data());
+        }
         emails::add(&mut occurrences.batch, &self.app.clock, &mails);
         // After the run is settled: it may wait for this by now.
         emails::tell_queued(&mut occurrences, &mails);
@@ -187,14 +193,30 @@ impl Engine {
         tracing::warn!(run = %claimed.id, reason, "a step failed");
         run.record_failure(now, steady, reason);
         let ahead = Ahead { waiting_for: None, ..ahead(claimed, plan, &run) };
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, ahead, now, steady)).await)
+        self.settle(claimed, &run, ahead, (now, steady)).await
+    }
+
+    /// Writes down where a run is, and tells webhooks if that is its end.
+    pub(super) async fn settle(
+        &self,
+        claimed: &Claimed,
+        run: &Run,
+        ahead: Ahead<'_>,
+        (now, steady): (i64, i64),
+    ) -> Result<(), DbError> {
+        let mut batch = Batch::from(store::settle(claimed, run, ahead, now, steady));
+        if let Some(ended) = ended(claimed, run, now) {
+            let told = (ended.event_type(), When::Always, now);
+            webhooks::publish(&mut batch, &self.app.clock, claimed.workspace_id, told, &ended.data());
+        }
+        unless_lost(self.app.db.commit(batch).await)
     }
 
     /// Ends a run of which there is no graph or no state to go on with.
     pub(super) async fn abandon(&self, claimed: &Claimed) -> Result<(), DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         let run = Run::lost(claimed.id);
-        unless_lost(self.app.db.commit(store::settle(claimed, &run, Ahead::default(), now, steady)).await)
+        self.settle(claimed, &run, Ahead::default(), (now, steady)).await
     }
 }
 
@@ -291,7 +313,7 @@ fn fill(
             contacts::update_contact(occurrences, before, contact, UnsubscribedBy::Automation);
         }
         (Some(contact), _) if is_held || is_deleted => {
-            occurrences.batch.push(contacts::hold_version(workspace_id, contact));
+            occurrences.batch.push(contacts::hold_sequence(workspace_id, contact));
         }
         _ => {}
     }
@@ -299,13 +321,18 @@ fn fill(
     match &contact {
         Some(contact) if is_deleted => contacts::delete_contact(occurrences, contact),
         Some(contact) if is_changed && occurrences.is_told() => {
-            let updated = (SystemEvent::CONTACT_UPDATED, contact.version + 1);
-            let unsubscribed = has_left.then_some((SystemEvent::CONTACT_UNSUBSCRIBED, contact.version + 2));
+            let updated = (SystemEvent::CONTACT_UPDATED, contact.sequence + 1);
+            let unsubscribed = has_left.then_some((SystemEvent::CONTACT_UNSUBSCRIBED, contact.sequence + 2));
             return Ok([Some(updated), unsubscribed].into_iter().flatten().collect());
         }
         _ => {}
     }
     Ok(Vec::new())
+}
+
+fn ended(claimed: &Claimed, run: &Run, now: i64) -> Option<EndedRun> {
+    let Claimed { id, automation_id, contact_id, occurrence_id, created_at, .. } = *claimed;
+    run.ending().map(|ending| EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now })
 }
 
 /// Whether others may be told of what a run does to its contact.

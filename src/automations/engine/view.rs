@@ -70,13 +70,13 @@ impl ContactRules for View {
 
 impl Engine {
     /// What the run can see now. The contact is read before its history, and held
-    /// against its version when the run is committed.
+    /// against its sequence when the run is committed.
     pub(super) async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
         let sight: Option<Sight> = self.app.db.query(store::sight(claimed)).await?;
         let sight = sight.unwrap_or(Sight::NOTHING);
         // Of a contact that is gone it is not known how much happened to it.
-        let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.version);
+        let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.sequence);
         let is_ended = match &claimed.exit_on {
             Some(name) => self.has_happened(claimed, run.quiet_to.max(claimed.since), newest, name).await?,
             None => false,

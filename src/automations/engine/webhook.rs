@@ -3,26 +3,19 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http::header::CONTENT_TYPE;
 use http_body_util::Full;
-use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::automations::run::Call;
+use crate::calls::{UNREACHABLE, signature};
 use crate::clock::SECOND;
 use crate::http_client::{Bounds, HttpClient, HttpError};
 
 /// What a call may take: a time well within a worker's lease.
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(8), bytes: 64 << 10 };
-
-/// What is said of a host that cannot be called. Whether its name is unknown or leads
-/// into our own network is for the log alone: the difference would map the network.
-const UNREACHABLE: &str =
-    "the host is not known, or not on the public internet, which only --private-webhooks would allow";
 
 /// Why a call came to nothing, for the run's history.
 #[derive(Debug)]
@@ -62,31 +55,12 @@ fn request(call: &Call, secret: &str, now: i64) -> http::Result<Request<Full<Byt
         .body(Full::from(body))
 }
 
-fn signature(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
-    let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap_or_default();
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-    let tag = hmac::sign(&key, format!("{id}.{timestamp}.{body}").as_bytes());
-    format!("v1,{}", STANDARD.encode(tag))
-}
-
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
     use crate::http_client::Reach;
-
-    /// A published example of the notation.
-    #[test]
-    fn a_signature_is_what_verifying_libraries_expect() {
-        let signed = signature(
-            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-            "msg_p5jXN8AQM9LWM0D4loKWxJek",
-            1_614_265_330,
-            r#"{"test": 2432232314}"#,
-        );
-        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-    }
 
     #[tokio::test]
     async fn addresses_that_are_not_public_are_not_called() {

@@ -1,6 +1,7 @@
 //! The graph of an automation: steps and how they lead to one another. What is
 //! wrong with one is said in words that need no manual, all at once.
 
+mod description;
 mod mail;
 mod step;
 mod template_wish;
@@ -32,7 +33,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn at(step: &str, message: impl Into<String>) -> Finding {
+    pub fn at(step: &str, message: impl Into<String>) -> Finding {
         Finding { step: Some(step.to_owned()), message: message.into() }
     }
 
@@ -40,13 +41,35 @@ impl Finding {
         Finding { step: None, message: message.into() }
     }
 
-    /// As one sentence.
+    /// As one sentence. A message says what is wrong with the step ("needs `duration`"), or is about a part of it
+    /// ("`url` must be …").
     pub fn sentence(&self) -> String {
+        let is_of_part = ["`", "a ", "the "].iter().any(|start| self.message.starts_with(start));
         match &self.step {
+            Some(step) if is_of_part => format!("In the step `{}`, {}.", shown(step), self.message),
             Some(step) => format!("The step `{}` {}.", shown(step), self.message),
             None => format!("The automation {}.", self.message),
         }
     }
+}
+
+/// A template that a step names.
+pub struct StepTemplate<'a> {
+    /// The key of the step.
+    pub step: &'a str,
+    /// The id or the alias of the template.
+    pub named: &'a str,
+    /// What the step gives it: values, and variables that lead to some.
+    pub variables: Option<&'a Map<String, Value>>,
+}
+
+/// Where a value is found when the step's turn comes.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "it is described here, and read by `rules`")]
+#[schema(example = json!({"var": "contact.first_name"}))]
+struct Variable {
+    /// A path that begins with `event.`, `contact.` or `wait_events.`.
+    var: String,
 }
 
 /// How one step leads to another.
@@ -104,10 +127,14 @@ impl Graph {
         Graph::parse(&steps, &connections).inspect_err(told).ok()
     }
 
-    /// The templates that its steps name: the key of the step, and the id or the alias.
-    pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The templates that its steps name.
+    pub fn templates(&self) -> impl Iterator<Item = StepTemplate<'_>> {
         let named = self.steps.iter().filter(|step| matches!(step.action, Action::SendTemplate));
-        named.map(|step| (step.key.as_str(), template_wish::named(&step.config)))
+        named.map(|step| StepTemplate {
+            step: &step.key,
+            named: template_wish::named(&step.config),
+            variables: step.config.pointer("/template/variables").and_then(Value::as_object),
+        })
     }
 
     /// Whether one of its steps calls the outside.
@@ -230,8 +257,7 @@ fn parse_steps(given: &Value, findings: &mut Vec<Finding>) -> Vec<Candidate> {
         let key = key.filter(|key| !key.is_empty() && key.chars().count() <= LONGEST_KEY && !key.contains('\0'));
         let Some(key) = key else {
             findings.push(Finding::whole(format!(
-                "has a step without a usable key, the {}. in the list; a key is text of 1 to {LONGEST_KEY} characters",
-                position + 1
+                "has a step without a usable key, `steps[{position}]`; a key is text of 1 to {LONGEST_KEY} characters",
             )));
             return Candidate { key: None, parsed: None };
         };

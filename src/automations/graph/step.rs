@@ -10,7 +10,7 @@ use crate::rules::{self, Duration, Rule};
 use crate::text::{kind, shown, words};
 use crate::windows::Window;
 
-const LONGEST_EVENT_NAME: usize = 1024;
+pub(super) const LONGEST_EVENT_NAME: usize = 1024;
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,29 +88,15 @@ impl Action {
     }
 }
 
-/// One step. Its `config` depends on its type: `trigger` takes `event_name`; `delay` takes `duration`;
-/// `wait_for_event` takes `event_name`, `timeout` and `filter_rule`; `condition` takes a rule; `send_email` takes
-/// `from`, `subject`, `reply_to` and either `html` and `text` or a `template`, and a `send_window` that holds instead of
-/// the automation's; `contact_update` takes `first_name`, `last_name`, `unsubscribed` and `properties`;
-/// `add_to_segment` takes `segment_id`; `webhook` takes `url` and `body`; `contact_delete` and `exit` take nothing.
-#[derive(Debug, Clone, PartialEq, ToSchema)]
-#[schema(as = AutomationStep)]
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// What connections and runs call it; no other step has it.
-    #[schema(min_length = 1, max_length = 100, pattern = "^[^\\u0000]+$", example = "start")]
     pub key: String,
-    #[schema(
-        rename = "type",
-        value_type = String,
-        pattern = "^(trigger|delay|condition|wait_for_event|send_email|contact_update|contact_delete|add_to_segment|webhook|exit)$",
-        example = "trigger"
-    )]
     pub action: Action,
     // What was given, without what no step of its kind knows.
-    #[schema(value_type = Option<Object>, example = json!({"event_name": "user.created"}))]
     pub config: Value,
     /// When its mail may be sent, whatever the automation says.
-    #[schema(ignore)]
     pub send_window: Option<Window>,
 }
 
@@ -126,7 +112,7 @@ impl Step {
             }
             "delay" => {
                 let text = config.text("duration")?.ok_or("needs `duration`, such as `3 days`")?;
-                (Action::Delay { duration: Duration::parse(&text)? }, json!({ "duration": text }))
+                (Action::Delay { duration: duration("duration", &text)? }, json!({ "duration": text }))
             }
             "condition" => {
                 let rule = Value::Object(config.0.clone());
@@ -161,6 +147,15 @@ impl Step {
         };
         Ok(Step { key: key.to_owned(), action, config, send_window })
     }
+}
+
+/// What is said of a field whose flaw is a sentence of its own.
+fn wrong(name: &str, flaw: &str) -> String {
+    format!("`{name}` is wrong: {flaw}")
+}
+
+fn duration(name: &str, text: &str) -> Result<Duration, String> {
+    Duration::parse(text).map_err(|flaw| wrong(name, &flaw))
 }
 
 /// A step's configuration as it was sent. An explicit null is as good as none.
@@ -206,8 +201,11 @@ impl<'a> Config<'a> {
         }
         let action = Action::WaitForEvent {
             event_name,
-            timeout: timeout.as_deref().map(Duration::parse).transpose()?,
-            filter: filter.map(|rule| Rule::parse(rule, true)).transpose()?,
+            timeout: timeout.as_deref().map(|text| duration("timeout", text)).transpose()?,
+            filter: filter
+                .map(|rule| Rule::parse(rule, true))
+                .transpose()
+                .map_err(|flaw| wrong("filter_rule", &flaw))?,
         };
         Ok((action, config))
     }
@@ -233,7 +231,7 @@ impl<'a> Config<'a> {
 
     fn send_window(&self) -> Result<Option<Window>, String> {
         let given = self.get("send_window").map(Window::parse).transpose();
-        given.map_err(|flaw| format!("has a `send_window` that is wrong: {flaw}"))
+        given.map_err(|flaw| wrong("send_window", &flaw))
     }
 
     fn send_template(&self, id: &str) -> Result<Value, String> {

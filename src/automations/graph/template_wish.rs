@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Mail;
+use crate::id::ContactId;
 use crate::templates::{Rendered, Rendering};
 
 /// A mail to one contact that a template makes, its variables resolved.
@@ -33,6 +34,11 @@ impl TemplateWish {
     /// The id or the alias of the template.
     pub fn named(&self) -> &str {
         named(&self.config)
+    }
+
+    /// Whom it goes to.
+    pub fn contact_id(&self) -> Option<ContactId> {
+        self.values.get("contact")?.get("id")?.as_str()?.parse().ok()
     }
 
     /// The mail that is made of what the template gives; what the step says itself goes before. `Err` says why there

@@ -110,6 +110,37 @@ fn decisions_6_what_cannot_run_is_refused_with_the_reason() {
 }
 
 #[test]
+fn issue_15_what_is_wrong_with_a_step_is_told_in_sentences() {
+    for (type_name, config, sentence) in [
+        ("delay", json!({}), "The step `a` needs `duration`, such as `3 days`."),
+        (
+            "delay",
+            json!({"duration": "one day"}),
+            "In the step `a`, `duration` is wrong: `one day` is not a duration; ",
+        ),
+        (
+            "wait_for_event",
+            json!({"event_name": "e", "timeout": "soon"}),
+            "In the step `a`, `timeout` is wrong: `soon`",
+        ),
+        (
+            "wait_for_event",
+            json!({"event_name": "e", "filter_rule": {}}),
+            "In the step `a`, `filter_rule` is wrong: a rule",
+        ),
+        ("condition", json!({}), "In the step `a`, a rule needs `type`: "),
+        ("webhook", json!({"url": 5}), "In the step `a`, `url` must be text, but is a number."),
+        ("nothing", json!({}), "The step `a` has the unknown type `nothing`; "),
+    ] {
+        let steps = json!([trigger(), {"key": "a", "type": type_name, "config": config}]);
+        let told = findings(steps, json!([link("start", "a")]));
+        assert!(told[0].starts_with(sentence), "{told:?}");
+    }
+    let unnamed = findings(json!([trigger(), {"type": "exit"}]), json!([]));
+    assert!(unnamed[0].contains("`steps[1]`"), "{unnamed:?}");
+}
+
+#[test]
 fn issue_4_a_graph_of_151_steps_and_a_delay_over_30_days_are_refused() {
     let mut steps = vec![trigger()];
     steps.extend((0..150).map(|at| delay(&format!("d{at}"))));
@@ -166,7 +197,7 @@ fn every_step_says_what_it_needs() {
     ] {
         let step = json!({"key": "s", "type": type_name, "config": config});
         let sentences = findings(json!([step]), json!([])).join(" ");
-        assert!(sentences.starts_with("The step `s`") && sentences.contains(word), "{type_name}: {sentences}");
+        assert!(sentences.contains("he step `s`") && sentences.contains(word), "{type_name}: {sentences}");
     }
 }
 

@@ -3,12 +3,14 @@
 mod mail;
 mod pages;
 mod record;
+mod retention;
 mod routes;
 mod shapes;
 mod store;
 
 pub use mail::HELD_AFTER;
 pub use pages::{RunRow, router as pages, run_rows};
+pub use retention::{ALL as RETENTION, forget_ended};
 pub use routes::router;
 pub use store::{ALL, Fence, cancel};
 

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::automations::pages::Act;
 use crate::automations::picture::Picture;
 use crate::clock::Clock;
-use crate::db::{DbError, Stmt};
+use crate::db::{Batch, DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, MessageId, RunId};
@@ -209,7 +209,9 @@ fn purpose(act: &str, id: &RunPath) -> String {
 }
 
 async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
-    change(&member, id, &form, ("cancel", "cancelled"), Record::cancel).await
+    let workspace_id = member.workspace_id();
+    let cancel = |record: &mut Record, id: AutomationId, clock: &Clock| record.cancel((workspace_id, id), clock);
+    change(&member, id, &form, ("cancel", "cancelled"), cancel).await
 }
 
 async fn retry(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
@@ -221,13 +223,13 @@ async fn change(
     id: Result<RunPath, Error>,
     form: &Form,
     (act, done): (&str, &str),
-    decide: impl Fn(&mut Record, AutomationId, &Clock) -> Result<Stmt, Error>,
+    decide: impl Fn(&mut Record, AutomationId, &Clock) -> Result<Batch, Error>,
 ) -> PageResult {
     let id = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(act, &id), form)?;
     for _ in 0..super::routes::ATTEMPTS {
-        let stmt = decide(&mut find(member, &id).await?, id.automation, &member.app.clock)?;
-        match accepted.commit(stmt.into()).await? {
+        let batch = decide(&mut find(member, &id).await?, id.automation, &member.app.clock)?;
+        match accepted.commit(batch).await? {
             // A worker has brought it on meanwhile: decide again.
             Err(DbError::Unexpected { .. }) => continue,
             settled => settled?,

@@ -7,11 +7,13 @@ use utoipa::ToSchema;
 use super::mail::StepMail;
 use super::store::{self, Fence, Listed, PendingCall, Stored};
 use crate::automations::graph::{Graph, Step};
-use crate::automations::run::{Run, Status, Trace};
+use crate::automations::published::EndedRun;
+use crate::automations::run::{Ending, Run, Status, Trace};
 use crate::clock::{Clock, Time, rfc3339};
-use crate::db::Stmt;
+use crate::db::Batch;
 use crate::error::Error;
-use crate::id::{AutomationId, ContactId, OccurrenceId};
+use crate::id::{AutomationId, ContactId, OccurrenceId, WorkspaceId};
+use crate::webhooks::{self, When};
 
 /// A run with all that is known of it.
 pub struct Record {
@@ -79,23 +81,32 @@ impl Record {
         })
     }
 
-    /// The statement that ends the run, or why it cannot be cancelled.
-    pub fn cancel(&mut self, automation_id: AutomationId, clock: &Clock) -> Result<Stmt, Error> {
+    /// What ends the run and tells webhooks, or why it cannot be cancelled.
+    pub fn cancel(
+        &mut self,
+        (workspace_id, automation_id): (WorkspaceId, AutomationId),
+        clock: &Clock,
+    ) -> Result<Batch, Error> {
         if self.listed.status != "running" {
             return Err(self.conflict("Only a run in flight can be cancelled."));
         }
         let now = clock.now();
         self.run.cancel(now);
-        Ok(store::cancel(automation_id, self.listed.id, self.fence, &self.state()?, now))
+        let Listed { id, created_at, .. } = self.listed;
+        let mut batch = Batch::from(store::cancel(automation_id, id, self.fence, &self.state()?, now));
+        let (contact_id, occurrence_id, ending) = (self.contact_id, self.occurrence_id, Ending::Cancelled);
+        let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now };
+        let told = (ended.event_type(), When::Always, now);
+        webhooks::publish(&mut batch, clock, workspace_id, told, &ended.data());
+        Ok(batch)
     }
 
-    /// The statement that lets a failed run go on where it failed, or why it
-    /// cannot.
-    pub fn retry(&mut self, automation_id: AutomationId, clock: &Clock) -> Result<Stmt, Error> {
+    /// What lets a failed run go on where it failed, or why it cannot.
+    pub fn retry(&mut self, automation_id: AutomationId, clock: &Clock) -> Result<Batch, Error> {
         if self.listed.status != "failed" || !self.run.retry() {
             return Err(self.conflict("Only a failed run can be tried again."));
         }
-        Ok(store::retry(automation_id, self.listed.id, self.fence, &self.state()?, clock.steady()))
+        Ok(store::retry(automation_id, self.listed.id, self.fence, &self.state()?, clock.steady()).into())
     }
 
     fn conflict(&self, sentence: &str) -> Error {

@@ -16,7 +16,7 @@ use crate::auth::Caller;
 use crate::automations::routes::not_found;
 use crate::automations::store::version_number;
 use crate::clock::Clock;
-use crate::db::{DbError, Stmt};
+use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, RunId};
@@ -96,7 +96,8 @@ async fn read(caller: Caller, State(app): State<App>, id: RunPath) -> JsonResult
     params(RunPath), responses((status = 200, description = "The run is cancelled.", body = Changed), OfState),
 )]
 async fn cancel(caller: Caller, State(app): State<App>, id: RunPath) -> JsonResult<Changed> {
-    change(&caller, &app.clock, &id, |record, clock| record.cancel(id.automation, clock)).await?;
+    change(&caller, &app.clock, &id, |record, clock| record.cancel((caller.workspace_id(), id.automation), clock))
+        .await?;
     Ok(Json(Changed::new(id.run, "cancelled")))
 }
 
@@ -118,11 +119,11 @@ async fn change(
     caller: &Caller,
     clock: &Clock,
     id: &RunPath,
-    decide: impl Fn(&mut Record, &Clock) -> Result<Stmt, Error>,
+    decide: impl Fn(&mut Record, &Clock) -> Result<Batch, Error>,
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
-        let stmt = decide(&mut find(caller, clock, id).await?, clock)?;
-        match caller.try_commit(|| stmt.clone().into()).await? {
+        let batch = decide(&mut find(caller, clock, id).await?, clock)?;
+        match caller.try_commit(|| batch.clone()).await? {
             Err(DbError::Unexpected { .. }) => {}
             settled => return Ok(settled.map(drop)?),
         }

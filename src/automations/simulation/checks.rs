@@ -70,12 +70,16 @@ impl Ledger {
             hears_right(store, row, &plan.graph, after, entry)?;
         }
         acts_right(store, row, &plan.graph, turn, &fresh)?;
+        let waits = after.trace.iter().any(|entry| entry.status == Status::Waiting && is_put_off(entry));
         let stands = !store.automations[row.automation].is_deleted;
         if stands && ended_by_event(store, row) && (!turn.effects.is_empty() || after.ending().is_none()) {
             return Err(format!("{id} goes on although the event that ends it has come"));
         }
         if serde_json::from_str::<Run>(&after.to_json()).ok().as_ref() != Some(after) {
             return Err(format!("{id} does not read back as it was kept"));
+        }
+        if waits {
+            store.ledger.reached.insert("a mail that waits for its window".into());
         }
         for key in fresh.into_iter().map(|entry| entry.key.clone()).collect::<Vec<_>>() {
             if !store.ledger.done.insert((*id, key.clone())) {
@@ -120,6 +124,17 @@ fn is_in_time(graph: &Graph, entry: &Trace) -> Result<(), String> {
     };
     let took = time_shown_as(entry.completed_at.unwrap_or_default()) - time_shown_as(entry.started_at);
     if took < span { Err(format!("{} fires after {took} of {span}", entry.key)) } else { Ok(()) }
+}
+
+fn is_put_off(entry: &Trace) -> bool {
+    entry.output.as_ref().is_some_and(|output| output.get("waiting").is_some())
+}
+
+/// Whether the window of a step was open when it ended.
+fn is_open(store: &Store, graph: &Graph, entry: &Trace) -> bool {
+    let step = graph.in_order().find(|(_, step)| step.key == entry.key).map(|(_, step)| step);
+    let at = entry.completed_at.unwrap_or_default();
+    step.and_then(|step| step.send_window.as_ref()).is_none_or(|window| window.next_opening(at, &store.zone) == at)
 }
 
 fn timed_out(entry: &Trace) -> bool {
@@ -185,7 +200,12 @@ fn acts_right(store: &Store, row: &Row, graph: &Graph, turn: &Turn<'_>, fresh: &
             }
             Some(Action::SendEmail) => match (effects.next(), &contact) {
                 (Some(Effect::SendEmail { step, .. }), Some(contact))
-                    if !contact.unsubscribed && *step == entry.key => {}
+                    if !contact.unsubscribed && *step == entry.key =>
+                {
+                    if !is_open(store, graph, entry) {
+                        return wrong("a mail outside of its window");
+                    }
+                }
                 _ => return wrong("a mail that should not be"),
             },
             Some(Action::ContactUpdate) => match (effects.next(), &contact) {

@@ -21,6 +21,10 @@ pub const SENT: [&str; 7] = ["t1", "t1", "t2", "w1", "w1", "w2", "x"];
 pub const SEGMENTS: [Uuid; 2] =
     [Uuid::from_u128(0x00000000_0000_7000_8000_0000000000a1), Uuid::from_u128(0x00000000_0000_7000_8000_0000000000a2)];
 
+/// Hours at which mail is sent: also through midnight, and those that a day may lack or have twice.
+const WINDOWS: [(&str, &str); 5] =
+    [("09:00", "17:00"), ("22:00", "06:00"), ("02:15", "02:45"), ("02:30", "03:30"), ("01:59", "02:01")];
+
 const SPANS: [&str; 6] = ["0 seconds", "1 second", "30 seconds", "5 minutes", "1 hour", "2 days"];
 
 pub fn re_entry(chance: &mut Chance) -> ReEntry {
@@ -90,10 +94,15 @@ fn step(chance: &mut Chance) -> (&'static str, Value, &'static [&'static str]) {
     }
 }
 
-/// Mails that can be sent, and some whose variable may lead to nothing.
+/// Mails that can be sent, some of them only at some hours, and some whose variable may lead to nothing.
 fn mail(chance: &mut Chance) -> Value {
     let text = if chance.percent(80) { json!("Hello") } else { json!({"var": "event.name"}) };
-    json!({"from": "us@example.com", "subject": "Hello", "text": text})
+    let mut mail = json!({"from": "us@example.com", "subject": "Hello", "text": text});
+    if chance.percent(40) {
+        let (from, until) = chance.one_of(&WINDOWS);
+        mail["send_window"] = json!({"from": from, "until": until});
+    }
+    mail
 }
 
 fn wait(chance: &mut Chance) -> Value {

@@ -23,11 +23,12 @@ use world::World;
 const SEEDS: u64 = 10_000;
 
 /// What must come to pass somewhere, or the promises were kept by nobody.
-const KINDS: [&str; 23] = [
+const KINDS: [&str; 24] = [
     "Some(Cancelled)",
     "Some(Completed)",
     "Some(Failed)",
     "a contact that moved on",
+    "a mail that waits for its window",
     "a worker that overslept",
     "add_to_segment completed",
     "add_to_segment failed",

@@ -13,7 +13,7 @@ use super::rows::{Automation, Happening, Listener, Occurrence, Refused, Row, Tur
 use crate::automations::automation::ReEntry;
 use crate::automations::engine::{Claimed, LEASE, Plan, Sight, changed};
 use crate::automations::run::{Effect, Heard, Run};
-use crate::contacts::{Contact, FIRST_VERSION};
+use crate::contacts::{Contact, FIRST_SEQUENCE};
 use crate::id::{ContactId, Id, RunId, SegmentId};
 use crate::occurrences::SystemEvent;
 use crate::windows::Zone;
@@ -26,6 +26,8 @@ pub struct Store {
     pub occurrences: Vec<Occurrence>,
     pub rows: Vec<Row>,
     pub segments: HashSet<SegmentId>,
+    /// Where all contacts are: a place where clocks are set.
+    pub zone: Zone,
     made: usize,
     pub ledger: Ledger,
 }
@@ -49,6 +51,7 @@ impl Store {
             occurrences: Vec::new(),
             rows: Vec::new(),
             segments: HashSet::new(),
+            zone: Zone::named("Europe/Berlin").expect("a zone"),
             made: 0,
             ledger: Ledger::default(),
         }
@@ -98,12 +101,12 @@ impl Store {
                 self.record(happening, name, id, 0, payload);
             }
             What::Updated { contact } => {
-                let stored = self.contact_mut(contact.id).filter(|stored| stored.version == contact.version);
-                *stored.ok_or(Refused::Moved)? = Contact { version: contact.version + 1, ..contact.clone() };
+                let stored = self.contact_mut(contact.id).filter(|stored| stored.sequence == contact.sequence);
+                *stored.ok_or(Refused::Moved)? = Contact { sequence: contact.sequence + 1, ..contact.clone() };
                 self.record(happening, SystemEvent::CONTACT_UPDATED, contact.id, 0, &contact.json());
             }
             What::Deleted { contact_id } => {
-                self.contact_mut(*contact_id).ok_or(Refused::Moved)?.version += 1;
+                self.contact_mut(*contact_id).ok_or(Refused::Moved)?.sequence += 1;
                 self.record(happening, SystemEvent::CONTACT_DELETED, *contact_id, 0, &Value::Null);
                 self.remove_contact(*contact_id, happening.at);
             }
@@ -111,11 +114,11 @@ impl Store {
         Ok(())
     }
 
-    /// The contact with the address, one version on; made where there is none.
+    /// The contact with the address, one step on; made where there is none.
     fn meet(&mut self, address: usize, happening: &Happening) -> ContactId {
         let email = format!("u{address}@example.com");
         if let Some(contact) = self.contacts.iter_mut().find(|contact| contact.email == email) {
-            contact.version += 1;
+            contact.sequence += 1;
             return contact.id;
         }
         let id = self.id();
@@ -126,7 +129,7 @@ impl Store {
             last_name: None,
             unsubscribed: false,
             properties: serde_json::Map::new(),
-            version: FIRST_VERSION,
+            sequence: FIRST_SEQUENCE,
             created_at: happening.at,
             updated_at: None,
         });
@@ -136,7 +139,7 @@ impl Store {
 
     fn record(&mut self, happening: &Happening, name: &str, contact_id: ContactId, behind: i64, payload: &Value) {
         let at = happening.at;
-        let seq = self.contact(contact_id).map_or(0, |contact| contact.version) - behind;
+        let seq = self.contact(contact_id).map_or(0, |contact| contact.sequence) - behind;
         let id = self.id();
         let occurrence = Occurrence { id, name: name.into(), contact_id, seq, payload: payload.clone(), at };
         self.occurrences.push(occurrence);
@@ -228,7 +231,7 @@ impl Store {
             automation_stands: !self.automations[number(claimed.automation_id)].is_deleted,
             may_call: true,
             send_window: None,
-            zone: Zone::UTC,
+            zone: self.zone.clone(),
         }
     }
 
@@ -275,8 +278,8 @@ impl Store {
     fn check_contact(&self, turn: &Turn<'_>) -> Result<(), Refused> {
         let is_changed = turn.effects.iter().any(|effect| matches!(effect, Effect::UpdateContact { .. }));
         let is_deleted = turn.effects.contains(&Effect::DeleteContact);
-        let stored = self.contact(turn.claimed.contact_id).map(|contact| contact.version);
-        let seen = turn.contact.map(|contact| contact.version);
+        let stored = self.contact(turn.claimed.contact_id).map(|contact| contact.sequence);
+        let seen = turn.contact.map(|contact| contact.sequence);
         let is_held = turn.is_held && self.flaw != Some(Flaw::NoHold);
         let is_bound = is_held || (is_changed && !is_deleted);
         let has_moved = is_bound && seen.is_some() && stored != seen;
@@ -297,7 +300,7 @@ impl Store {
         }
         let is_changed = turn.effects.iter().any(|effect| matches!(effect, Effect::UpdateContact { .. }));
         if let Some(contact) = self.contact_mut(id).filter(|_| is_changed) {
-            contact.version += 1;
+            contact.sequence += 1;
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ use crate::id::SegmentId;
 
 /// How many actions a seed takes before the faults stop.
 const ACTIONS: usize = 120;
+/// When histories begin: on a day like others, and in the evenings before clocks are set in Berlin, forward and back.
+const STARTS: [i64; 3] = [1_700_000_000, 1_711_825_200, 1_729_969_200];
 /// How many addresses there are.
 const ADDRESSES: usize = 3;
 /// The clock that is shown is set by a multiple of this, forward or back, so that
@@ -64,7 +66,7 @@ impl World {
             });
         }
         store.segments.insert(graphs::SEGMENTS[0].into());
-        let now = 1_700_000_000 * SECOND;
+        let now = chance.one_of(&STARTS) * SECOND;
         World {
             store,
             chance,
@@ -82,7 +84,7 @@ impl World {
     pub fn tell(&mut self, line: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
-            story.push(format!("{:>12.6} {}", (now - 1_700_000_000 * SECOND) as f64 / 1e6, line()));
+            story.push(format!("{:>12.6} {}", (now - STARTS[0] * SECOND) as f64 / 1e6, line()));
         }
     }
 

@@ -161,9 +161,13 @@ pub fn enter(cause: &Cause<'_>, triggers: &[Trigger], (clock, fuse): (&Clock, &F
             let began = clock.tick();
             let due_at = Run::first_due(&trigger.graph, cause.steady, began.at());
             entry.at_once |= due_at <= cause.steady;
+            let run_id: RunId = began.id();
+            if cause.names_runs {
+                entry.runs.push((trigger.automation_id, run_id));
+            }
             params.extend([
                 trigger.automation_id.into(),
-                began.id::<RunId>().into(),
+                run_id.into(),
                 trigger.version.into(),
                 trigger.exit_on.as_deref().into(),
                 due_at.into(),

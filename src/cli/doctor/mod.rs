@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::db::{Inspection, Location};
 use report::{Problem, Report};
 
+pub use browser::{Browser, Reading};
 pub use oauth::Doctor as OauthDoctor;
 
 /// What one check found.

@@ -20,7 +20,8 @@ use crate::error::Error;
 use crate::id::ImportId;
 use crate::occurrences::Occurrences;
 use crate::web::{
-    Answer, Idempotency, IdempotentRequest, List, MultipartForm as Form, Newest, OfPath, PathId, Query, Spool,
+    Answer, Idempotency, IdempotentRequest, JsonResult, List, MultipartForm as Form, Newest, OfPath, PathId, Query,
+    Spool,
 };
 use crate::{segments, topics};
 
@@ -71,7 +72,7 @@ where
     responses((status = 201, description = "The file is stored and will be imported.", body = Reference), OfPath),
 )]
 async fn create(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     State(app): State<Occurrences>,
     key: Idempotency,
     HandedIn(form): HandedIn,
@@ -88,7 +89,7 @@ async fn create(
 }
 
 async fn accept(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     form: &Form,
@@ -110,7 +111,7 @@ async fn accept(
 /// Stores a file, some pieces at a time. The import itself comes with the last of
 /// them: before that it is nothing, and swept away if it stays so.
 async fn keep(
-    caller: &Caller<FullAccess>,
+    caller: &Caller,
     app: &Occurrences,
     request: &IdempotentRequest<'_, FullAccess>,
     form: &Form,
@@ -146,10 +147,10 @@ async fn keep(
     responses((status = 200, description = "The imports, newest first.", body = List<Item>)),
 )]
 async fn list(
-    caller: Caller<FullAccess>,
+    caller: Caller,
     Newest(page): Newest<UNLIMITED>,
     Query(Filter { status }): Query<Filter>,
-) -> Result<Json<List<Item>>, Error> {
+) -> JsonResult<List<Item>> {
     let rows = caller.read(|| store::page(caller.workspace_id(), status, &page)).await?;
     page.answer(&rows, |row| Ok(ImportDetail::read(row)?.item))
 }
@@ -161,7 +162,7 @@ async fn list(
     get, path = "/contacts/imports/{id}", tag = "Contacts", operation_id = "read_contact_import",
     params(PathId), responses((status = 200, description = "The import.", body = ImportDetail)),
 )]
-async fn read(caller: Caller<FullAccess>, PathId(id): PathId<ImportId>) -> Result<Json<ImportDetail>, Error> {
+async fn read(caller: Caller, PathId(id): PathId<ImportId>) -> JsonResult<ImportDetail> {
     let not_found = || Error::not_found("Import not found. `GET /contacts/imports` lists those there are.");
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Json(ImportDetail::read(rows.first().ok_or_else(not_found)?)?))

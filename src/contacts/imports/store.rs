@@ -7,7 +7,7 @@ use super::plan::{Plan, Upload};
 use super::shapes::{ImportDetail, ImportStatus, Item};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
-use crate::id::{Id, ImportId, WorkspaceId};
+use crate::id::{Id, ImportId, TopicId, WorkspaceId};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
 
@@ -46,11 +46,28 @@ statements! {
         /// The contacts that have these addresses, which are in lower case.
         pub(super) fn contacts(workspace_id: WorkspaceId, keys: &[String])
             with [workspace_id, written(&keys)] = Sql::each(
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1
                AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
+        /// Who of those that have these addresses wants mail about which of these topics.
+        pub(super) fn opted_in(workspace_id: WorkspaceId, keys: &[String], topic_ids: &[TopicId])
+            with [workspace_id, written(&keys), hex(topic_ids)] = Sql::each(
+            "SELECT c.id, t.id FROM contacts c
+                 JOIN topics t ON t.workspace_id = $1 AND t.id IN (SELECT unhex(value) FROM json_each($3))
+                 LEFT JOIN topic_subscriptions s
+                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+             WHERE c.workspace_id = $1 AND c.email_key IN (SELECT value FROM json_each($2))
+               AND COALESCE(s.subscription, t.default_subscription) = 'opt_in'",
+            "SELECT c.id, t.id FROM contacts c
+                 JOIN topics t ON t.workspace_id = $1 AND t.id IN
+                     (SELECT CAST(jsonb_array_elements_text(CAST(CAST($3 AS TEXT) AS JSONB)) AS UUID))
+                 LEFT JOIN topic_subscriptions s
+                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+             WHERE c.workspace_id = $1
+               AND c.email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))
+               AND COALESCE(s.subscription, t.default_subscription) = 'opt_in'");
         /// Where an import stands once some rows are in, if nobody else has claimed it since.
         pub(super) fn advance(import: &Claimed, to: &Advance<'_>)
             with [import.workspace_id, import.id, import.attempt, to.position, to.line, to.counts.total,
@@ -113,6 +130,11 @@ impl Claimable for Claimed {
 impl InOrder for Claimed {
     const NEXT: Sql = NEXT;
     const CLAIM: Sql = CLAIM;
+}
+
+/// Ids as a list that both engines read.
+fn hex(ids: &[TopicId]) -> String {
+    written(&ids.iter().map(|id| id.uuid().simple().to_string()).collect::<Vec<_>>())
 }
 
 fn written<T: serde::Serialize>(value: &T) -> String {

@@ -15,8 +15,9 @@ use crate::contacts::{
 };
 use crate::csv::{self, Record, Scan};
 use crate::db::DbError;
-use crate::id::WorkspaceId;
+use crate::id::{ContactId, TopicId, WorkspaceId};
 use crate::occurrences::{OccurrenceBatch, Occurrences};
+use crate::topics::Subscription;
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// After so many commits another import has its turn.
@@ -183,6 +184,7 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
     let Place { position, line } = rows.last().filter(|_| !is_all).map_or(stretch.end, |(_, behind)| *behind);
     let lines: Vec<&Line> = rows.iter().map(|(line, _)| line).collect();
     let known = known(app, import, &lines).await?;
+    let opted_in = opted_in(app, import, &lines).await?;
     let outcome = apply(&lines, (&import.plan, &stretch.declared), &known, &app.clock);
     let mut problems = import.problems.clone();
     problems.extend(outcome.problems.iter().cloned());
@@ -199,7 +201,7 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
     let listeners = app.listeners(import.workspace_id).await?;
     let mut occurrences = OccurrenceBatch::new(import.workspace_id, &listeners, &app.clock, now);
     occurrences.batch.push(store::advance(import, &to));
-    fill(&mut occurrences, import, &outcome);
+    fill(&mut occurrences, import, &outcome, &opted_in);
     let is_done = position >= import.size;
     if is_done {
         occurrences.batch.append(store::end(import, "completed", now));
@@ -214,15 +216,41 @@ async fn commit(app: &Occurrences, import: &mut Claimed, stretch: &Stretch, most
 
 /// The contacts that rows name and that are there, by address.
 async fn known(app: &Occurrences, import: &Claimed, lines: &[&Line]) -> Result<HashMap<String, Contact>, DbError> {
-    let key = |line: &&Line| line.said.as_ref().ok().map(|person| person.email.key());
-    let keys: Vec<String> = lines.iter().filter_map(key).collect();
-    let rows = app.db.read(store::contacts(import.workspace_id, &keys)).await?;
+    let rows = app.db.read(store::contacts(import.workspace_id, &keys(lines))).await?;
     rows.iter().map(|row| Contact::read(row).map(|contact| (email_key(&contact.email), contact))).collect()
+}
+
+/// Which of the topics that the import opts contacts out of they want mail about by now.
+async fn opted_in(
+    app: &Occurrences,
+    import: &Claimed,
+    lines: &[&Line],
+) -> Result<HashMap<ContactId, Vec<TopicId>>, DbError> {
+    let out = import.plan.choices.iter().filter(|choice| choice.subscription == Subscription::OptOut);
+    let topic_ids: Vec<TopicId> = out.map(|choice| choice.topic_id).collect();
+    let mut opted_in: HashMap<ContactId, Vec<TopicId>> = HashMap::new();
+    if topic_ids.is_empty() {
+        return Ok(opted_in);
+    }
+    for row in app.db.read(store::opted_in(import.workspace_id, &keys(lines), &topic_ids)).await? {
+        opted_in.entry(row.id(0)?).or_default().push(row.id(1)?);
+    }
+    Ok(opted_in)
+}
+
+/// The addresses that rows name.
+fn keys(lines: &[&Line]) -> Vec<String> {
+    lines.iter().filter_map(|line| line.said.as_ref().ok().map(|person| person.email.key())).collect()
 }
 
 /// What the rows do, and what is told of it. A segment or topic that was deleted
 /// meanwhile is left out.
-fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outcome) {
+fn fill(
+    occurrences: &mut OccurrenceBatch<'_>,
+    import: &Claimed,
+    outcome: &Outcome,
+    opted_in: &HashMap<ContactId, Vec<TopicId>>,
+) {
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
     let tied = (&*import.plan.segment_ids, &*import.plan.choices);
     for Touched { contact, before } in &outcome.touched {
@@ -230,9 +258,13 @@ fn fill(occurrences: &mut OccurrenceBatch<'_>, import: &Claimed, outcome: &Outco
             write::create(occurrences, contact, write::ties(workspace_id, contact, tied, now));
             continue;
         };
+        let opted_out = opted_in.get(&contact.id).map_or(&[][..], Vec::as_slice);
         if contact != before {
             write::update(occurrences, before, contact, UnsubscribedBy::Import);
+        } else if !opted_out.is_empty() {
+            // What it wanted by then is what it wants still, or it would be told twice.
+            occurrences.batch.push(write::hold_sequence(workspace_id, before));
         }
-        write::tie(occurrences, contact, tied);
+        write::tie(occurrences, contact, tied, opted_out, UnsubscribedBy::Import);
     }
 }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 
 use super::facts::{self, Questions};
 use super::store::{self, DueContact};
-use crate::contacts::{Contact, hold_version};
+use crate::contacts::{Contact, hold_sequence};
 use crate::db::{Batch, DbError};
 use crate::occurrences::Occurrences;
 use crate::segments;
@@ -37,7 +37,7 @@ async fn judge(app: &Occurrences, due: &DueContact) -> Result<(), DbError> {
         let (now, steady) = (app.clock.now(), app.clock.steady());
         let read = facts::read(&app.db, due.workspace_id, std::slice::from_ref(&contact), &questions, now).await?;
         let Some(facts) = read.first() else { continue };
-        let mut batch = Batch::new().and(hold_version(due.workspace_id, &contact));
+        let mut batch = Batch::new().and(hold_sequence(due.workspace_id, &contact));
         batch.lock(contact.id);
         listeners.guard().into_iter().for_each(|guard| batch.guard(guard));
         for (segment_id, filter) in filters.iter() {

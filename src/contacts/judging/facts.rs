@@ -1,5 +1,5 @@
 //! What filters ask about contacts, read for some contacts at once. The contacts are read first: whatever changes
-//! what else is read here counts up their version, and whoever judges them holds on to that.
+//! what else is read here counts up their sequence, and whoever judges them holds on to that.
 
 use std::collections::HashMap;
 
@@ -32,9 +32,12 @@ impl Questions {
         questions
     }
 
-    /// The same but for events.
-    pub fn without_events(self) -> Questions {
-        Questions { events: HashMap::new(), ..self }
+    /// The same but for events that are only counted where a segment asks for them.
+    pub fn always_answered(mut self, filter: &Filter) -> Questions {
+        let always: Vec<Uuid> =
+            filter.events().into_iter().filter(|count| count.is_always_counted()).map(|count| count.key).collect();
+        self.events.retain(|key, _| always.contains(key));
+        self
     }
 }
 

@@ -4,12 +4,13 @@
 use uuid::Uuid;
 
 use super::facts::{self, Questions};
+use super::sent;
 use super::store::{self, DueSegment, Judged};
 use crate::contacts::Contact;
 use crate::db::{Batch, DbError};
-use crate::id::Id;
+use crate::id::{BroadcastId, Id};
 use crate::occurrences::Occurrences;
-use crate::segments::{EventCount, Filling};
+use crate::segments::{Counted, EventCount, Filling};
 use crate::work::{Claimable, claim_due};
 
 /// How many contacts one commit judges: whoever wants to change one waits for it.
@@ -42,7 +43,8 @@ pub async fn claim(app: &Occurrences) -> Result<Option<DueSegment>, DbError> {
 
 /// Commits one step. Tells whether the next one is ours and due.
 pub async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) -> Result<bool, DbError> {
-    let events: Vec<EventCount> = segment.filter.events().into_iter().cloned().collect();
+    let asked = segment.filter.events().into_iter().filter(|event| !event.is_always_counted());
+    let events: Vec<EventCount> = asked.cloned().collect();
     let (mut batch, last) = match events.get(segment.filling.event) {
         Some(event) => count(app, segment, event).await?,
         None => judge(app, segment).await?,
@@ -62,17 +64,48 @@ pub async fn step(app: &Occurrences, segment: &mut DueSegment, is_last: bool) ->
     Ok(goes_on)
 }
 
-/// Counts some occurrences of an event. Returns the last of them; `None`: there are no more.
+/// Counts some of what happened. Returns the last of it; `None`: there is no more.
 async fn count(app: &Occurrences, segment: &DueSegment, event: &EventCount) -> Result<(Batch, Option<Uuid>), DbError> {
+    match &event.what {
+        Counted::Event(name) => count_occurrences(app, segment, (name, event.key)).await,
+        Counted::Broadcast(id) => count_mails(app, segment, *id).await,
+        // It is counted as it happens, whether a filter asks for it or not.
+        Counted::Engagement(..) => Ok((Batch::new(), None)),
+    }
+}
+
+/// The same of the mails of a broadcast. They may leave long after it was made: those that somebody did not count who
+/// did not know the filter yet are looked for among all of them.
+async fn count_mails(
+    app: &Occurrences,
+    segment: &DueSegment,
+    id: BroadcastId,
+) -> Result<(Batch, Option<Uuid>), DbError> {
+    let (workspace_id, key) = (segment.workspace_id, id.uuid());
+    let (mails, last) = sent::sent_after(&app.db, (workspace_id, id), segment.filling.after, OCCURRENCES).await?;
+    let (mails, mut batch) = (sent::list(&mails), Batch::new());
+    if segment.filling.is_settling {
+        // Contacts are not gone through once more.
+        batch.push(store::judge_uncounted(workspace_id, key, &mails, app.clock.steady()));
+    }
+    batch.push(store::count_sent(workspace_id, key, &mails));
+    Ok((batch, last))
+}
+
+async fn count_occurrences(
+    app: &Occurrences,
+    segment: &DueSegment,
+    (name, key): (&str, Uuid),
+) -> Result<(Batch, Option<Uuid>), DbError> {
     let (workspace_id, after) = (segment.workspace_id, segment.filling.after);
-    let rows = app.db.read(store::occurrences_after(workspace_id, &event.name, after, OCCURRENCES)).await?;
+    let rows = app.db.read(store::occurrences_after(workspace_id, name, after, OCCURRENCES)).await?;
     let Some(last) = rows.last().map(|row| row.id::<Uuid>(0)).transpose()? else {
         return Ok((Batch::new(), None));
     };
-    let mut batch = Batch::new().and(store::count_between(workspace_id, &event.name, after, last, event.key));
+    let mut batch = Batch::new().and(store::count_between(workspace_id, name, after, last, key));
     if segment.filling.is_settling {
         // Contacts are not gone through once more.
-        batch.push(store::judge_between(workspace_id, &event.name, after, last, app.clock.steady()));
+        batch.push(store::judge_between(workspace_id, name, after, last, app.clock.steady()));
     }
     Ok((batch, Some(last).filter(|_| rows.len() as i64 == OCCURRENCES)))
 }

@@ -5,12 +5,14 @@ mod due;
 mod facts;
 mod fill;
 mod preview;
+mod sent;
 mod store;
 
 use tokio::sync::watch;
 
 use crate::db::DbError;
 use crate::occurrences::Occurrences;
+use crate::segments;
 use crate::work::{self, Next, Tasks, Worker};
 
 pub use fill::{claim as claim_segment, step as fill_step};
@@ -43,7 +45,20 @@ impl Worker for Judging {
 /// Judges some contacts that are due, and fills a segment for a while. Tells whether there was anything to do.
 pub async fn round(app: &Occurrences) -> Result<bool, DbError> {
     let judged = due::round(app).await?;
-    Ok(fill::round(app).await? || judged)
+    let filled = fill::round(app).await?;
+    Ok(take_up_counts(app).await? || filled || judged)
+}
+
+/// How many changes of a count are taken up at once.
+const TAKEN_UP: i64 = 1_000;
+
+/// Adds what changed of how many are in segments to what was counted before. Tells whether there may be more.
+async fn take_up_counts(app: &Occurrences) -> Result<bool, DbError> {
+    if app.db.read(segments::has_deltas()).await?.is_empty() {
+        return Ok(false);
+    }
+    let taken = app.db.commit(segments::take_up(TAKEN_UP)).await?;
+    Ok(taken.iter().any(|effect| effect.changed == TAKEN_UP as u64))
 }
 
 async fn next(app: &Occurrences) -> Result<Option<i64>, DbError> {

@@ -12,15 +12,15 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::facts::{self, Questions};
-use super::store;
-use crate::auth::{Caller, FullAccess};
+use super::{sent, store};
+use crate::auth::Caller;
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{Contact, shapes::Item};
 use crate::error::Error;
 use crate::id::{ContactId, Id};
 use crate::occurrences::Occurrences;
-use crate::segments::{self, Filter, Wish};
-use crate::web::Body;
+use crate::segments::{self, Counted, Filter, Wish};
+use crate::web::{Body, JsonResult};
 
 /// How many contacts are read at once.
 const PAGE: i64 = 500;
@@ -68,16 +68,12 @@ pub struct Preview {
     request_body = PreviewBody,
     responses((status = 200, description = "Who would be in the segment.", body = Preview)),
 )]
-async fn preview(
-    caller: Caller<FullAccess>,
-    State(app): State<Occurrences>,
-    body: Body<PreviewBody>,
-) -> Result<Json<Preview>, Error> {
+async fn preview(caller: Caller, State(app): State<Occurrences>, body: Body<PreviewBody>) -> JsonResult<Preview> {
     let Wish(filter) = body.read()?.filter;
     let filter = filter.ok_or_else(|| Error::invalid("The `filter` field is empty: there is nothing to try."))?;
     segments::check_filter(&caller, &filter).await?;
     let (times, mut is_exact) = times(&caller, &app, &filter).await?;
-    let questions = Questions::of(std::iter::once(&filter)).without_events();
+    let questions = Questions::of(std::iter::once(&filter)).always_answered(&filter);
     let (workspace_id, now, began) = (caller.workspace_id(), app.clock.now(), Instant::now());
     let (mut before, mut seen, mut count, mut shown) = (Uuid::max(), 0, 0, Vec::new());
     loop {
@@ -113,18 +109,30 @@ type Times = HashMap<Uuid, HashMap<ContactId, Vec<i64>>>;
 
 /// When the events happened that a filter counts, and whether that is all of them. Who is in a segment is judged by
 /// what is kept for that; this is what happened before anybody asked.
-async fn times(caller: &Caller<FullAccess>, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
+async fn times(caller: &Caller, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
     let (mut times, mut is_all) = (Times::new(), true);
     for event in filter.events() {
-        // Clocks may have been set since.
-        let after = event.within().map_or(Uuid::nil(), |within| first_id_at(app.clock.steady() - within - HOUR));
-        let latest = || store::latest(caller.workspace_id(), &event.name, after, MOST_OCCURRENCES);
-        let rows = caller.read(latest).await?;
-        is_all &= (rows.len() as i64) < MOST_OCCURRENCES;
         let mut of_event: HashMap<ContactId, Vec<i64>> = HashMap::new();
-        for row in rows {
-            let of_contact = of_event.entry(row.id(0)?).or_default();
-            of_contact.push(row.int(1)?);
+        match &event.what {
+            Counted::Event(name) => {
+                // Clocks may have been set since.
+                let after =
+                    event.within().map_or(Uuid::nil(), |within| first_id_at(app.clock.steady() - within - HOUR));
+                let latest = || store::latest(caller.workspace_id(), name, after, MOST_OCCURRENCES);
+                let rows = caller.read(latest).await?;
+                is_all &= (rows.len() as i64) < MOST_OCCURRENCES;
+                for row in rows {
+                    of_event.entry(row.id(0)?).or_default().push(row.int(1)?);
+                }
+            }
+            // Everything that was done is counted already.
+            Counted::Engagement(..) => continue,
+            Counted::Broadcast(id) => {
+                let whose = (caller.workspace_id(), *id);
+                let (mails, more) = sent::sent_after(&app.db, whose, id.uuid(), MOST_OCCURRENCES).await?;
+                is_all &= more.is_none();
+                mails.iter().for_each(|mail| of_event.entry(mail.contact_id).or_default().push(mail.at));
+            }
         }
         // The longest window of an event sees all that a shorter one does.
         let known = times.entry(event.key).or_default();

@@ -6,35 +6,48 @@ use uuid::Uuid;
 use crate::clock::SECOND;
 use crate::contacts::Contact;
 use crate::db::{DbError, Row, Sql, statements};
-use crate::id::{ContactId, SegmentId, WorkspaceId};
+use crate::id::{BroadcastId, ContactId, SegmentId, WorkspaceId};
 use crate::segments::{Filling, Filter, due};
 use crate::work::{Claimable, InOrder, claim_rows};
 
-/// The contacts of a list `[{"id": …, "version": …}, …]` that still have that version. PostgreSQL holds on to them
+/// The contacts of a list `[{"id": …, "sequence": …}, …]` that still have that sequence. PostgreSQL holds on to them
 /// until the commit: whoever changes one then, knows the filter.
 macro_rules! unchanged {
     (sqlite) => {
-        "contacts c JOIN json_each($3) v ON c.id = unhex(replace(json_extract(v.value, '$.id'), '-', ''))
-             AND c.version = json_extract(v.value, '$.version')"
+        // In this order: there may be many contacts.
+        "json_each($3) v CROSS JOIN contacts c ON c.id = unhex(replace(json_extract(v.value, '$.id'), '-', ''))
+             AND c.sequence = json_extract(v.value, '$.sequence')"
     };
     (postgres) => {
-        "contacts c JOIN jsonb_to_recordset(CAST(CAST($3 AS TEXT) AS JSONB)) AS v (id UUID, version BIGINT)
-             ON c.id = v.id AND c.version = v.version"
+        "contacts c JOIN jsonb_to_recordset(CAST(CAST($3 AS TEXT) AS JSONB)) AS v (id UUID, sequence BIGINT)
+             ON c.id = v.id AND c.sequence = v.sequence"
+    };
+}
+
+/// The contacts of a list `[{"id": …, "mail": …, "at": …}, …]`.
+macro_rules! mailed {
+    (sqlite) => {
+        // In this order: there may be many contacts.
+        "json_each($3) v CROSS JOIN contacts c ON c.id = unhex(replace(json_extract(v.value, '$.id'), '-', ''))"
+    };
+    (postgres) => {
+        "contacts c JOIN jsonb_to_recordset(CAST(CAST($3 AS TEXT) AS JSONB)) AS v (id UUID, mail UUID, at BIGINT)
+             ON c.id = v.id"
     };
 }
 
 statements! {
     functions {
         pub fn contact(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND id = $2");
         /// The next contacts behind an id.
         pub fn contacts_after(workspace_id: WorkspaceId, after: Uuid, most: i64) = Sql::both(
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
         /// The next contacts before an id.
         pub fn contacts_before(workspace_id: WorkspaceId, before: Uuid, most: i64) = Sql::both(
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, version, created_at, updated_at
+            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
         pub fn count_contacts(workspace_id: WorkspaceId) = Sql::both(
             "SELECT COUNT(*) FROM contacts WHERE workspace_id = $1");
@@ -87,6 +100,38 @@ statements! {
             due!("SELECT DISTINCT o.workspace_id, o.contact_id, CAST($5 AS BIGINT), 0 FROM occurrences o
                   WHERE o.workspace_id = $1 AND substr(o.name, 1, 128) = substr($2, 1, 128) AND o.name = $2
                     AND o.id > $3 AND o.id <= $4"));
+        /// The mails of a broadcast that have left, behind one id and up to another, and when.
+        pub fn sent_between(workspace_id: WorkspaceId, after: Uuid, last: Uuid, most: i64) = Sql::both(
+            "SELECT email_id, MIN(created_at) FROM email_events
+             WHERE email_id > $2 AND email_id <= $3 AND workspace_id = $1 AND type IN ('sent', 'delivered')
+             GROUP BY email_id ORDER BY email_id LIMIT $4");
+        /// Whom a broadcast goes to, from one number to another.
+        pub fn recipients_between(id: BroadcastId, first: i64, last: i64) = Sql::both(
+            "SELECT number, contact_id FROM email_recipients
+             WHERE email_id = $1 AND number BETWEEN $2 AND $3 AND contact_id IS NOT NULL");
+        /// Counts mails of a broadcast for the contacts that are there.
+        pub fn count_sent(workspace_id: WorkspaceId, event_key: Uuid, mails: &str) = Sql::each(
+            concat!(
+                "INSERT INTO segment_events (workspace_id, contact_id, event_key, happened_at, occurrence_id)
+                 SELECT c.workspace_id, c.id, $2, json_extract(v.value, '$.at'),
+                        unhex(replace(json_extract(v.value, '$.mail'), '-', ''))
+                 FROM ", mailed!(sqlite), " WHERE c.workspace_id = $1 ON CONFLICT DO NOTHING"),
+            concat!(
+                "INSERT INTO segment_events (workspace_id, contact_id, event_key, happened_at, occurrence_id)
+                 SELECT c.workspace_id, c.id, CAST($2 AS UUID), v.at, v.mail
+                 FROM ", mailed!(postgres), " WHERE c.workspace_id = $1 FOR KEY SHARE OF c ON CONFLICT DO NOTHING"));
+        /// Has those judged anew whose mail is not counted yet.
+        pub fn judge_uncounted(workspace_id: WorkspaceId, event_key: Uuid, mails: &str, due_at: i64) = Sql::each(
+            due!(
+                "SELECT c.workspace_id, c.id, CAST($4 AS BIGINT), 0 FROM ", mailed!(sqlite),
+                " WHERE c.workspace_id = $1 AND NOT EXISTS
+                      (SELECT 1 FROM segment_events e
+                       WHERE e.workspace_id = $1 AND e.contact_id = c.id AND e.event_key = $2)"),
+            due!(
+                "SELECT c.workspace_id, c.id, CAST($4 AS BIGINT), 0 FROM ", mailed!(postgres),
+                " WHERE c.workspace_id = $1 AND NOT EXISTS
+                      (SELECT 1 FROM segment_events e
+                       WHERE e.workspace_id = $1 AND e.contact_id = c.id AND e.event_key = CAST($2 AS UUID))"));
         /// Puts contacts into a segment that have not changed since they were judged.
         pub fn fill_in(workspace_id: WorkspaceId, segment_id: SegmentId, judged: &str, now: i64) = Sql::each(
             concat!(
@@ -108,18 +153,18 @@ statements! {
         /// Has those judged anew that have changed since they were judged, or for which a window closes.
         pub fn judge_later(workspace_id: WorkspaceId, judged: &str, now: i64) = Sql::each(
             due!("SELECT c.workspace_id, c.id,
-                         CASE WHEN c.version <> json_extract(v.value, '$.version') THEN CAST($3 AS BIGINT)
+                         CASE WHEN c.sequence <> json_extract(v.value, '$.sequence') THEN CAST($3 AS BIGINT)
                               ELSE json_extract(v.value, '$.due_at') END, 0
-                  FROM contacts c JOIN json_each($2) v
+                  FROM json_each($2) v CROSS JOIN contacts c
                       ON c.id = unhex(replace(json_extract(v.value, '$.id'), '-', ''))
                   WHERE c.workspace_id = $1
-                    AND (c.version <> json_extract(v.value, '$.version') OR json_extract(v.value, '$.due_at') IS NOT NULL)"),
+                    AND (c.sequence <> json_extract(v.value, '$.sequence') OR json_extract(v.value, '$.due_at') IS NOT NULL)"),
             due!("SELECT c.workspace_id, c.id,
-                         CASE WHEN c.version <> v.version THEN CAST($3 AS BIGINT) ELSE v.due_at END, 0
+                         CASE WHEN c.sequence <> v.sequence THEN CAST($3 AS BIGINT) ELSE v.due_at END, 0
                   FROM contacts c
-                      JOIN jsonb_to_recordset(CAST(CAST($2 AS TEXT) AS JSONB)) AS v (id UUID, version BIGINT, due_at BIGINT)
+                      JOIN jsonb_to_recordset(CAST(CAST($2 AS TEXT) AS JSONB)) AS v (id UUID, sequence BIGINT, due_at BIGINT)
                       ON c.id = v.id
-                  WHERE c.workspace_id = $1 AND (c.version <> v.version OR v.due_at IS NOT NULL)"));
+                  WHERE c.workspace_id = $1 AND (c.sequence <> v.sequence OR v.due_at IS NOT NULL)"));
         /// Where a filling goes on; `None`: it is done. Holds only as long as nobody else fills the segment, and nobody
         /// has changed its filter.
         pub fn advance(segment: &DueSegment, to: Option<&Filling>, due_at: Option<i64>)
@@ -207,6 +252,6 @@ pub struct Judged<'a> {
 
 /// For the statements that take a list of them.
 pub fn list<'a>(judged: impl IntoIterator<Item = &'a Judged<'a>>) -> String {
-    let item = |judged: &Judged<'_>| json!({"id": judged.contact.id, "version": judged.contact.version, "due_at": judged.due_at});
+    let item = |judged: &Judged<'_>| json!({"id": judged.contact.id, "sequence": judged.contact.sequence, "due_at": judged.due_at});
     serde_json::Value::Array(judged.into_iter().map(item).collect()).to_string()
 }

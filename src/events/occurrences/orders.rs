@@ -37,7 +37,7 @@ impl Recipient {
     pub fn receive(&self, occurrences: &mut OccurrenceBatch<'_>, occurrence: &Occurrence<'_>) {
         match self {
             Recipient::Known(id) => {
-                contacts::bump_version(occurrences, *id);
+                contacts::next_sequence(occurrences, *id);
                 occurrences.add(occurrence, Whom::Id(*id));
             }
             Recipient::Address { email, new_id } => {

@@ -5,6 +5,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::pages::{AppsPage, GrantRow, RevokePage};
+use super::routes::publish_end;
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::accounts::{Look, Manage, Member};
 use crate::error::{Error, OrMissing};
@@ -106,7 +107,8 @@ async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form
     let accepted = member.accept(&purpose(id), &form)?;
     let now = member.app.clock.now();
     let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
-    let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
+    let mut batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
+    publish_end(&mut batch, &member.app.clock, member.workspace_id(), id, Reason::Dashboard);
     accepted.commit(batch).await?.or_missing(gone)?;
     Ok(member.see_other("/apps?revoked"))
 }

@@ -3,16 +3,19 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::auth::Caller;
-use crate::clock::rfc3339;
+use crate::clock::{Clock, rfc3339};
+use crate::db::Batch;
 use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
-use crate::id::GrantId;
+use crate::id::{GrantId, WorkspaceId};
 use crate::oauth::OAuth;
 use crate::web::{JsonResult, List, Page, PathId};
+use crate::webhooks::{self, EventType, When};
 
 /// What an app may do in the workspace.
 #[derive(Serialize, ToSchema)]
@@ -87,7 +90,8 @@ pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 /// End a grant
 ///
 /// Every token of the grant, and every key made through it, stops working at once. Automations with webhook steps that
-/// the app published are disabled, and their runs in flight call nobody any more; whoever enables one afterwards keeps it.
+/// the app published are disabled, and their runs in flight call nobody any more; so are the webhooks that it made.
+/// Whoever enables one afterwards keeps it.
 #[utoipa::path(
     delete, path = "/oauth/grants/{id}", tag = "OAuth", operation_id = "revoke_grant",
     params(("id" = String, Path, description = "The id of the grant.", format = Uuid)),
@@ -99,8 +103,19 @@ pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 )]
 pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId<GrantId>) -> JsonResult<Revoked> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &[], now);
+    let revoke = || {
+        let mut batch = grants::revoke_in(caller.workspace_id(), id, reason, &[], now);
+        publish_end(&mut batch, &app.clock, caller.workspace_id(), id, reason);
+        batch
+    };
     let missing = || Error::not_found("Grant not found, or already revoked.");
     caller.try_commit(revoke).await?.or_missing(missing)?;
     Ok(Json(Revoked { object: "oauth_grant", id, revoked_at: rfc3339(now), revoked_reason: reason.as_str() }))
+}
+
+/// Tells webhooks that a grant ends, in the commit that ends it.
+pub fn publish_end(batch: &mut Batch, clock: &Clock, workspace_id: WorkspaceId, id: GrantId, reason: Reason) {
+    let now = clock.now();
+    let data = json!({"id": id, "revoked_at": rfc3339(now), "revoked_reason": reason.as_str()});
+    webhooks::publish(batch, clock, workspace_id, (EventType::GrantRevoked, When::Always, now), &data);
 }

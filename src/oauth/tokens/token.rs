@@ -5,11 +5,12 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::client_auth::{self, Denied, Visit, required};
-use crate::clock::SECOND;
+use crate::clock::{SECOND, rfc3339};
 use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::oauth::clients::{Grant, Known};
 use crate::oauth::grant::{self, Code, Family, NewGrant, Rotated, Rotation, Token, Verdict};
 use crate::oauth::refusal::{ErrorCode, Refusal};
 use crate::web::Sender;
+use crate::webhooks::{self, EventType, When};
 use crate::{accounts, delivery, secret};
 
 /// How often a refresh that lost a race looks again.
@@ -207,6 +209,12 @@ async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -
     let notice = delivery::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
     let mut batch = grant::redeem(code_hash, &NewGrant { id, code, refresh, now });
     batch.append(notice);
+    let data = json!({
+        "id": id, "client_id": code.client_id, "user_id": code.user_id, "scopes": code.scopes.to_string(),
+        "created_at": rfc3339(now),
+    });
+    let told = (EventType::GrantCreated, When::Always, now);
+    webhooks::publish(&mut batch, &app.clock, code.workspace_id, told, &data);
     // Whoever approved must still be allowed to. No fence: who is shut out in this
     // moment has all codes used up, and then the grants that came of them ended;
     // and without the right, no token of a grant is honoured.
@@ -246,6 +254,7 @@ async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: 
     let notice = delivery::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
     let mut batch = grants::revoke(grant_id, reason, app.clock.now());
     batch.append(notice);
+    grant::publish_end(&mut batch, &app.clock, workspace_id, grant_id, reason);
     match app.db.commit(batch).await {
         // Ended before: nothing to end, nobody to tell.
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),

@@ -1,35 +1,36 @@
 //! The API reference: one page without a script, made from the API's own
-//! description when the server starts.
+//! description when somebody first wants it.
 
 mod operation;
 mod schema;
 
 use askama::Template;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::Value;
-use utoipa::openapi::OpenApi;
 
+use super::compression::StaticContent;
 use super::layout::{self, Layout};
 use crate::app::App;
 use crate::error::Error;
 
 /// The page as it is sent; `None` where the description could not be shown.
-#[derive(Clone)]
-pub struct Page(Option<Bytes>);
+pub struct Page(Option<StaticContent>);
 
 impl Page {
-    pub fn new(app: &App, description: &OpenApi) -> Page {
-        let document = serde_json::to_value(description).unwrap_or_default();
-        let html = ReferencePage::new(Layout::beside_api(app), &document).render();
+    pub fn new(app: &App, document: &Value) -> Page {
+        let html = ReferencePage::new(Layout::beside_api(app), document).render();
         if let Err(error) = &html {
             tracing::error!(%error, "the API reference could not be rendered");
         }
-        Page(html.ok().map(Bytes::from))
+        Page(html.ok().map(StaticContent::new))
     }
 
-    pub fn answer(&self) -> Response {
-        self.0.clone().map_or_else(|| Error::Internal.into_response(), layout::rendered)
+    pub fn answer(&self, asked: &HeaderMap) -> Response {
+        match &self.0 {
+            Some(page) => page.answer(asked, layout::rendered),
+            None => Error::Internal.into_response(),
+        }
     }
 }
 

@@ -32,7 +32,22 @@ impl<'a> Schemas<'a> {
     fn alternatives(self, schema: &'a Value) -> Vec<&'a Value> {
         let schema = self.resolve(schema);
         let choice = schema.get("oneOf").or(schema.get("anyOf")).and_then(Value::as_array);
-        choice.map_or(vec![schema], |choice| choice.iter().map(|one| self.resolve(one)).collect())
+        match choice {
+            // A choice that may be null as well has its alternatives one step further in.
+            Some(choice) if choice.iter().any(|one| one["type"] == "null") => {
+                choice.iter().flat_map(|one| self.alternatives(one)).collect()
+            }
+            Some(choice) => choice.iter().map(|one| self.resolve(one)).collect(),
+            None => vec![schema],
+        }
+    }
+
+    /// What an alternative is known by: the word that its `type` must be, or its title.
+    fn label(alternative: &Value) -> Option<String> {
+        let word = &alternative["properties"]["type"]["enum"];
+        let words =
+            word.as_array().map(|words| words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "));
+        words.or_else(|| alternative["title"].as_str().map(str::to_owned))
     }
 
     /// The schema that says most: not `null`, not a reference in a wrapper.
@@ -115,21 +130,12 @@ fn properties<'a>(schemas: Schemas<'a>, schema: &'a Value) -> impl Iterator<Item
 }
 
 fn example_text(schema: &Value) -> String {
-    if let Some(literal) = literal(schema) {
-        return literal.to_owned();
-    }
     match schema["format"].as_str().unwrap_or_default() {
         "uuid" => "0199c5d2-7e3a-7c41-9d52-3f6f1c0b8a71".into(),
         "date-time" => "2026-01-15T09:30:00.000000Z".into(),
         "uri" => "https://app.example/callback".into(),
         _ => "text".into(),
     }
-}
-
-/// The one text that a pattern such as `^code$` lets through.
-fn literal(schema: &Value) -> Option<&str> {
-    let inner = schema["pattern"].as_str()?.strip_prefix('^')?.strip_suffix('$')?;
-    inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(inner)
 }
 
 /// A row for every field of a body, those of inner objects behind a dot.
@@ -140,17 +146,36 @@ pub(super) fn rows<'a>(schemas: Schemas<'a>, schema: &'a Value) -> Vec<Row> {
 }
 
 fn add_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, prefix: &str, depth: usize, rows: &mut Vec<Row>) {
-    let object = schemas.main(schema);
-    if depth == 0 {
-        return;
+    let objects: Vec<&Value> = schemas.alternatives(schema).into_iter().filter(|one| one["type"] != "null").collect();
+    match objects.as_slice() {
+        _ if depth == 0 => {}
+        [_, _, ..] => {
+            for one in objects {
+                let label = Schemas::label(one).map_or(prefix.to_owned(), |label| labelled(prefix, &label));
+                add_fields(schemas, one, &label, depth, rows);
+            }
+        }
+        _ => add_fields(schemas, schemas.main(schema), prefix, depth, rows),
     }
+}
+
+/// `steps[].` becomes `steps[] (delay).`
+fn labelled(prefix: &str, label: &str) -> String {
+    format!("{} ({label}).", prefix.strip_suffix('.').unwrap_or(prefix)).trim_start().to_owned()
+}
+
+fn add_fields<'a>(schemas: Schemas<'a>, object: &'a Value, prefix: &str, depth: usize, rows: &mut Vec<Row>) {
     let required: Vec<&str> = object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in properties(schemas, object) {
         let full = format!("{prefix}{name}");
         rows.push(row(schemas, &full, field, required.contains(&name.as_str())));
-        match field.get("items") {
-            Some(items) => add_rows(schemas, items, &format!("{full}[]."), depth - 1, rows),
-            None => add_rows(schemas, field, &format!("{full}."), depth - 1, rows),
+        let (inner, below) = match field.get("items") {
+            Some(items) => (items, format!("{full}[].")),
+            None => (field, format!("{full}.")),
+        };
+        // A tree is told once: its branches are the same as the whole.
+        if !(inner.get("$ref").is_some() && holds(object, inner, schemas)) {
+            add_rows(schemas, inner, &below, depth - 1, rows);
         }
     }
     if let Some(values) = object.get("additionalProperties").filter(|values| values.is_object()) {
@@ -160,6 +185,12 @@ fn add_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, prefix: &str, depth: us
         }
         rows.push(any);
     }
+}
+
+/// Whether an object is one of the alternatives that a field of it refers to.
+fn holds<'a>(object: &'a Value, field: &'a Value, schemas: Schemas<'a>) -> bool {
+    let alternatives = schemas.alternatives(field);
+    alternatives.len() > 1 && alternatives.iter().any(|one| std::ptr::eq(*one, object))
 }
 
 fn row<'a>(schemas: Schemas<'a>, name: &str, field: &'a Value, required: bool) -> Row {
@@ -184,7 +215,8 @@ fn description<'a>(schemas: Schemas<'a>, field: &'a Value) -> String {
 /// The limits that a schema sets, as sentences, but for those that the
 /// description has already said.
 pub(super) fn limits<'a>(schemas: Schemas<'a>, schema: &'a Value, described: &str) -> String {
-    let default = schema.get("default");
+    let parts = ["oneOf", "allOf"].into_iter().filter_map(|name| schema[name].as_array()).flatten();
+    let default = std::iter::once(schema).chain(parts).find_map(|part| part.get("default"));
     let schema = schemas.main(schema);
     let bounds = |least: &str, most: &str| (schema[least].as_u64(), schema[most].as_u64());
     let span = |(least, most): (Option<u64>, Option<u64>), unit: &str| match (least, most) {
@@ -195,7 +227,10 @@ pub(super) fn limits<'a>(schemas: Schemas<'a>, schema: &'a Value, described: &st
         (None, None) => None,
     };
     let code = |value: &Value| format!("`{}`", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    let choice = schema["enum"].as_array().map(|all| all.iter().map(code).collect::<Vec<_>>().join(", "));
+    let choice = schema["enum"].as_array().map(|all| match all.as_slice() {
+        [only] => format!("Must be {}.", code(only)),
+        several => format!("One of {}.", several.iter().map(code).collect::<Vec<_>>().join(", ")),
+    });
     let format = match schema["format"].as_str().unwrap_or_default() {
         "uuid" => Some("A UUID.".to_owned()),
         "date-time" => Some("RFC 3339.".to_owned()),
@@ -206,8 +241,7 @@ pub(super) fn limits<'a>(schemas: Schemas<'a>, schema: &'a Value, described: &st
         _ => None,
     };
     let sentences = [
-        literal(schema).map(|only| format!("Must be `{only}`.")),
-        choice.map(|all| format!("One of {all}.")),
+        choice,
         format,
         number,
         span(bounds("minLength", "maxLength"), "characters"),
@@ -257,7 +291,7 @@ mod tests {
         let document = document();
         let schemas = Schemas::of(&document);
         for (schema, value) in [
-            (json!({"type": "string", "pattern": "^code$"}), json!("code")),
+            (json!({"type": "string", "enum": ["code"]}), json!("code")),
             (json!({"type": "string", "examples": ["x"]}), json!("x")),
             (json!({"type": "integer", "minimum": 3}), json!(3)),
             (json!({"$ref": "#/components/schemas/Both"}), json!({"x": 7})),
@@ -285,5 +319,25 @@ mod tests {
         let words: String = find("map.*").description.iter().flatten().map(|span| span.text.as_str()).collect();
         assert_eq!(words, "One of a, b.");
         assert!(rows.iter().any(|row| row.name == "pair.more[].left"));
+    }
+
+    #[test]
+    fn issue_15_alternatives_are_told_apart_and_a_tree_is_told_once() {
+        let document = json!({"components": {"schemas": {
+            "Tree": {"oneOf": [{"$ref": "#/components/schemas/Leaf"}, {"$ref": "#/components/schemas/Branch"}]},
+            "Leaf": {"type": "object", "properties": {
+                "type": {"type": "string", "enum": ["leaf"]}, "value": {"type": "string"}}},
+            "Branch": {"type": "object", "properties": {
+                "type": {"type": "string", "enum": ["all", "any"]},
+                "parts": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}}},
+        }}});
+        let schemas = Schemas::of(&document);
+        let schema =
+            json!({"properties": {"rule": {"oneOf": [{"$ref": "#/components/schemas/Tree"}, {"type": "null"}]}}});
+        let names: Vec<String> = rows(schemas, &schema).into_iter().map(|row| row.name).collect();
+        assert_eq!(
+            names,
+            ["rule", "rule (leaf).type", "rule (leaf).value", "rule (all or any).type", "rule (all or any).parts"]
+        );
     }
 }

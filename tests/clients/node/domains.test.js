@@ -29,9 +29,9 @@ test('a domain is created, read, listed, changed, verified and removed', async (
   assert.equal(found.object, 'domain');
   assert.deepEqual(found.records, created.records);
   assert.deepEqual(found.capabilities, { sending: 'enabled', receiving: 'disabled' });
-  assert.deepEqual(ok(await resend.domains.update({ id, openTracking: true, tls: 'enforced' })), { object: 'domain', id });
+  assert.deepEqual(ok(await resend.domains.update({ id, openTracking: true, clickTracking: true, tls: 'enforced' })), { object: 'domain', id });
   const [newest] = ok(await resend.domains.list({ limit: 1 })).data;
-  assert.deepEqual([newest.id, newest.open_tracking, newest.click_tracking], [id, true, false]);
+  assert.deepEqual([newest.id, newest.open_tracking, newest.click_tracking], [id, true, true]);
   assert.deepEqual(ok(await resend.domains.verify(id)), { object: 'domain', id });
   assert.deepEqual(ok(await resend.domains.remove(id)), { object: 'domain', id, deleted: true });
   refused(await resend.domains.get(id), 404, 'not_found');

@@ -4,6 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as mcp from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { person } from './person.js';
 
 const base = process.env.RESEND_BASE_URL;
@@ -70,19 +72,45 @@ class Host {
   redirectToAuthorization = async (url) => void (this.callback = new URL(await person(url)).searchParams);
 }
 
-// An MCP server lives at a path of its own; the API itself at the root.
-for (const serverUrl of [base, `${base}/mcp`]) {
+// Asked for nothing in particular, a host gets the least of the API at the root, and all of it for the MCP server,
+// which has a path of its own.
+for (const [serverUrl, scope, status] of [
+  [base, 'emails:send', 403],
+  [`${base}/mcp`, 'full_access', 200],
+]) {
   test(`in one go, for ${new URL(serverUrl).pathname}`, async () => {
     const host = new Host();
     assert.equal(await mcp.auth(host, { serverUrl }), 'REDIRECT');
     const authorizationCode = host.callback.get('code');
     assert.equal(await mcp.auth(host, { serverUrl, authorizationCode }), 'AUTHORIZED');
-    // Asked for nothing in particular, a host gets the least.
-    assert.equal(host.saved.scope, 'emails:send');
-    assert.equal((await events(host.saved.access_token)).status, 403);
+    assert.equal(host.saved.scope, scope);
+    assert.equal((await events(host.saved.access_token)).status, status);
 
     const before = host.saved;
     assert.equal(await mcp.auth(host, { serverUrl }), 'AUTHORIZED');
     assert.notEqual(host.saved.refresh_token, before.refresh_token);
   });
 }
+
+test('a host that was let in calls tools', async () => {
+  const host = new Host();
+  const address = new URL(`${base}/mcp`);
+  const connect = () => {
+    const client = new Client({ name: 'a host', version: '1' });
+    return { client, transport: new StreamableHTTPClientTransport(address, { authProvider: host }) };
+  };
+  const refused = connect();
+  await assert.rejects(refused.client.connect(refused.transport), { message: 'Unauthorized' });
+  await refused.transport.finishAuth(host.callback.get('code'));
+  const { client, transport } = connect();
+  await client.connect(transport);
+  const { tools } = await client.listTools();
+  assert.ok(tools.some(({ name }) => name === 'send_event'));
+  const made = await client.callTool({ name: 'create_event', arguments: { name: 'by.an.assistant' } });
+  assert.ok(!made.isError, made.content[0].text);
+  const read = await client.callTool({ name: 'read_event', arguments: { identifier: 'by.an.assistant' } });
+  assert.equal(JSON.parse(read.content[0].text).id, JSON.parse(made.content[0].text).id);
+  const missing = await client.callTool({ name: 'read_event', arguments: { identifier: 'nobody' } });
+  assert.ok(missing.isError);
+  await client.close();
+});

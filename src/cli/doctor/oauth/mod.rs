@@ -12,7 +12,8 @@ use serde_json::json;
 use super::browser::Browser;
 use super::report::Report;
 use crate::accounts::EmailAddress;
-use crate::cli::{Output, print_json, users};
+use crate::cli::password::PasswordInput;
+use crate::cli::{Output, print_json};
 use crate::config::{Config, PublicUrl};
 use crate::serve;
 
@@ -26,9 +27,8 @@ pub struct Doctor {
     /// Somebody who may let apps into a workspace there
     #[arg(long)]
     email: EmailAddress,
-    /// Read the password from the first line of standard input
-    #[arg(long, required = true)]
-    password_stdin: bool,
+    #[command(flatten)]
+    password: PasswordInput,
     #[command(flatten)]
     output: Output,
 }
@@ -41,7 +41,7 @@ pub async fn discover(browser: &Browser, issuer: &str, report: &mut Report) {
 impl Doctor {
     /// Makes the checks. `Err` when one failed, so that the exit code says so.
     pub async fn run(self, config: &Config) -> anyhow::Result<()> {
-        let password = users::read_password()?;
+        let password = self.password.read()?;
         let url = match self.url {
             Some(url) => url,
             None => serve::addresses(config, config.listen)?.base,

@@ -23,32 +23,43 @@ statements! {
         /// Nobody waits for them any more, and they were last tried long ago.
         pub fn sweep(until: i64) = Sql::both("DELETE FROM call_pauses WHERE paused_until < $1");
     }
-    reads {
-        /// Every destination behind `after` with the time at which its first run is due,
-        /// found in steps from one to the next: a line may be long.
-        pub fn waiting(after: &str) with [after, PAGE as i64] -> Vec<Waiting> = Sql::both(
+}
+
+/// Every destination of a table behind `$1` with the time at which its first row is due,
+/// found in steps from one to the next: a line may be long. `$2` is how many are wanted.
+macro_rules! waiting_rows {
+    ($table:literal) => {
+        $crate::db::Sql::both(concat!(
             "WITH RECURSIVE waiting (destination, place) AS (
-                 SELECT (SELECT r.destination FROM runs r
+                 SELECT (SELECT r.destination FROM ",
+            $table,
+            " r
                          WHERE r.destination > $1 AND r.destination IS NOT NULL AND r.due_at IS NOT NULL
                          ORDER BY r.destination LIMIT 1), CAST(1 AS BIGINT)
                  UNION ALL
-                 SELECT (SELECT r.destination FROM runs r
+                 SELECT (SELECT r.destination FROM ",
+            $table,
+            " r
                          WHERE r.destination > w.destination AND r.destination IS NOT NULL AND r.due_at IS NOT NULL
                          ORDER BY r.destination LIMIT 1), w.place + 1
                  FROM waiting w WHERE w.destination IS NOT NULL AND w.place < $2)
              SELECT w.destination,
-                    (SELECT r.due_at FROM runs r WHERE r.destination = w.destination AND r.due_at IS NOT NULL
+                    (SELECT r.due_at FROM ",
+            $table,
+            " r WHERE r.destination = w.destination AND r.due_at IS NOT NULL
                      ORDER BY r.due_at LIMIT 1),
                     p.reason, p.failures, p.paused_until
              FROM waiting w LEFT JOIN call_pauses p ON p.destination = w.destination
-             WHERE w.destination IS NOT NULL");
-    }
+             WHERE w.destination IS NOT NULL"
+        ))
+    };
 }
+pub(crate) use waiting_rows;
 
-/// A destination that runs are to call.
+/// A destination that is to be called.
 pub struct Waiting {
     pub destination: String,
-    /// When the first of its runs is due.
+    /// When the first of its rows is due.
     pub due_at: i64,
     /// Why the last call had no answer.
     pub reason: Option<String>,

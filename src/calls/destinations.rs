@@ -1,7 +1,7 @@
 //! How many calls go to whom at this moment, and who has not answered lately.
 //! What one destination keeps waiting must not keep the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use http::Uri;
 
@@ -9,11 +9,18 @@ use crate::clock::{MINUTE, SECOND};
 use crate::http_client::port;
 use crate::id::WorkspaceId;
 
-/// How many calls are made at once by this process: in all, by one workspace, and by
-/// one workspace to one host.
-const MOST: usize = 128;
-const MOST_OF_WORKSPACE: usize = 64;
-const MOST_TO_ONE: usize = 16;
+/// How many calls a process makes at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// In all, by one workspace, and to one destination.
+    pub all: usize,
+    pub of_workspace: usize,
+    pub to_one: usize,
+    /// To one that has not answered lately, and to all of these: each may keep its calls for as
+    /// long as a call may take.
+    pub to_unproven: usize,
+    pub unproven: usize,
+}
 
 /// After so many calls in a row without an answer a destination is paused.
 const TOLERATED: i64 = 5;
@@ -21,7 +28,7 @@ const TOLERATED: i64 = 5;
 const SHORTEST_PAUSE: i64 = 5 * SECOND;
 const LONGEST_PAUSE: i64 = 10 * MINUTE;
 
-/// How many destinations that failed once or twice are remembered.
+/// How many destinations that failed once or twice, or that answer, are remembered.
 const MOST_REMEMBERED: usize = 10_000;
 
 /// A workspace and a host with its port: neither another workspace's calls to the
@@ -64,12 +71,19 @@ struct Line {
     paused_until: Option<i64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Destinations {
+    room: Room,
     lines: HashMap<String, Line>,
+    /// Those whose last call was answered.
+    proven: HashSet<String>,
 }
 
 impl Destinations {
+    pub fn new(room: Room) -> Destinations {
+        Destinations { room, lines: HashMap::new(), proven: HashSet::new() }
+    }
+
     /// How many calls may begin now. After a pause it is one: whether it is
     /// answered decides over the others.
     fn room(&self, destination: &str, pause: Option<Pause>, now: i64) -> usize {
@@ -77,13 +91,20 @@ impl Destinations {
         let neighbours = self.lines.iter().filter(|(other, _)| workspace(other) == workspace(destination));
         let of_workspace = neighbours.map(|(_, line)| line.calls).sum::<usize>();
         let here = self.lines.get(destination).map_or(0, |line| line.calls);
+        let is_proven = self.proven.contains(destination);
         let most = match pause {
             Some(pause) if pause.until > now => 0,
             Some(_) => 1,
-            None => MOST_TO_ONE,
+            None if is_proven => self.room.to_one,
+            None => self.room.to_unproven,
         };
-        let left = most.saturating_sub(here).min(MOST_OF_WORKSPACE.saturating_sub(of_workspace));
-        left.min(MOST.saturating_sub(all))
+        let left = most.saturating_sub(here).min(self.room.of_workspace.saturating_sub(of_workspace));
+        let left = left.min(self.room.all.saturating_sub(all));
+        if is_proven {
+            return left;
+        }
+        let unproven = self.lines.iter().filter(|(other, _)| !self.proven.contains(*other));
+        left.min(self.room.unproven.saturating_sub(unproven.map(|(_, line)| line.calls).sum()))
     }
 
     /// Takes all the room there is, and tells how much that was.
@@ -113,12 +134,19 @@ impl Destinations {
     /// A call was answered, well or badly.
     pub fn answered(&mut self, destination: &str) -> Change {
         let Some(line) = self.lines.get_mut(destination) else { return Change::Nothing };
+        if !self.proven.contains(destination) {
+            if self.proven.len() >= MOST_REMEMBERED {
+                self.proven.clear();
+            }
+            self.proven.insert(destination.to_owned());
+        }
         line.failures = 0;
         line.paused_until.take().map_or(Change::Nothing, |_| Change::End)
     }
 
     /// A call was not answered.
     pub fn failed(&mut self, destination: &str, now: i64) -> Change {
+        self.proven.remove(destination);
         let Some(line) = self.lines.get_mut(destination) else { return Change::Nothing };
         // Those that began before the pause say nothing new.
         if line.paused_until.is_some_and(|until| until > now) {
@@ -139,6 +167,10 @@ impl Destinations {
 mod tests {
     use super::*;
 
+    const MOST_TO_ONE: usize = 16;
+    const ROOM: Room =
+        Room { all: 128, of_workspace: 64, to_one: MOST_TO_ONE, to_unproven: MOST_TO_ONE, unproven: 128 };
+
     #[test]
     fn a_destination_is_a_workspace_and_a_host_with_its_port() {
         let w = uuid::Uuid::nil().into();
@@ -150,7 +182,7 @@ mod tests {
 
     #[test]
     fn neither_a_host_nor_a_workspace_takes_all_the_room() {
-        let mut all = Destinations::default();
+        let mut all = Destinations::new(ROOM);
         for host in ["w a", "w b", "w c", "w d"] {
             assert_eq!((all.reserve(host, None, 0), all.reserve(host, None, 0)), (MOST_TO_ONE, 0));
         }
@@ -161,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_destination_that_does_not_answer_is_paused_for_longer_and_longer() {
-        let mut all = Destinations::default();
+        let mut all = Destinations::new(ROOM);
         assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE);
         assert!((1..TOLERATED).all(|_| all.failed("w a", 100) == Change::Nothing));
         let pause = Pause { failures: TOLERATED, until: 100 + SHORTEST_PAUSE };
@@ -180,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_answer_ends_the_pause_and_is_forgotten() {
-        let mut all = Destinations::default();
+        let mut all = Destinations::new(ROOM);
         all.reserve("w a", None, 0);
         assert_eq!((all.failed("w a", 0), all.answered("w a")), (Change::Nothing, Change::Nothing));
         all.release("w a", MOST_TO_ONE);
@@ -188,5 +220,20 @@ mod tests {
         all.reserve("w a", Some(Pause { failures: 7, until: 0 }), 0);
         assert_eq!((all.answered("w a"), all.answered("w a")), (Change::End, Change::Nothing));
         assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE - 1, "all may call again");
+    }
+
+    #[test]
+    fn those_that_do_not_answer_leave_room_for_the_others() {
+        let mut all = Destinations::new(Room { to_unproven: 1, unproven: 3, ..ROOM });
+        assert_eq!((all.reserve("w a", None, 0), all.reserve("w a", None, 0)), (1, 0), "it has to answer first");
+        all.answered("w a");
+        assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE - 1);
+        let silent = ["w b", "w c", "w d", "w e"].map(|host| all.reserve(host, None, 0));
+        assert_eq!(silent, [1, 1, 1, 0], "there is no more room for those of which nothing is known");
+        all.release("w a", MOST_TO_ONE);
+        assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE, "that it answers is remembered");
+        all.failed("w a", 0);
+        all.release("w a", MOST_TO_ONE);
+        assert_eq!(all.reserve("w a", None, 0), 0, "it is one of the silent now");
     }
 }

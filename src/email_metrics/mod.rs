@@ -1,0 +1,23 @@
+//! What became of mail, in numbers. Whatever happens to a recipient is counted in the commit that
+//! writes it down, as a row of its own ([`Tally`]): no commit waits for a counter that another one
+//! holds. A chore adds these rows up by quarter-hours ([`fold`]); whoever reads sums both, so the
+//! numbers are whole at every moment.
+
+mod breakdown;
+mod counts;
+mod fold;
+mod mails;
+mod metric;
+mod period;
+mod query;
+mod routes;
+mod store;
+
+pub use counts::{Counted, Counts, Tally};
+pub use fold::fold;
+pub use routes::router as routes;
+pub use store::totals;
+
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[mails::ALL, store::ALL];

@@ -1,0 +1,206 @@
+//! Counters in the store.
+
+use uuid::Uuid;
+
+use super::counts::Counts;
+use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
+use crate::id::{BroadcastId, DomainId, Id, WorkspaceId};
+
+/// The columns of the counters, and the same with something around each.
+macro_rules! columns {
+    () => {
+        "sent, delivered, delivery_delayed, bounced_permanent, bounced_transient, bounced_undetermined, complained,
+         suppressed, failed, opened, unique_opened, clicked, unique_clicked, unsubscribed, received"
+    };
+    (each $before:literal, $after:literal) => {
+        columns!(@ $before, $after;
+            "sent", "delivered", "delivery_delayed", "bounced_permanent", "bounced_transient", "bounced_undetermined",
+            "complained", "suppressed", "failed", "opened", "unique_opened", "clicked", "unique_clicked",
+            "unsubscribed"; "received")
+    };
+    (@ $before:literal, $after:literal; $($column:literal),+; $last:literal) => {
+        concat!($($before, $column, $after, ", ",)+ $before, $last, $after)
+    };
+}
+
+/// What a sum of each counter adds to it.
+macro_rules! added {
+    ($($column:literal),+; $last:literal) => {
+        concat!($($column, " = email_counts.", $column, " + excluded.", $column, ", ",)+
+            $last, " = email_counts.", $last, " + excluded.", $last)
+    };
+}
+
+/// What is added up, and what is not yet: one look sees each row in one of the two.
+macro_rules! all_counts {
+    () => {
+        concat!(
+            "(SELECT period, domain, broadcast_id, ",
+            columns!(),
+            " FROM email_counts
+              WHERE workspace_id = $1 AND period >= $2 AND period < $3
+              UNION ALL
+              SELECT period, domain, broadcast_id, ",
+            columns!(),
+            " FROM email_count_deltas
+              WHERE workspace_id = $1 AND period >= $2 AND period < $3) AS counts"
+        )
+    };
+}
+
+/// The sums of a workspace in a span, of these domains and broadcasts (JSON, or NULL for all).
+macro_rules! sums {
+    (sqlite $keys:literal, $rest:literal) => {
+        sums!(@ $keys, "SELECT value FROM json_each($4)", "SELECT unhex(value) FROM json_each($5)", $rest)
+    };
+    // As text first: a parameter of the type JSON is none that values can be bound to.
+    (postgres $keys:literal, $rest:literal) => {
+        sums!(@ $keys, "SELECT json_array_elements_text(CAST(CAST($4 AS TEXT) AS JSON))",
+            "SELECT CAST(json_array_elements_text(CAST(CAST($5 AS TEXT) AS JSON)) AS UUID)", $rest)
+    };
+    (@ $keys:literal, $domains:literal, $broadcasts:literal, $rest:literal) => {
+        concat!(
+            "SELECT ", $keys, columns!(each "CAST(COALESCE(SUM(", "), 0) AS BIGINT)"), " FROM ", all_counts!(),
+            " WHERE (CAST($4 AS TEXT) IS NULL OR domain IN (", $domains, "))
+                AND (CAST($5 AS TEXT) IS NULL OR broadcast_id IN (", $broadcasts, "))", $rest
+        )
+    };
+}
+
+statements! {
+    functions {
+        /// Some that are to be added up.
+        pub(super) fn deltas(most: i64) = Sql::both(concat!(
+            "SELECT workspace_id, period, domain, broadcast_id, id, ", columns!(), " FROM email_count_deltas
+             ORDER BY workspace_id, id LIMIT $1"));
+        /// Names of the domains of a workspace.
+        pub(super) fn domains(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name FROM domains WHERE workspace_id = $1");
+        /// Names of broadcasts, whose ids are JSON.
+        pub(super) fn broadcasts(workspace_id: WorkspaceId, ids: String) = Sql::each(
+            "SELECT id, name FROM broadcasts WHERE workspace_id = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
+            "SELECT id, name FROM broadcasts WHERE workspace_id = $1
+             AND id IN (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS UUID))");
+        fn delete_some(workspace_id: WorkspaceId, ids: String) = Sql::each(
+            "DELETE FROM email_count_deltas WHERE workspace_id = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
+            "DELETE FROM email_count_deltas WHERE workspace_id = $1
+             AND id IN (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS UUID))");
+    }
+    INSERT_DELTA = Sql::both(concat!(
+        "INSERT INTO email_count_deltas (workspace_id, period, domain, broadcast_id, id, ", columns!(), ")
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"));
+    ADD = Sql::both(concat!(
+        "INSERT INTO email_counts (workspace_id, period, domain, broadcast_id, ", columns!(), ")
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+         ON CONFLICT (workspace_id, period, domain, broadcast_id) DO UPDATE SET ",
+        added!(
+            "sent", "delivered", "delivery_delayed", "bounced_permanent", "bounced_transient", "bounced_undetermined",
+            "complained", "suppressed", "failed", "opened", "unique_opened", "clicked", "unique_clicked",
+            "unsubscribed"; "received")));
+    TOTALS = Sql::each(sums!(sqlite "", ""), sums!(postgres "", ""));
+    /// By what `$6`, `$7` and `$8` ask for: the quarter-hour, the domain, the broadcast.
+    GROUPED = Sql::each(
+        sums!(sqlite "CASE WHEN CAST($6 AS BOOLEAN) THEN period ELSE 0 END,
+                      CASE WHEN CAST($7 AS BOOLEAN) THEN domain ELSE '' END,
+                      CASE WHEN CAST($8 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $9"),
+        sums!(postgres "CASE WHEN CAST($6 AS BOOLEAN) THEN period ELSE 0 END,
+                        CASE WHEN CAST($7 AS BOOLEAN) THEN domain ELSE '' END,
+                        CASE WHEN CAST($8 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $9"));
+}
+
+/// What is counted apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub workspace_id: WorkspaceId,
+    pub period: i64,
+    pub domain: String,
+    pub broadcast_id: BroadcastId,
+}
+
+impl Key {
+    fn values(&self) -> impl Iterator<Item = Value> {
+        let Key { workspace_id, period, domain, broadcast_id } = self;
+        [(*workspace_id).into(), (*period).into(), domain.as_str().into(), (*broadcast_id).into()].into_iter()
+    }
+}
+
+/// A row that is to be added up.
+pub struct Delta {
+    pub key: Key,
+    pub id: Uuid,
+    pub counts: Counts,
+}
+
+impl Delta {
+    pub fn read(row: &Row) -> Result<Delta, DbError> {
+        let (workspace_id, period, domain, broadcast_id) = (row.id(0)?, row.int(1)?, row.text(2)?, row.id(3)?);
+        let key = Key { workspace_id, period, domain, broadcast_id };
+        Ok(Delta { key, id: row.id(4)?, counts: Counts::read(row, 5)? })
+    }
+}
+
+fn values(counts: &Counts) -> impl Iterator<Item = Value> {
+    counts.columns().into_iter().map(Value::from)
+}
+
+pub fn insert_delta(id: Uuid, key: &Key, counts: &Counts) -> Stmt {
+    INSERT_DELTA.with_all(key.values().chain([id.into()]).chain(values(counts)).collect())
+}
+
+/// Adds to what stands under a key.
+pub fn add(key: &Key, counts: &Counts) -> Stmt {
+    ADD.with_all(key.values().chain(values(counts)).collect())
+}
+
+/// Deletes exactly these, or nothing is committed: another process may have added them up.
+pub fn delete(workspace_id: WorkspaceId, ids: &[Uuid]) -> Stmt {
+    delete_some(workspace_id, json(ids)).expect(ids.len() as u64)
+}
+
+/// Ids as both engines read them from JSON.
+pub fn json<I: Id>(ids: &[I]) -> String {
+    let texts: Vec<String> = ids.iter().map(|id| id.uuid().as_simple().to_string()).collect();
+    serde_json::Value::from(texts).to_string()
+}
+
+/// Which counters of a workspace: from one moment to another, of these domains and broadcasts, or of all.
+pub struct Which<'a> {
+    pub workspace_id: WorkspaceId,
+    pub span: (i64, i64),
+    pub domains: Option<&'a [String]>,
+    pub broadcasts: Option<&'a [BroadcastId]>,
+}
+
+impl Which<'_> {
+    fn values(&self) -> impl Iterator<Item = Value> {
+        let domains = self.domains.map(|domains| serde_json::Value::from(domains).to_string());
+        let broadcasts = self.broadcasts.map(json);
+        [self.workspace_id.into(), self.span.0.into(), self.span.1.into(), domains.into(), broadcasts.into()]
+            .into_iter()
+    }
+}
+
+/// Everything as one row.
+pub fn totals_of(which: &Which<'_>) -> Stmt {
+    TOTALS.with_all(which.values().collect())
+}
+
+/// Apart by quarter-hour, domain and broadcast, as wanted.
+pub fn grouped(which: &Which<'_>, (by_period, by_domain, by_broadcast): (bool, bool, bool), most: i64) -> Stmt {
+    let more = [by_period.into(), by_domain.into(), by_broadcast.into(), most.into()];
+    GROUPED.with_all(which.values().chain(more).collect())
+}
+
+/// What happened in a workspace from one moment to another; [`Totals`](Counts) of its first row.
+pub fn totals(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
+    totals_of(&Which { workspace_id, span, domains: None, broadcasts: None })
+}
+
+/// A domain, or a broadcast, and its name.
+pub fn named<I: Id>(rows: &[Row]) -> Result<Vec<(I, String)>, DbError> {
+    rows.iter().map(|row| Ok((row.id(0)?, row.text(1)?))).collect()
+}
+
+pub type Domains = Vec<(DomainId, String)>;

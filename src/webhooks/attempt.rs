@@ -1,0 +1,124 @@
+//! One attempt to deliver an event: a signed POST, and what came back.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode};
+use http_body_util::Full;
+
+use crate::calls::{UNREACHABLE, signature};
+use crate::clock::SECOND;
+use crate::http_client::{Bounds, HttpClient, HttpError};
+use crate::id::WebhookEventId;
+
+/// What a call may take: a time well within a worker's lease. Of a long answer only the beginning is read.
+const BOUNDS: Bounds = Bounds { time: Duration::from_secs(10), bytes: usize::MAX };
+
+/// How much of an answer is kept.
+const KEPT: usize = 1 << 10;
+
+/// What is sent.
+pub struct Message<'a> {
+    pub event_id: WebhookEventId,
+    pub endpoint: &'a str,
+    pub payload: &'a str,
+    /// Whoever verifies with any of them is content.
+    pub secrets: &'a [String],
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Attempt {
+    /// 0: there was no answer.
+    pub http_status: i64,
+    pub response: String,
+    /// Why it does not count as delivered.
+    pub error: Option<String>,
+    /// In milliseconds.
+    pub duration: i64,
+    pub sent_at: i64,
+}
+
+impl Attempt {
+    pub fn is_answered(&self) -> bool {
+        self.http_status > 0
+    }
+
+    /// The endpoint wants nothing any more.
+    pub fn is_gone(&self) -> bool {
+        self.http_status == i64::from(StatusCode::GONE.as_u16())
+    }
+}
+
+pub async fn make(client: &HttpClient, message: &Message<'_>, now: i64) -> Attempt {
+    let begun = Instant::now();
+    let outcome = exchange(client, message, now).await;
+    let duration = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
+    match outcome {
+        Ok((status, response)) => {
+            let error = (!status.is_success()).then(|| format!("the answer was {}", status.as_u16()));
+            Attempt { http_status: status.as_u16().into(), response, error, duration, sent_at: now }
+        }
+        Err(error) => {
+            let error = Some(reason(message, &error));
+            Attempt { http_status: 0, response: String::new(), error, duration, sent_at: now }
+        }
+    }
+}
+
+async fn exchange(client: &HttpClient, message: &Message<'_>, now: i64) -> Result<(StatusCode, String), HttpError> {
+    let request = request(message, now).map_err(|_| HttpError::Url)?;
+    let mut answer = client.open(request, BOUNDS).await?;
+    let mut kept = Vec::new();
+    // The status says what became of it; an answer that breaks off behind it changes nothing.
+    while kept.len() < KEPT
+        && let Ok(Some(more)) = answer.next().await
+    {
+        kept.extend_from_slice(&more[..more.len().min(KEPT - kept.len())]);
+    }
+    Ok((answer.status, String::from_utf8_lossy(&kept).replace('\0', "\u{fffd}")))
+}
+
+fn reason(message: &Message<'_>, error: &HttpError) -> String {
+    if error.is_about_address() {
+        tracing::warn!(event = %message.event_id, %error, "a webhook leads to no server that may be called");
+        return UNREACHABLE.into();
+    }
+    error.to_string()
+}
+
+/// Under the names that Standard Webhooks gives the headers, and under those that they had before.
+fn request(message: &Message<'_>, now: i64) -> http::Result<Request<Full<Bytes>>> {
+    let (id, timestamp) = (format!("msg_{}", message.event_id), now / SECOND);
+    let signatures = message.secrets.iter().map(|secret| signature(secret, &id, timestamp, message.payload));
+    let signatures = signatures.collect::<Vec<_>>().join(" ");
+    Request::post(message.endpoint)
+        .header(CONTENT_TYPE, "application/json")
+        .header("webhook-id", &id)
+        .header("webhook-timestamp", timestamp)
+        .header("webhook-signature", &signatures)
+        .header("svix-id", &id)
+        .header("svix-timestamp", timestamp)
+        .header("svix-signature", &signatures)
+        .body(Full::from(message.payload.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_is_signed_with_every_secret_under_both_names() {
+        let secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(), "whsec_AAAA".to_owned()];
+        let event_id = uuid::Uuid::nil().into();
+        let message = Message { event_id, endpoint: "https://example.com/", payload: "{}", secrets: &secrets };
+        let request = request(&message, 1_614_265_330 * SECOND).expect("a request");
+        let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
+        let id = "msg_00000000-0000-0000-0000-000000000000";
+        assert_eq!((header("webhook-id"), header("svix-id")), (id.into(), id.into()));
+        assert_eq!(header("webhook-timestamp"), "1614265330");
+        let both = secrets.map(|secret| signature(&secret, id, 1_614_265_330, "{}")).join(" ");
+        assert_eq!((header("webhook-signature"), header("svix-signature")), (both.clone(), both));
+    }
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""The API's types, as others make them of its description.
+
+    tests/clients/types/check.py BASE_URL NODE_MODULES
+
+Makes TypeScript of the description with openapi-typescript, and has `tsc --strict` read every request of the
+documentation (the reference, README.md and docs/) as well as requests that are wrong, which it must refuse. Redocly
+must find nothing to complain about but what is meant.
+"""
+
+import html
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+HEAD = """import type { components, paths } from "./api";
+type Schemas = components["schemas"];
+type Body<P extends keyof paths, M extends keyof paths[P]> =
+    paths[P][M] extends { requestBody?: { content: { "application/json": infer B } } } ? B : never;
+"""
+
+TRIGGER = {"key": "a", "type": "trigger", "config": {"event_name": "e"}}
+RULE = {"type": "rule", "field": "event.a", "operator": "gt", "value": 1}
+
+# What a program shall not be able to say: the type, and a value that is not one.
+WRONG = [
+    ('Schemas["AutomationStep"]', TRIGGER | {"type": "triger"}),
+    ('Schemas["AutomationStep"]', TRIGGER | {"config": {"eventName": "e"}}),
+    ('Schemas["AutomationStep"]', {"key": "a", "type": "delay", "config": {}}),
+    ('Schemas["AutomationStep"]', {"key": "a", "type": "webhook", "config": {"duration": "1 day"}}),
+    ('Schemas["Rule"]', RULE | {"operator": "greater"}),
+    ('Schemas["Rule"]', RULE | {"value": "1"}),
+    ('Schemas["Rule"]', {"type": "and", "rules": [RULE | {"type": "not"}]}),
+    ('Schemas["SegmentFilter"]', RULE | {"field": "contact.a", "operator": "like"}),
+    ('Body<"/automations", "post">', {"name": "x", "status": "on", "steps": [TRIGGER], "connections": []}),
+    ('Body<"/automations", "post">', {"name": "x", "steps": [TRIGGER]}),
+    ('Body<"/events", "post">', {"name": "x", "schema": {"a": "text"}}),
+    ('Body<"/events/send", "post">', {"event": "x", "email": "a@b.example", "payLoad": {}}),
+]
+
+# What the documentation shows because it is refused.
+REFUSED = [{"name": "order.placed", "schema": {"total": "money"}}]
+
+# What Redocly would have otherwise: OAuth answers by redirects, imports are no contact and received mail is no id; what
+# a rule of a segment is about is told by how its field begins, which Redocly does not look at.
+MEANT = [
+    ("no-ambiguous-paths", "/emails/receiving/"),
+    ("no-illogical-composition-keywords", "/schemas/SegmentFilter/"),
+    ("operation-2xx-response", "/oauth/authorize"),
+    ("no-ambiguous-paths", "/contacts/imports/{id}"),
+    ("no-ambiguous-paths", "/contacts/{contact}/"),
+]
+
+# What it shall be able to say, beside what the documentation shows.
+RIGHT = [
+    ('Schemas["AutomationStep"]', {"key": "a", "type": "condition", "config": {"type": "or", "rules": [RULE, RULE]}}),
+    ('Schemas["AutomationStep"]', {"key": "a", "type": "exit"}),
+    ('Body<"/events/send", "post">', {"event": "x", "email": "a@b.example", "payload": {"any": ["thing", 1, None]}}),
+    ('Body<"/contacts", "post">', {"email": "a@b.example", "properties": {"plan": "pro"}}),
+]
+
+
+def main():
+    base, modules = sys.argv[1], Path(sys.argv[2])
+    description = json.loads(fetch(f"{base}/openapi.json"))
+    shown = list(documented(description, base))
+    requests = [one for one in shown if one[1] not in REFUSED]
+    wrong = WRONG + [one for one in shown if one[1] in REFUSED]
+    assert len(wrong) == len(WRONG) + len(REFUSED), "a request that is refused is not shown any more"
+    assert len(requests) > 30, f"only {len(requests)} requests were found in the documentation"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        # A server that others reach, which is where the description is published.
+        published = description | {"servers": [{"url": "https://posthorn.invalid"}]}
+        (folder / "openapi.json").write_text(json.dumps(published))
+        run(modules, "openapi-typescript", "openapi.json", "-o", "api.ts", cwd=folder)
+        lines = [f"const right{at}: {kind} = {json.dumps(value)};" for at, (kind, value) in enumerate(RIGHT + requests)]
+        for at, (kind, value) in enumerate(wrong):
+            lines += ["// @ts-expect-error", f"const wrong{at}: {kind} = {json.dumps(value)};"]
+        (folder / "requests.ts").write_text(HEAD + "\n".join(lines) + "\nexport {};\n")
+        run(modules, "tsc", "--strict", "--noEmit", "--skipLibCheck", "requests.ts", cwd=folder)
+        lint(modules, folder)
+    print(f"{len(requests)} documented requests fit the types, {len(wrong)} wrong ones do not; Redocly complains of nothing else than what is meant")
+
+
+def lint(modules, folder):
+    said = run(modules, "redocly", "lint", "openapi.json", "--extends=recommended", "--format=json", cwd=folder)
+    problems = json.loads(said[said.index("{") :])["problems"]
+    unexpected = [problem for problem in problems if not is_meant(problem)]
+    assert not unexpected, json.dumps(unexpected, indent=1)
+
+
+def is_meant(problem):
+    place = json.dumps(problem["location"]).replace("~1", "/")
+    return any(problem["ruleId"] == rule and path in place for rule, path in MEANT)
+
+
+def documented(description, base):
+    """Every request with a JSON body in the documentation, with the type of its body."""
+    page = fetch(f"{base}/docs")
+    texts = [html.unescape(re.sub(r"<[^>]+>", "", block)) for block in re.findall(r"<pre.*?</pre>", page, re.S)]
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        texts += re.findall(r"```(?:sh|bash)?\n(.*?)```", file.read_text(), re.S)
+    for text in texts:
+        for command in commands(text):
+            found = request(shlex.split(command))
+            if found:
+                method, path, body = found
+                yield f"Body<{json.dumps(route(description, path, method))}, {json.dumps(method)}>", body
+
+
+def commands(text):
+    """Every call of curl in the text of a shell, to its end."""
+    text = text.replace("\\\n", " ")
+    for start in (match.start() for match in re.finditer(r"\bcurl\s", text)):
+        quote = None
+        for end in range(start, len(text) + 1):
+            letter = text[end] if end < len(text) else "\n"
+            if quote:
+                quote = None if letter == quote else quote
+            elif letter in "'\"":
+                quote = letter
+            elif letter in "\n|;)":
+                yield text[start:end]
+                break
+
+
+def request(words):
+    """Method, path and body of a call; None where it has no body in JSON."""
+    if not any(word.lower() == "content-type: application/json" for word in words):
+        return None
+    behind = {word: words[at + 1] for at, word in enumerate(words[:-1])}
+    body = json.loads(behind["-d"])
+    address = next(word for word in words if re.match(r"https?://|\$", word))
+    path = re.sub(r"^(https?://[^/]+|\$\{?\w+\}?)", "", address).split("?")[0]
+    return behind.get("-X", "POST").lower(), path, body
+
+
+def route(description, path, method):
+    """The path of the description that a path is about: the one with the fewest parameters."""
+
+    def fits(route):
+        pattern = "/".join("[^/]+" if part.startswith("{") else re.escape(part) for part in route.split("/"))
+        return method in description["paths"][route] and re.fullmatch(pattern, path)
+
+    return min(filter(fits, description["paths"]), key=lambda route: route.count("{"))
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
+
+
+def run(modules, program, *words, cwd):
+    quiet = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "NO_COLOR": "1"}
+    done = subprocess.run([modules / ".bin" / program, *words], cwd=cwd, env=os.environ | quiet, capture_output=True, text=True)
+    if done.returncode != 0 and program != "redocly":
+        sys.exit(f"{program} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

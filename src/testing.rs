@@ -116,8 +116,23 @@ impl Answer {
     }
 }
 
-/// Sends a request through the gate; `form` is the body of a form, if any.
+/// Sends a request through the gate; `form` is the body of a form, if any. A page whose
+/// address does not name the workspace is that of the only one.
 pub async fn send(app: &Product, method: &str, target: &str, headers: &[(&str, &str)], form: Option<String>) -> Answer {
+    let answer = send_once(app, method, target, headers, form.clone()).await;
+    if answer.status != 307 || !answer.location().contains("/w/") {
+        return answer;
+    }
+    send_once(app, method, &answer.location(), headers, form).await
+}
+
+async fn send_once(
+    app: &Product,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    form: Option<String>,
+) -> Answer {
     let mut request = Request::builder().method(method).uri(target);
     for (name, value) in headers {
         request = request.header(*name, *value);

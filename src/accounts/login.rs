@@ -21,6 +21,9 @@ use crate::limits::{Attempt, counted, neighbourhood};
 use crate::secret;
 use crate::web::{self, Field, Form, Layout, PageResult, Params, Sender};
 
+/// An address that is longer is not gone back to.
+const LONGEST_NEXT: usize = 2000;
+
 pub fn router() -> Router<Accounts> {
     Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
 }
@@ -38,31 +41,54 @@ struct LoginPage {
     password: Field,
 }
 
-/// Where to go after logging in: to an authorization request, named by its id,
-/// or home. An address is never taken from the outside.
-fn request_id(given: &str) -> Option<AuthorizationRequestId> {
-    given.parse().ok()
+/// Where to go after logging in.
+#[derive(Clone, Default)]
+struct Destination {
+    /// An authorization request, which asks for an answer.
+    request: Option<AuthorizationRequestId>,
+    /// A page of the dashboard.
+    next: Option<String>,
+}
+
+impl Destination {
+    fn of(app: &Accounts, request: &str, next: &str) -> Destination {
+        let next = is_page(app.addresses.dashboard.path(), next).then(|| next.to_owned());
+        Destination { request: request.parse().ok(), next }
+    }
+
+    fn address(&self, app: &Accounts) -> String {
+        let dashboard = app.addresses.dashboard.path();
+        match (&self.request, &self.next) {
+            (Some(id), _) => format!("{dashboard}/oauth/authorize/{id}"),
+            (None, Some(next)) => next.clone(),
+            (None, None) => format!("{dashboard}/"),
+        }
+    }
+}
+
+/// Whether an address that came from outside is a path below the dashboard, and cannot be
+/// understood as anything else.
+fn is_page(dashboard: &str, address: &str) -> bool {
+    let Some(rest) = address.strip_prefix(dashboard).and_then(|rest| rest.strip_prefix('/')) else { return false };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~?&=%+,:@".contains(&byte);
+    address.len() <= LONGEST_NEXT && !rest.starts_with('/') && !rest.contains("..") && rest.bytes().all(allowed)
 }
 
 async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> PageResult {
     let params = Params::parse(uri.query().unwrap_or_default());
-    let request = params.text("request").ok().and_then(|given| request_id(&given));
+    let given = |name| params.text(name).unwrap_or_default();
+    let to = Destination::of(&app, &given("request"), &given("next"));
     Ok(match auth::find_session(&app, &headers).await? {
-        Some(_) => Redirect::to(&destination(&app, request)).into_response(),
-        None => page(&app, &headers, StatusCode::OK, request, "", None),
+        Some(_) => Redirect::to(&to.address(&app)).into_response(),
+        None => page(&app, &headers, StatusCode::OK, &to, "", None),
     })
-}
-
-fn destination(app: &Accounts, request: Option<AuthorizationRequestId>) -> String {
-    let dashboard = app.addresses.dashboard.path();
-    request.map_or(format!("{dashboard}/"), |id| format!("{dashboard}/oauth/authorize/{id}"))
 }
 
 fn page(
     app: &Accounts,
     headers: &HeaderMap,
     status: StatusCode,
-    request: Option<AuthorizationRequestId>,
+    to: &Destination,
     email: &str,
     error: Option<String>,
 ) -> Response {
@@ -71,12 +97,13 @@ fn page(
     let known = auth::read_cookie(app, headers, VISIT).map(str::to_owned);
     let visit = known.clone().unwrap_or_else(secret::token);
     let mut hidden = vec![("token".to_owned(), auth::form_token(&visit, "login"))];
-    hidden.extend(request.map(|id| ("request".to_owned(), id.to_string())));
+    hidden.extend(to.request.map(|id| ("request".to_owned(), id.to_string())));
+    hidden.extend(to.next.clone().map(|next| ("next".to_owned(), next)));
     let content = LoginPage {
         layout: Layout::dashboard(app),
         action: format!("{}/login", app.addresses.dashboard.path()),
         hidden,
-        reason: request.map(|_| "Log in to answer the request of an app. Nothing is granted by it.".into()),
+        reason: to.request.map(|_| "Log in to answer the request of an app. Nothing is granted by it.".into()),
         error,
         email: Field { value: email.to_owned(), error: None },
         password: Field::default(),
@@ -94,9 +121,9 @@ async fn submit(
     headers: HeaderMap,
     form: Form,
 ) -> PageResult {
-    let request = request_id(&form.text("request"));
+    let to = Destination::of(&app, &form.text("request"), &form.text("next"));
     let email = form.text("email");
-    let again = |status, error: String| page(&app, &headers, status, request, &email, Some(error));
+    let again = |status, error: String| page(&app, &headers, status, &to, &email, Some(error));
     let visit = auth::read_cookie(&app, &headers, VISIT).unwrap_or_default();
     if auth::check_form(visit, "login", &form.text("token")).is_err() {
         let text = "The form had grown old, or the browser keeps no cookies. Try once more.";
@@ -104,7 +131,7 @@ async fn submit(
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
         Ok(Some(cookies)) => {
-            let mut response = Redirect::to(&destination(&app, request)).into_response();
+            let mut response = Redirect::to(&to.address(&app)).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
             Ok(response)
         }
@@ -179,7 +206,7 @@ async fn begin_attempts<'a>(
 async fn leave(State(app): State<Accounts>, session: Session, form: Form) -> PageResult {
     session.check_form("logout", &form.text("token"))?;
     app.db.commit(session.end()).await?;
-    let request = request_id(&form.text("request"));
+    let request: Option<AuthorizationRequestId> = form.text("request").parse().ok();
     let suffix = request.map_or(String::new(), |id| format!("?request={id}"));
     let mut response = Redirect::to(&format!("{}/login{suffix}", app.addresses.dashboard.path())).into_response();
     response.headers_mut().append(SET_COOKIE, auth::cookie(&app, SESSION, "", 0));
@@ -194,6 +221,31 @@ mod tests {
     use crate::db::Db;
     use crate::product::Product;
     use crate::testing::{EMAIL, NOW, Store, owner};
+
+    #[test]
+    fn only_pages_of_the_dashboard_are_gone_back_to() {
+        for good in ["/dashboard/", "/dashboard/w/1/contacts?limit=2&after=a%20b", "/dashboard/oauth/authorize/x"] {
+            assert!(is_page("/dashboard", good), "{good}");
+        }
+        for bad in [
+            "",
+            "/",
+            "/dashboard",
+            "/dashboards/x",
+            "//evil.example/dashboard/",
+            "/dashboard//evil.example",
+            "/dashboard/../api",
+            "/dashboard/\\evil.example",
+            "https://evil.example/dashboard/",
+            "/dashboard/x\r\nSet-Cookie: a=b",
+            "/dashboard/x#y",
+            "/dashboard/ü",
+            &format!("/dashboard/{}", "x".repeat(LONGEST_NEXT)),
+        ] {
+            assert!(!is_page("/dashboard", bad), "{bad:?}");
+        }
+        assert!(is_page("", "/w/1") && !is_page("", "//evil.example") && !is_page("", "evil.example"));
+    }
 
     async fn sessions(db: &Db, user_id: UserId) -> usize {
         // Each that is there is deleted, and counted.

@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{FromRef, FromRequestParts, State};
+use axum::extract::{FromRef, FromRequestParts, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use http::StatusCode;
@@ -22,7 +23,7 @@ use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::id::WorkspaceId;
-use crate::web::{self, Choice, Form, Layout, Page, PageResult, Params, RECENT, Sent, Shell};
+use crate::web::{self, Choice, Form, Layout, NamedWorkspace, Page, PageResult, Params, RECENT, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
 const WORKSPACE: &str = "posthorn-workspace";
@@ -74,8 +75,19 @@ where
         let refused = |error: DbError| web::error_page(app, &error.into());
         let memberships = store::memberships(&app.db, session.user_id).await.map_err(refused)?;
         let hold = Hold::find(&app.db).await.map_err(refused)?;
-        let wanted = auth::read_cookie(app, &parts.headers, WORKSPACE);
-        let Some(membership) = choose(&memberships, wanted).cloned() else { return Err(nowhere(app, &session)) };
+        let last = auth::read_cookie(app, &parts.headers, WORKSPACE);
+        let Some(usual) = choose(&memberships, last) else { return Err(nowhere(app, &session)) };
+        let dashboard = app.addresses.dashboard.path();
+        let Some(NamedWorkspace(named)) = parts.extensions.get().copied() else {
+            // An address from before they named the workspace, or the dashboard's own.
+            let place = web::below_workspace(dashboard, usual.workspace.id);
+            return Err(
+                Redirect::temporary(&format!("{place}{}", web::rest_of_address(parts, dashboard))).into_response()
+            );
+        };
+        let Some(membership) = memberships.iter().find(|one| one.workspace.id == named).cloned() else {
+            return Err(web::error_page(app, &Error::not_found("There is no such workspace among yours.")));
+        };
         if !D::falls_to(membership.role) {
             return Err(web::error_page(app, &not_yours()));
         }
@@ -108,12 +120,12 @@ impl<D: Duty> Member<D> {
     }
 
     pub fn layout(&self) -> Layout {
-        Layout::dashboard(&self.app)
+        Layout::workspace(&self.app, self.workspace_id())
     }
 
-    /// The address of a page of the dashboard.
+    /// The address of a page of this workspace.
     pub fn address(&self, path: &str) -> String {
-        format!("{}{path}", self.app.addresses.dashboard.path())
+        format!("{}{path}", web::below_workspace(self.app.addresses.dashboard.path(), self.workspace_id()))
     }
 
     /// The frame of the page at `current`.
@@ -167,9 +179,7 @@ impl<D: Duty> Member<D> {
         Redirect::to(&self.address(path)).into_response()
     }
 
-    /// A form is good for this session, this purpose and this workspace: one
-    /// that was opened before the workspace was changed in another tab must not
-    /// act on the other one.
+    /// A form is good for this session, this purpose and this workspace.
     fn purpose(&self, purpose: &str) -> String {
         format!("{purpose} in {}", self.workspace_id())
     }
@@ -219,10 +229,31 @@ async fn switch(State(app): State<App>, session: Session, form: Form) -> PageRes
     let memberships = store::memberships(&app.db, session.user_id).await?;
     let found = memberships.iter().find(|one| Some(one.workspace.id) == wanted);
     let workspace = &found.ok_or(Error::not_found("There is no such workspace among yours."))?.workspace;
-    let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
+    let place = web::below_workspace(app.addresses.dashboard.path(), workspace.id);
+    let mut response = Redirect::to(&format!("{place}/")).into_response();
     let cookie = auth::cookie(&app, WORKSPACE, &workspace.id.to_string(), WORKSPACE_AGE);
     response.headers_mut().append(SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// The page where nothing is.
+pub async fn no_such_page() -> PageResult {
+    Err(Error::not_found("There is no page at this address.").into())
+}
+
+/// Makes a page of the error that a page ended in. Whoever is in a workspace stays there.
+pub async fn show_errors(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let mut asked = parts.clone();
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    let Some(error) = web::error_of(&mut response) else { return response };
+    if error.status().is_client_error()
+        && asked.extensions.get::<NamedWorkspace>().is_some()
+        && let Ok(member) = Member::<Look>::from_request_parts(&mut asked, &app).await
+    {
+        return web::error_page_inside(member.layout(), member.shell(""), &error);
+    }
+    web::error_page(&app, &error)
 }
 
 #[derive(Template)]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use clap::ValueEnum;
 
-pub use member::{Accepted, Duty, Look, Manage, Member};
+pub use member::{Accepted, Duty, Look, Manage, Member, no_such_page, show_errors};
 pub use store::{Listed as ListedUser, Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::{App, holds_app};

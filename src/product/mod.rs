@@ -240,8 +240,8 @@ impl Product {
             .merge(workspaces::pages().with_state(app()))
             .merge(web::assets())
             .method_not_allowed_fallback(web::method_not_allowed)
-            .fallback(web::no_such_page)
-            .layer(middleware::map_response_with_state(app(), web::show_errors))
+            .fallback(accounts::no_such_page)
+            .layer(middleware::from_fn_with_state(app(), accounts::show_errors))
             .with_state(app())
     }
 }

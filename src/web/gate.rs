@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::compression::{Accepted, compress};
 use super::stream::REQUEST_LINE;
 use super::warnings::{self, Handling, KnownQueries};
-use super::{layout, system};
+use super::{layout, system, workspace_path};
 use crate::app::{Addresses, App};
 use crate::config::PublicUrl;
 use crate::error::Error;
@@ -91,8 +91,11 @@ impl Gate {
 
     /// Hands a request to its router. A path that is not text names nothing;
     /// a handler that panics has an answer all the same.
-    async fn route(&self, request: Request<Body>, id: Uuid) -> Response {
+    async fn route(&self, mut request: Request<Body>, id: Uuid) -> Response {
         let for_people = self.is_for_people(&request);
+        if for_people {
+            workspace_path::take(&mut request, self.app.addresses.dashboard.path());
+        }
         let refuse =
             |error: Error| if for_people { layout::error_page(&self.app, &error) } else { error.into_response() };
         if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
@@ -402,9 +405,4 @@ pub async fn not_found() -> Error {
 
 pub async fn method_not_allowed() -> Error {
     Error::MethodNotAllowed
-}
-
-/// The dashboard's page where nothing is.
-pub async fn no_such_page(axum::extract::State(app): axum::extract::State<App>) -> Response {
-    layout::error_page(&app, &Error::not_found("There is no page at this address."))
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
@@ -12,10 +11,12 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_FRAME_OPTIONS,
 };
 
-use super::assets;
+use super::shell::Shell;
+use super::{assets, workspace_path};
 use crate::app::App;
 use crate::clock::{HOUR, MINUTE};
 use crate::error::Error;
+use crate::id::WorkspaceId;
 
 /// Nothing but our own, and nobody around us.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
@@ -36,8 +37,10 @@ pub struct Layout {
     pub css: String,
     pub script: String,
     pub icon: String,
-    /// Address of the dashboard, without a slash at its end.
+    /// Address of the dashboard, or of a workspace in it, without a slash at its end.
     pub dashboard: String,
+    /// Address of what belongs to no workspace, without a slash at its end.
+    pub account: String,
     /// Where the word mark leads.
     pub home: String,
 }
@@ -49,6 +52,13 @@ impl Layout {
         Layout::below(path, path.to_owned(), format!("{path}/"))
     }
 
+    /// For pages of a workspace.
+    pub fn workspace(app: &App, id: WorkspaceId) -> Layout {
+        let path = app.addresses.dashboard.path();
+        let dashboard = workspace_path::below(path, id);
+        Layout { home: format!("{dashboard}/"), dashboard, ..Layout::dashboard(app) }
+    }
+
     /// For the few pages beside the API.
     pub fn beside_api(app: &App) -> Layout {
         let path = app.addresses.base.path();
@@ -57,7 +67,7 @@ impl Layout {
 
     fn below(path: &str, dashboard: String, home: String) -> Layout {
         let assets::Addresses { css, script, icon } = assets::below(path);
-        Layout { css, script, icon, dashboard, home }
+        Layout { css, script, icon, account: dashboard.clone(), dashboard, home }
     }
 }
 
@@ -168,38 +178,75 @@ struct ErrorPage {
     request_id: Option<String>,
 }
 
+/// The same, for somebody who is in a workspace and goes on from there.
+#[derive(Template)]
+#[template(path = "web/error_inside.html")]
+struct ErrorInside {
+    layout: Layout,
+    shell: Shell,
+    title: &'static str,
+    sentence: String,
+    retry_after: Option<String>,
+}
+
 /// An error as a page of the dashboard.
 pub fn error_page(app: &App, error: &Error) -> Response {
-    let status = error.status();
-    let retry_after = match error {
-        Error::RateLimited { retry_after } => Some(*retry_after),
-        Error::Unavailable => Some(1),
-        _ => None,
-    };
-    let title = match status {
-        StatusCode::NOT_FOUND => "Nothing here",
-        StatusCode::FORBIDDEN => "Not allowed",
-        StatusCode::TOO_MANY_REQUESTS => "Too many tries",
-        StatusCode::SERVICE_UNAVAILABLE => "Back in a moment",
-        status if status.is_client_error() => "That did not work",
-        _ => "Something went wrong",
-    };
+    let (status, retry_after) = (error.status(), retry_after(error));
     let content = ErrorPage {
         layout: Layout::dashboard(app),
         status: status.as_u16().to_string(),
-        title,
+        title: title(status),
         sentence: error.message().into_owned(),
-        retry_after: retry_after.map(|seconds| format!("{seconds} seconds")),
+        retry_after: retry_after.map(in_seconds),
         request_id: None,
     };
-    let mut response = page(status, &content);
+    telling_when(page(status, &content), retry_after)
+}
+
+/// An error as a page of a workspace, which keeps its navigation.
+pub fn error_page_inside(layout: Layout, shell: Shell, error: &Error) -> Response {
+    let (status, retry_after) = (error.status(), retry_after(error));
+    let content = ErrorInside {
+        layout,
+        shell,
+        title: title(status),
+        sentence: error.message().into_owned(),
+        retry_after: retry_after.map(in_seconds),
+    };
+    telling_when(page(status, &content), retry_after)
+}
+
+fn retry_after(error: &Error) -> Option<u64> {
+    match error {
+        Error::RateLimited { retry_after } => Some(*retry_after),
+        Error::Unavailable => Some(1),
+        _ => None,
+    }
+}
+
+fn in_seconds(seconds: u64) -> String {
+    format!("{seconds} seconds")
+}
+
+fn telling_when(mut response: Response, retry_after: Option<u64>) -> Response {
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
 }
 
-/// What a page answers: itself, or an error that [`show_errors`] makes a page of.
+fn title(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "Nothing here",
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::TOO_MANY_REQUESTS => "Too many tries",
+        StatusCode::SERVICE_UNAVAILABLE => "Back in a moment",
+        status if status.is_client_error() => "That did not work",
+        _ => "Something went wrong",
+    }
+}
+
+/// What a page answers: itself, or an error that becomes a page on its way out.
 pub type PageResult = Result<Response, PageError>;
 
 /// An error where a page was asked for.
@@ -219,12 +266,9 @@ impl IntoResponse for PageError {
     }
 }
 
-/// Makes a page of the error that a page ended in.
-pub async fn show_errors(State(app): State<App>, mut response: Response) -> Response {
-    match response.extensions_mut().remove::<Arc<Error>>() {
-        Some(error) => error_page(&app, &error),
-        None => response,
-    }
+/// The error that a page ended in.
+pub fn error_of(response: &mut Response) -> Option<Arc<Error>> {
+    response.extensions_mut().remove()
 }
 
 /// A command that calls the API of this server.

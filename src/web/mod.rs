@@ -33,6 +33,7 @@ mod stream;
 mod system;
 mod visitor;
 mod warnings;
+mod workspace_path;
 
 pub use assets::router as assets;
 pub use body::{Body, Change, OrNull, Query};
@@ -41,15 +42,15 @@ pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use form::Form;
 pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{
-    Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, no_such_page,
-    not_found,
+    Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, not_found,
 };
 pub use idempotency::{Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys};
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
 pub use layout::{
-    Field, Layout, Link, PageResult, Stamp, error_page, first_call, page, page_framing, page_leading_away, show_errors,
+    Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside, first_call, page,
+    page_framing, page_leading_away,
 };
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
@@ -72,6 +73,7 @@ pub use system::{described as description_routes, routes as system_routes};
 
 pub use system::{ShownDescription, System};
 pub use warnings::{KnownQueries, warn};
+pub use workspace_path::{NamedWorkspace, asked as asked_address, below as below_workspace, rest as rest_of_address};
 
 use crate::db::Sql;
 

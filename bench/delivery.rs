@@ -71,7 +71,7 @@ impl Outbox {
     }
 
     /// Hands mails in, past nobody, to a server that does not deliver them.
-    fn fill(&self, count: u64, to: impl Fn(u64) -> String) -> anyhow::Result<()> {
+    pub fn fill(&self, count: u64, to: impl Fn(u64) -> String) -> anyhow::Result<()> {
         let settings = [&self.settings[..], &["--role".to_owned(), "api".to_owned()]].concat();
         let server = Server::with_settings(&self.store, &settings)?;
         for start in (0..count).step_by(BATCH) {
@@ -83,7 +83,7 @@ impl Outbox {
     }
 
     /// A domain that signs with RSA alone, as if its records had been seen.
-    fn verify(&self, domain: &str) -> anyhow::Result<()> {
+    pub fn verify(&self, domain: &str) -> anyhow::Result<()> {
         let server = Server::real(&self.store)?;
         post_json(server.address, "/domains", &self.key, &json!({ "name": domain }))?;
         drop(server);
@@ -139,7 +139,7 @@ pub fn side(server: &Server, count: u64, took: Duration) -> anyhow::Result<Side>
     Ok(Side { per_second, server: Some(seen) })
 }
 
-fn customer(n: u64) -> String {
+pub fn customer(n: u64) -> String {
     format!("customer-{n}@example.com")
 }
 

@@ -16,6 +16,7 @@ mod paced;
 mod postfix;
 mod postgres;
 mod report;
+mod reports;
 mod rows;
 mod runs;
 mod segments;
@@ -23,6 +24,7 @@ mod server;
 mod store;
 mod submission;
 mod tracking;
+mod webhooks;
 mod workload;
 
 use std::time::Duration;

@@ -16,12 +16,14 @@ use crate::metrics;
 use crate::paced;
 use crate::postgres::Database;
 use crate::report::{MEMORY_BAR, Measured, Report};
+use crate::reports;
 use crate::runs;
 use crate::segments;
 use crate::server::{Memory, Server};
 use crate::store::Store;
 use crate::submission;
 use crate::tracking;
+use crate::webhooks;
 use crate::workload::{self, Names, Workload};
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,10 @@ pub enum Row {
     TrackedImage,
     /// GET /t/link of tracked mail on SQLite, against the empty handler
     TrackedLink,
+    /// Reports of bounces brought by SMTP, against 1,000 a second
+    Reports,
+    /// Events delivered to a webhook's endpoint, against a bare client
+    Webhooks,
 }
 
 /// One side of a comparison in one run.
@@ -210,6 +216,8 @@ impl Row {
             Row::Metrics => metrics::metrics(plan, report),
             Row::TrackedImage => tracking::image(plan, report),
             Row::TrackedLink => tracking::link(plan, report),
+            Row::Reports => reports::reports(plan, report),
+            Row::Webhooks => webhooks::webhooks(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

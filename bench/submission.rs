@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -58,23 +59,23 @@ pub fn submission(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
 
 /// Hands mails in by connections that are used again.
 fn send(to: SocketAddr, key: Option<&str>, count: u64) -> anyhow::Result<()> {
+    side_by_side(count, |part| send_some(to, key, part))
+}
+
+/// Has so many parts of a work done side by side, one for each connection.
+pub fn side_by_side(count: u64, work: impl Fn(Range<u64>) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
+    let work = &work;
     let share = count.div_ceil(CONNECTIONS as u64);
     std::thread::scope(|scope| {
         let part = |n: u64| (share * n).min(count)..(share * (n + 1)).min(count);
-        let senders: Vec<_> =
-            (0..CONNECTIONS as u64).map(|n| scope.spawn(move || send_some(to, key, part(n)))).collect();
+        let senders: Vec<_> = (0..CONNECTIONS as u64).map(|n| scope.spawn(move || work(part(n)))).collect();
         let ends = senders.into_iter().map(|sender| sender.join().map_err(|_| anyhow::anyhow!("a sender panicked"))?);
         ends.collect::<anyhow::Result<()>>()
     })
 }
 
-fn send_some(to: SocketAddr, key: Option<&str>, numbers: std::ops::Range<u64>) -> anyhow::Result<()> {
-    let stream = TcpStream::connect(to)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let mut dialogue = Dialogue(BufReader::new(stream));
-    dialogue.expect("220")?;
-    dialogue.say("EHLO bench.example\r\n", &["250"])?;
+fn send_some(to: SocketAddr, key: Option<&str>, numbers: Range<u64>) -> anyhow::Result<()> {
+    let mut dialogue = Dialogue::begin(to)?;
     if let Some(key) = key {
         let secret = STANDARD.encode(format!("\0posthorn\0{key}"));
         dialogue.say(&format!("AUTH PLAIN {secret}\r\n"), &["235"])?;
@@ -89,10 +90,20 @@ fn send_some(to: SocketAddr, key: Option<&str>, numbers: std::ops::Range<u64>) -
     dialogue.say("QUIT\r\n", &["221"])
 }
 
-struct Dialogue(BufReader<TcpStream>);
+pub struct Dialogue(BufReader<TcpStream>);
 
 impl Dialogue {
-    fn say(&mut self, words: &str, codes: &[&str]) -> anyhow::Result<()> {
+    pub fn begin(to: SocketAddr) -> anyhow::Result<Dialogue> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut dialogue = Dialogue(BufReader::new(stream));
+        dialogue.expect("220")?;
+        dialogue.say("EHLO bench.example\r\n", &["250"])?;
+        Ok(dialogue)
+    }
+
+    pub fn say(&mut self, words: &str, codes: &[&str]) -> anyhow::Result<()> {
         self.0.get_mut().write_all(words.as_bytes())?;
         codes.iter().try_for_each(|code| self.expect(code))
     }

@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::routes::{Route, Stop};
 use super::sender::{Ration, Refused};
 use super::settlement::{Outcome, Via};
-use super::sites::Slot;
+use super::sites::{Slot, Turn};
 use super::store::{self, Claimed};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
@@ -73,7 +73,9 @@ impl Engine {
     async fn deliver(&self, claimed: Claimed, slot: Slot, route: &Route) {
         let is_committed = AtomicBool::new(false);
         let work = async {
-            let outcome = self.attempt(&claimed, &slot, route, &is_committed).await;
+            // Until its end is written: so no more are uncertain after a crash than there are turns.
+            let mut turn = None;
+            let outcome = self.attempt(&claimed, &slot, &mut turn, route, &is_committed).await;
             is_committed.store(outcome.is_some(), Ordering::Relaxed);
             match outcome {
                 Some(outcome) => self.settle_all(vec![(claimed.clone(), outcome)]).await,
@@ -98,10 +100,11 @@ impl Engine {
     }
 
     /// `None` where nothing may be written of it.
-    async fn attempt(
+    async fn attempt<'a>(
         &self,
         claimed: &Claimed,
-        slot: &Slot,
+        slot: &'a Slot,
+        turn: &mut Option<Turn<'a>>,
         route: &Route,
         is_committed: &AtomicBool,
     ) -> Option<Outcome> {
@@ -120,10 +123,10 @@ impl Engine {
             return Some(Outcome::Never("its address is none that mail can go to".into()));
         };
         let to = to.on_the_wire();
-        let _turn = match slot.turn(|| self.app.clock.steady()).await {
-            Ok(turn) => turn,
+        match slot.turn(|| self.app.clock.steady()).await {
+            Ok(begun) => *turn = Some(begun),
             Err(pause) => return Some(paused(route, pause)),
-        };
+        }
         match self.stopped(claimed).await {
             Ok(None) => {}
             Ok(outcome) => return outcome,

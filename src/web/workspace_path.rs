@@ -40,7 +40,8 @@ pub(super) fn take(request: &mut Request<Body>, dashboard: &str) {
 pub fn rest(parts: &Parts, dashboard: &str) -> String {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |OriginalUri(uri)| uri);
     let whole = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-    whole.strip_prefix(dashboard).unwrap_or(whole).to_owned()
+    let rest = whole.strip_prefix(dashboard).unwrap_or(whole);
+    if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") }
 }
 
 /// The address that was asked for, with its workspace.

@@ -4,6 +4,7 @@ import atexit
 import base64
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from server import clean_env, free_port
 
 TAB, ENTER, SPACE = "\ue004", "\ue007", " "
 LIMIT = 15.0  # seconds to wait for what a page should come to
+AXE = Path(__file__).resolve().parent / "node_modules" / "axe-core" / "axe.min.js"
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = """
@@ -147,6 +149,11 @@ class Browser:
         return self.ask("GET", "/url")
 
     @property
+    def place(self):
+        """Where it is, without the workspace that the address names."""
+        return re.sub(r"/w/[0-9a-f-]{36}", "", self.url)
+
+    @property
     def tabs(self):
         return self.ask("GET", "/window/handles")
 
@@ -176,6 +183,12 @@ class Browser:
 
     def run(self, script):
         return self.ask("POST", "/execute/sync", {"script": f"return {script}", "args": []})
+
+    def barriers(self):
+        """What keeps people from using the page, as axe finds it: each rule with the elements that break it."""
+        script = f"{AXE.read_text()}; const done = arguments[arguments.length - 1]; axe.run(document).then(done)"
+        found = self.ask("POST", "/execute/async", {"script": script, "args": []})
+        return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']][:3]}" for one in found["violations"]]
 
     def cookies(self):
         return {cookie["name"]: cookie for cookie in self.ask("GET", "/cookie")}

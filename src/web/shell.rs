@@ -17,7 +17,7 @@ pub struct Shell {
     pub hold: Option<String>,
     /// Address of the API's reference.
     pub docs: String,
-    pub places: Vec<Place>,
+    pub places: Vec<PlaceGroup>,
     /// Hidden fields of the sign-out form.
     pub hidden: Vec<(String, String)>,
     /// Hidden fields of the form that changes the workspace.
@@ -31,6 +31,14 @@ pub struct Choice {
     pub current: bool,
 }
 
+/// Entries of the navigation that belong together.
+#[derive(Clone)]
+pub struct PlaceGroup {
+    /// Empty where they need none.
+    pub label: &'static str,
+    pub places: Vec<Place>,
+}
+
 /// One entry of the navigation; `path` follows the dashboard's address.
 #[derive(Clone)]
 pub struct Place {
@@ -41,20 +49,30 @@ pub struct Place {
 }
 
 /// The navigation, seen from the page at `current`.
-pub fn places(current: &str) -> Vec<Place> {
+pub fn places(current: &str) -> Vec<PlaceGroup> {
     let place = |path, icon, label| Place { path, icon, label, current: path == current };
+    let group = |label, places| PlaceGroup { label, places };
     vec![
-        place("/", "home", "Overview"),
-        place("/contacts", "people", "Contacts"),
-        place("/events", "event", "Events"),
-        place("/automations", "branch", "Automations"),
-        place("/domains", "globe", "Domains"),
-        place("/keys", "key", "API keys"),
-        place("/apps", "apps", "Connected apps"),
-        place("/emails", "mail", "Emails"),
-        place("/broadcasts", "send", "Broadcasts"),
-        place("/templates", "book", "Templates"),
-        place("/settings", "clock", "Settings"),
+        group("", vec![place("/", "home", "Overview")]),
+        group("People", vec![place("/contacts", "people", "Contacts")]),
+        group("Automate", vec![place("/automations", "branch", "Automations"), place("/events", "event", "Events")]),
+        group(
+            "Mail",
+            vec![
+                place("/emails", "mail", "Emails"),
+                place("/broadcasts", "send", "Broadcasts"),
+                place("/templates", "book", "Templates"),
+            ],
+        ),
+        group("Deliver", vec![place("/domains", "globe", "Domains")]),
+        group(
+            "Workspace",
+            vec![
+                place("/keys", "key", "API keys"),
+                place("/apps", "apps", "Connected apps"),
+                place("/settings", "gear", "Settings"),
+            ],
+        ),
     ]
 }
 

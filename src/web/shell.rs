@@ -48,11 +48,11 @@ pub struct Place {
     pub current: bool,
 }
 
-/// The navigation, seen from the page at `current`.
-pub fn places(current: &str) -> Vec<PlaceGroup> {
+/// The navigation, seen from the page at `current`, by somebody who manages the workspace or does not.
+pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
     let place = |path, icon, label| Place { path, icon, label, current: path == current };
     let group = |label, places| PlaceGroup { label, places };
-    vec![
+    let mut groups = vec![
         group("", vec![place("/", "home", "Overview")]),
         group("People", vec![place("/contacts", "people", "Contacts")]),
         group("Automate", vec![place("/automations", "branch", "Automations"), place("/events", "event", "Events")]),
@@ -68,12 +68,19 @@ pub fn places(current: &str) -> Vec<PlaceGroup> {
         group(
             "Workspace",
             vec![
+                place("/team", "person", "Team"),
                 place("/keys", "key", "API keys"),
                 place("/apps", "apps", "Connected apps"),
+                place("/audit", "list", "Audit log"),
                 place("/settings", "gear", "Settings"),
+                place("/workspaces", "computer", "Workspaces"),
             ],
         ),
-    ]
+    ];
+    if !manages {
+        groups.iter_mut().for_each(|group| group.places.retain(|place| place.path != "/audit"));
+    }
+    groups
 }
 
 /// The question before something that cannot be undone.

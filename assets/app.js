@@ -1,7 +1,39 @@
 // Niceties only: every page works without this file.
 "use strict";
 
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+function make(tag, properties, ...children) {
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
+}
+
+// What a script adds to elements, also to those that come later by a refresh.
+function enliven(root) {
+  for (const button of all("[data-copy], [data-reveal], [data-shortcuts]", root)) button.hidden = false;
+  for (const button of all("[data-copy]", root)) button.setAttribute("aria-live", "polite");
+  for (const time of all("time[datetime]", root)) localise(time);
+}
+
+// ---- times, in the visitor's zone
+
+// What says how long ago something was stays as it is; what shows a clock is told again.
+function localise(time) {
+  const at = new Date(time.dateTime);
+  const clock = /\d:\d\d(:\d\d)?/.exec(time.textContent);
+  if (isNaN(at)) return;
+  const format = { day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit" };
+  format.timeZoneName = "short";
+  const exact = at.toLocaleString("en-GB", { ...format, second: "2-digit" }).replace(" at ", ", ");
+  time.title = `${exact} (${time.dateTime})`;
+  if (!clock) return;
+  if (clock[1]) Object.assign(format, { month: "short", second: "2-digit" });
+  time.textContent = at.toLocaleString("en-GB", format).replace(" at ", ", ");
+}
+
+// ---- copying, and showing a password
 
 // Copying is asynchronous where the page is secure, and by selection elsewhere.
 async function copy(node) {
@@ -11,35 +43,38 @@ async function copy(node) {
   getSelection().removeAllRanges();
 }
 
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
-  button.setAttribute("aria-live", "polite");
-  button.addEventListener("click", async () => {
-    try {
-      await copy(button.previousElementSibling);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Not copied";
-    }
-    await wait(2000);
-    button.textContent = "Copy";
-  });
+async function copyBeside(button) {
+  try {
+    await copy(button.previousElementSibling);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Not copied";
+  }
+  await wait(2000);
+  button.textContent = "Copy";
 }
 
-for (const button of document.querySelectorAll("[data-reveal]")) {
+function reveal(button, plain) {
   const input = document.getElementById(button.dataset.reveal);
-  const show = (plain) => {
-    input.type = plain ? "text" : "password";
-    button.textContent = plain ? "Hide" : "Show";
-    button.setAttribute("aria-pressed", plain);
-  };
-  button.hidden = false;
-  button.addEventListener("click", () => show(input.type === "password"));
-  input.form.addEventListener("submit", () => show(false));
+  plain ??= input.type === "password";
+  input.type = plain ? "text" : "password";
+  button.textContent = plain ? "Hide" : "Show";
+  button.setAttribute("aria-pressed", plain);
 }
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button?.matches("[data-copy]")) copyBeside(button);
+  if (button?.matches("[data-reveal]")) reveal(button);
+  if (button?.matches("[data-shortcuts]")) showShortcuts();
+});
+
+document.addEventListener("submit", (event) => {
+  for (const button of all("[data-reveal]", event.target)) reveal(button, false);
+});
 
 // Counted from the server's figure: the visitor's clock may be wrong.
-for (const note of document.querySelectorAll("[data-seconds]")) {
+for (const note of all("[data-seconds]")) {
   const end = performance.now() + 1000 * Number(note.dataset.seconds);
   const words = note.querySelector("time");
   const tick = () => {
@@ -52,6 +87,10 @@ for (const note of document.querySelectorAll("[data-seconds]")) {
     setTimeout(tick, 1000);
   };
   tick();
+  // Back from where a decision led: what is kept of this page may have been answered since.
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload();
+  });
 }
 
 // Enter in a box would press the form's first button; it should decide nothing.
@@ -59,13 +98,200 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("[type=checkbox], [type=radio]")) event.preventDefault();
 });
 
-// The exact local time of every moment, on hovering.
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(time.dateTime);
-  if (!isNaN(at)) time.title = at.toLocaleString();
+// ---- parts of a page that are kept up to date: `<div id="…" data-refresh="2">`, in seconds
+
+const isTyped = (node) =>
+  node === document.activeElement ||
+  (node.matches("input, textarea") && (node.value !== node.defaultValue || node.checked !== node.defaultChecked)) ||
+  (node.matches("select") && [...node.options].some((option) => option.selected !== option.defaultSelected));
+
+// Makes an element what the other one is, and leaves alone what somebody is at.
+function morph(old, fresh) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) return;
+  if (old.matches("input, textarea, select") && isTyped(old)) return;
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  for (const { name, value } of [...fresh.attributes]) {
+    if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  morphChildren(old, fresh);
 }
 
-// Back from where a decision led: what is kept of this page may have been answered since.
-addEventListener("pageshow", (event) => {
-  if (event.persisted) location.reload();
+const isAlike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+
+function morphChildren(old, fresh) {
+  let next = old.firstChild;
+  for (const wanted of [...fresh.childNodes]) {
+    const kept = wanted.id && [...old.children].find((child) => child.id === wanted.id);
+    if (kept && kept !== next) old.insertBefore(kept, next);
+    const here = kept || next;
+    if (here && isAlike(here, wanted)) {
+      next = here.nextSibling;
+      morph(here, wanted);
+    } else {
+      old.insertBefore(document.importNode(wanted, true), next);
+    }
+  }
+  while (next) {
+    const gone = next;
+    next = next.nextSibling;
+    if (!gone.contains(document.activeElement)) gone.remove();
+  }
+}
+
+function keepFresh() {
+  const parts = () => all("[data-refresh][id]");
+  if (!parts().length) return;
+  const note = make("span", { className: "refresh-note" });
+  note.setAttribute("role", "status");
+  const button = make("button", { type: "button", className: "button small", textContent: "Pause updates" });
+  const line = make("p", { className: "refresh-line" }, button, note);
+  parts()[0].before(line);
+  let paused = false;
+  let failures = 0;
+  let timer;
+
+  const refresh = async () => {
+    const answer = await fetch(location.href, { redirect: "manual", cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.status);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (paused) return;
+    for (const part of parts()) {
+      const fresh = page.getElementById(part.id);
+      if (!fresh) continue;
+      morph(part, fresh);
+      enliven(part);
+    }
+  };
+  const plan = () => {
+    clearTimeout(timer);
+    if (!parts().length) return line.remove();
+    const seconds = Math.min(...parts().map((part) => Number(part.dataset.refresh) || 30));
+    timer = setTimeout(look, 1000 * Math.min(60, Math.max(1, seconds) * 2 ** failures));
+  };
+  const look = async () => {
+    if (paused || document.hidden) return;
+    try {
+      await refresh();
+      failures = 0;
+      note.textContent = "";
+    } catch {
+      failures = Math.min(failures + 1, 5);
+      if (failures > 1) note.textContent = "The server does not answer. This may be out of date.";
+    }
+    plan();
+  };
+  button.addEventListener("click", () => {
+    paused = !paused;
+    button.textContent = paused ? "Resume updates" : "Pause updates";
+    paused ? clearTimeout(timer) : look();
+  });
+  document.addEventListener("visibilitychange", () => document.hidden || look());
+  plan();
+}
+
+// ---- shortcuts: the palette, the search field, and the list of both
+
+const storage = {
+  get off() {
+    try {
+      return localStorage.getItem("posthorn-shortcuts") === "off";
+    } catch {
+      return false;
+    }
+  },
+  set off(value) {
+    try {
+      localStorage.setItem("posthorn-shortcuts", value ? "off" : "on");
+    } catch {
+      // Then they come back with the next page.
+    }
+  },
+};
+
+function openDialog(label, ...children) {
+  document.querySelector("dialog.quick")?.remove();
+  const close = make("button", { type: "button", className: "button small", textContent: "Close" });
+  const dialog = make("dialog", { className: "quick" }, make("h2", { textContent: label }), ...children, close);
+  dialog.setAttribute("aria-label", label);
+  close.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+function showPalette() {
+  const known = new Set();
+  const links = all(".rail nav a, .rail-foot a, main a.button, main table a, main .pager a")
+    .filter((link) => link.textContent.trim() && !known.has(link.href) && known.add(link.href))
+    .map((link) => make("a", { href: link.href, textContent: link.textContent.trim().replace(/\s+/g, " ") }));
+  const input = make("input", { type: "search", autocomplete: "off", id: "palette" });
+  const list = make("ul", {}, ...links.map((link) => make("li", {}, link)));
+  const label = make("label", { htmlFor: "palette", textContent: "Where to? Type a part of the name." });
+  const count = make("p", { className: "unseen" });
+  count.setAttribute("role", "status");
+  const dialog = openDialog("Go to", label, input, count, list);
+  const shown = () => links.filter((link) => !link.parentElement.hidden);
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/);
+    for (const link of links) {
+      link.parentElement.hidden = !words.every((word) => link.textContent.toLowerCase().includes(word));
+    }
+    count.textContent = `${shown().length} places`;
+  });
+  dialog.addEventListener("keydown", (event) => {
+    const places = [input, ...shown()];
+    const at = places.indexOf(document.activeElement);
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && at >= 0) {
+      event.preventDefault();
+      places[(at + step + places.length) % places.length].focus();
+    } else if (event.key === "Enter" && at === 0) {
+      event.preventDefault();
+      places[1]?.click();
+    }
+  });
+  input.focus();
+}
+
+function showShortcuts() {
+  const row = (keys, what) => [make("dt", {}, make("kbd", { textContent: keys })), make("dd", { textContent: what })];
+  const list = make(
+    "dl",
+    { className: "keys" },
+    ...row("Ctrl K or ⌘ K", "Go to any page"),
+    ...row("/", "Search on this page"),
+    ...row("?", "This list"),
+    ...row("Esc", "Close what is open"),
+  );
+  const box = make("input", { type: "checkbox", checked: !storage.off });
+  box.addEventListener("change", () => (storage.off = !box.checked));
+  openDialog("Shortcuts", list, make("label", { className: "tick" }, box, " Use these shortcuts in this browser"));
+}
+
+document.addEventListener("keydown", (event) => {
+  if (storage.off || event.isComposing || document.querySelector("dialog[open]")) return;
+  const command = event.ctrlKey || event.metaKey;
+  if (command && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+    if (!document.querySelector(".rail")) return;
+    event.preventDefault();
+    return showPalette();
+  }
+  if (command || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (event.key === "?") return showShortcuts();
+  if (event.key !== "/") return;
+  const search = document.querySelector("main input[type=search]");
+  if (!search) return;
+  event.preventDefault();
+  search.focus();
 });
+
+enliven(document);
+keepFresh();

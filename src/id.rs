@@ -66,6 +66,7 @@ macro_rules! ids {
 ids! {
     WorkspaceId of "workspace";
     UserId of "user";
+    InvitationId of "invitation";
     ApiKeyId of "api_key";
     GrantId of "oauth_grant";
     AuthorizationRequestId of "authorization_request";

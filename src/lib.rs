@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod api_keys;
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod automations;
 pub mod broadcasts;

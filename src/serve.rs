@@ -386,6 +386,7 @@ async fn do_chores(app: Product) {
         note("tokens of relays' reports could not be forgotten", tokens);
         let devices = accounts::sweep_devices(&app.db, now).await;
         note("browsers that were not used for long could not be forgotten", devices);
+        note("links that have expired could not be forgotten", accounts::sweep_links(&app.db, now).await);
     }
 }
 

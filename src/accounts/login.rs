@@ -13,13 +13,14 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::Accounts;
 use super::device::Device;
 use super::store;
-use crate::auth::{self, Asker, SESSION, Session, VISIT};
+use crate::audit::{self, Actor, Entry};
+use crate::auth::{self, Asker, Origin, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
 use crate::id::{AuthorizationRequestId, UserId};
 use crate::limits::{Attempt, counted, neighbourhood};
 use crate::secret;
-use crate::web::{self, Field, Form, Layout, PageResult, Params, Sender};
+use crate::web::{self, Field, Form, Layout, PageResult, Params, Sender, Sent};
 
 /// An address that is longer is not gone back to.
 const LONGEST_NEXT: usize = 2000;
@@ -48,12 +49,14 @@ struct Destination {
     request: Option<AuthorizationRequestId>,
     /// A page of the dashboard.
     next: Option<String>,
+    /// The password was just set anew.
+    is_reset: bool,
 }
 
 impl Destination {
     fn of(app: &Accounts, request: &str, next: &str) -> Destination {
         let next = is_page(app.addresses.dashboard.path(), next).then(|| next.to_owned());
-        Destination { request: request.parse().ok(), next }
+        Destination { request: request.parse().ok(), next, is_reset: false }
     }
 
     fn address(&self, app: &Accounts) -> String {
@@ -77,7 +80,8 @@ fn is_page(dashboard: &str, address: &str) -> bool {
 async fn show(State(app): State<Accounts>, headers: HeaderMap, OriginalUri(uri): OriginalUri) -> PageResult {
     let params = Params::parse(uri.query().unwrap_or_default());
     let given = |name| params.text(name).unwrap_or_default();
-    let to = Destination::of(&app, &given("request"), &given("next"));
+    let is_reset = params.sent("reset") != Sent::Absent;
+    let to = Destination { is_reset, ..Destination::of(&app, &given("request"), &given("next")) };
     Ok(match auth::find_session(&app, &headers).await? {
         Some(_) => Redirect::to(&to.address(&app)).into_response(),
         None => page(&app, &headers, StatusCode::OK, &to, "", None),
@@ -103,7 +107,11 @@ fn page(
         layout: Layout::dashboard(app),
         action: format!("{}/login", app.addresses.dashboard.path()),
         hidden,
-        reason: to.request.map(|_| "Log in to answer the request of an app. Nothing is granted by it.".into()),
+        reason: match (to.request, to.is_reset) {
+            (Some(_), _) => Some("Log in to answer the request of an app. Nothing is granted by it.".into()),
+            (None, true) => Some("Your password is changed, and every browser is signed out. Log in with it.".into()),
+            (None, false) => None,
+        },
         error,
         email: Field { value: email.to_owned(), error: None },
         password: Field::default(),
@@ -162,10 +170,12 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
-    let (stored, cookie) = auth::start_session(app, user_id);
+    let (stored, cookie) = auth::start_session_from(app, user_id, Origin::of(sender, headers));
     let (remembered, device_cookie) = device.remember(app, user_id);
     let mut batch = begin(user_id, &kept, stored);
     batch.append(remembered);
+    let entry = Entry { address: Some(sender), ..Entry::new("session.started", Actor::Person(user_id)) };
+    batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     if let Some(before) = auth::find_session(app, headers).await? {
         batch.push(before.end());
     }

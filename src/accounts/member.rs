@@ -3,6 +3,7 @@
 //! its visitor belongs there.
 
 use std::marker::PhantomData;
+use std::net::IpAddr;
 
 use askama::Template;
 use axum::Router;
@@ -13,17 +14,19 @@ use axum::routing::post;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use http::request::Parts;
+use uuid::Uuid;
 
 use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
+use crate::audit::{self, Act, Actor, Entry};
 use crate::auth::{self, Session};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::id::WorkspaceId;
-use crate::web::{self, Choice, Form, Layout, NamedWorkspace, Page, PageResult, Params, RECENT, Sent, Shell};
+use crate::web::{self, Choice, Form, Layout, NamedWorkspace, Page, PageResult, Params, RECENT, Sender, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
 const WORKSPACE: &str = "posthorn-workspace";
@@ -59,7 +62,10 @@ pub struct Member<D> {
     /// Every workspace of the visitor, this one among them.
     memberships: Vec<Membership>,
     hold: Option<Hold>,
+    /// What was asked for within the workspace, and from where.
+    path: String,
     query: String,
+    sender: Option<IpAddr>,
     duty: PhantomData<D>,
 }
 
@@ -92,7 +98,9 @@ where
             return Err(web::error_page(app, &not_yours()));
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
-        Ok(Member { app: app.clone(), session, membership, memberships, hold, query, duty: PhantomData })
+        let path = web::rest_of_address(parts, dashboard);
+        let sender = parts.extensions.get::<Sender>().map(|Sender(address)| *address);
+        Ok(Member { app: app.clone(), session, membership, memberships, hold, path, query, sender, duty: PhantomData })
     }
 }
 
@@ -112,6 +120,16 @@ fn not_yours() -> Error {
 impl<D: Duty> Member<D> {
     pub fn workspace_id(&self) -> WorkspaceId {
         self.membership.workspace.id
+    }
+
+    /// Every workspace of the visitor, the first joined first.
+    pub fn memberships(&self) -> &[Membership] {
+        &self.memberships
+    }
+
+    /// Where the request came from, as far as the configured proxies can be believed.
+    pub fn sender(&self) -> Option<IpAddr> {
+        self.sender
     }
 
     /// Whether the visitor may do more than look.
@@ -143,7 +161,7 @@ impl<D: Duty> Member<D> {
             email: self.session.email.clone(),
             hold: self.hold.as_ref().map(Hold::sentence),
             docs: format!("{}/docs", self.app.addresses.base.as_str()),
-            places: web::places(current),
+            places: web::places(current, self.may_manage()),
             hidden: token("logout"),
             switch_hidden: token("workspace"),
         }
@@ -189,7 +207,9 @@ impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
         self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
-        Ok(Accepted { member: self })
+        let act = Act::of(purpose, &self.path);
+        let name = ["name", "email", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
+        Ok(Accepted { member: self, act, name: name.unwrap_or_default() })
     }
 }
 
@@ -198,16 +218,64 @@ impl<D: Duty> Member<D> {
     pub fn hidden(&self, purpose: &str) -> Vec<(String, String)> {
         vec![("token".to_owned(), self.session.form_token(&self.purpose(purpose)))]
     }
+
+    /// Refuses a form that was not made here for this purpose, and commits what every member may do, as of oneself.
+    pub async fn commit_own(
+        &self,
+        purpose: &str,
+        form: &Form,
+        batch: Batch,
+    ) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
+        match self.app.db.commit(batch.fence(auth::session_stands(&self.session.hash))).await {
+            Err(DbError::Stale) => Err(signed_out()),
+            settled => Ok(settled),
+        }
+    }
+
+    /// What the visitor does, for the log.
+    pub fn entry<'e>(&self, action: &'e str, target_id: Option<Uuid>, target: &'e str) -> Entry<'e> {
+        let actor = Actor::Person(self.session.user_id);
+        Entry { target_id, target, address: self.sender, ..Entry::new(action, actor) }
+    }
+}
+
+pub(super) fn signed_out() -> Error {
+    Error::Forbidden { message: "You were signed out, just now. Log in and try again.".into() }
 }
 
 /// A form that was found to be ours: only with one in hand can a page write.
 pub struct Accepted<'a> {
     member: &'a Member<Manage>,
+    /// What the log will tell.
+    act: Act,
+    name: String,
 }
 
 impl Accepted<'_> {
-    /// Commits, if the visitor may still do this at that moment.
+    /// Tells the log in other words what is done, and to what.
+    #[must_use]
+    pub fn noting(self, action: &str, target_id: impl Into<Option<Uuid>>, name: &str) -> Self {
+        let act = Act { action: action.to_owned(), target_id: target_id.into() };
+        Accepted { act, name: name.to_owned(), ..self }
+    }
+
+    /// Commits, if the visitor may still do this at that moment, together with a row of the log.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+        let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
+        // First, because the names of what is deleted are gone behind it.
+        let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
+        noted.append(batch);
+        Ok(match self.commit_fenced(noted).await? {
+            Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
+            Err(DbError::Unexpected { statement }) => {
+                Err(DbError::Unexpected { statement: statement.saturating_sub(1) })
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    async fn commit_fenced(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
         let allowed = store::may_grant(self.member.workspace_id(), self.member.session.user_id);
         // What is made here may outlive the session: one that ends in this moment makes nothing.
         let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));

@@ -1,19 +1,29 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+mod account;
+mod audit_page;
 mod device;
+mod invitation;
+mod letters;
 mod login;
 mod member;
 mod password;
+mod reset;
 mod setup;
 mod store;
+mod team;
+mod team_store;
+mod workspaces;
 
 pub use device::{Device, sweep as sweep_devices};
+pub use letters::Letters;
 pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use clap::ValueEnum;
@@ -23,18 +33,34 @@ pub use store::{Listed as ListedUser, Membership, any_user, may_grant, membershi
 
 use crate::app::{App, holds_app};
 use crate::auth::Hasher;
-use crate::clock::Clock;
+use crate::clock::{Clock, DAY};
 use crate::db::{Batch, Db, DbError, Sql};
 use crate::grants;
 use crate::id::{UserId, WorkspaceId};
-use crate::limits::Attempts;
+use crate::limits::{Attempts, KeyedLimit};
 use crate::text::words;
 
-pub const STATEMENTS: &[&[Sql]] = &[device::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[device::ALL, reset::ALL, store::ALL, team_store::ALL];
 
 /// The pages of accounts.
 pub fn pages() -> Router<Accounts> {
-    setup::router().merge(login::router()).merge(member::router()).merge(password::router())
+    setup::router()
+        .merge(login::router())
+        .merge(reset::router())
+        .merge(member::router())
+        .merge(account::router())
+        .merge(password::router())
+        .merge(team::router())
+        .merge(invitation::router())
+        .merge(workspaces::router())
+        .merge(audit_page::router())
+}
+
+/// Forgets links that lead nowhere any more.
+pub async fn sweep_links(db: &Db, now: i64) -> Result<(), DbError> {
+    // Who invited somebody sees for a while that the time is over.
+    let invitations = team_store::delete_expired_invitations(now - 30 * DAY);
+    db.commit(Batch::from(invitations).and(reset::delete_expired(now))).await.map(drop)
 }
 
 /// What accounts need beside what all share. Clones share it.
@@ -43,20 +69,27 @@ pub struct Accounts {
     app: App,
     hasher: Arc<Hasher>,
     attempts: Arc<LoginAttempts>,
+    letters: Arc<dyn Letters>,
 }
 
 /// Attempts to log in that failed.
 struct LoginAttempts {
     by_account: Attempts,
     by_address: Attempts,
+    /// Those who ask for a way to a new password, by address of mail and by where they are.
+    resets: KeyedLimit<String>,
 }
 
 holds_app!(Accounts { app: App });
 
 impl Accounts {
-    pub fn new(app: App) -> Accounts {
-        let attempts = LoginAttempts { by_account: Attempts::new(10), by_address: Attempts::new(50) };
-        Accounts { app, hasher: Arc::default(), attempts: Arc::new(attempts) }
+    pub fn new(app: App, letters: Arc<dyn Letters>) -> Accounts {
+        let attempts = LoginAttempts {
+            by_account: Attempts::new(10),
+            by_address: Attempts::new(50),
+            resets: KeyedLimit::new(5, Duration::from_secs(3600)),
+        };
+        Accounts { app, hasher: Arc::default(), attempts: Arc::new(attempts), letters }
     }
 
     /// Forgets the attempts that count no more.
@@ -64,6 +97,7 @@ impl Accounts {
         let now = self.clock.steady();
         self.attempts.by_account.sweep(now);
         self.attempts.by_address.sweep(now);
+        self.attempts.resets.sweep();
     }
 }
 

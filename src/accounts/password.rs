@@ -7,15 +7,17 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use http::header::SET_COOKIE;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Accounts;
-use super::member::{Look, Member};
+use super::member::{Look, Member, signed_out};
 use super::{Password, store};
-use crate::auth::{self, Asker};
+use crate::audit;
+use crate::auth::{self, Asker, Origin};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, Reason};
+use crate::id::Id;
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 const PURPOSE: &str = "password";
@@ -56,8 +58,8 @@ async fn show(member: Member<Look>) -> Response {
     page(&member, StatusCode::OK, Faults::default(), false)
 }
 
-async fn submit(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
-    match change(&app, &member, &form).await? {
+async fn submit(State(app): State<Accounts>, member: Member<Look>, headers: HeaderMap, form: Form) -> PageResult {
+    match change(&app, &member, &headers, &form).await? {
         Ok(cookie) => {
             let mut response = member.see_other("/password?changed");
             response.headers_mut().append(SET_COOKIE, cookie);
@@ -87,7 +89,12 @@ fn page(member: &Member<Look>, status: StatusCode, faults: Faults, revoke_apps: 
 }
 
 /// The cookie of the session that goes on.
-async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Result<HeaderValue, Faults>, Error> {
+async fn change(
+    app: &Accounts,
+    member: &Member<Look>,
+    headers: &HeaderMap,
+    form: &Form,
+) -> Result<Result<HeaderValue, Faults>, Error> {
     let session = &member.session;
     session.check_form(PURPOSE, &form.text("token"))?;
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
@@ -110,11 +117,17 @@ async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Re
     };
 
     let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
-    let (started, cookie) = auth::start_session(app, session.user_id);
+    let origin = Origin { address: member.sender(), ..Origin::of_browser(headers) };
+    let (started, cookie) = auth::start_session_from(app, session.user_id, origin);
     let mut batch = store::change_password(session.user_id, &kept, &hash)
         .fence(auth::session_stands(&session.hash))
         .and(auth::delete_sessions_of(session.user_id))
-        .and(started);
+        .and(started)
+        .and(audit::note_of_user(
+            session.user_id,
+            &app.clock,
+            &member.entry("password.changed", Some(session.user_id.uuid()), ""),
+        ));
     if !form.text("revoke_apps").is_empty() {
         batch.append(grants::revoke_of(session.user_id, None, Reason::Dashboard, app.clock.now()));
     }
@@ -125,10 +138,7 @@ async fn change(app: &Accounts, member: &Member<Look>, form: &Form) -> Result<Re
             Ok(Err(Faults { current, ..Faults::default() }))
         }
         // Whose session ends in this moment begins no new one.
-        Err(DbError::Stale) => {
-            let message = "You were signed out, just now. Log in and try again.".into();
-            Err(Error::Forbidden { message })
-        }
+        Err(DbError::Stale) => Err(signed_out()),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,8 +1,10 @@
 //! The one-time link that gives a new instance its owner.
 
+use std::net::IpAddr;
+
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Extension, Path, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::header::SET_COOKIE;
@@ -10,13 +12,14 @@ use http::{HeaderValue, StatusCode};
 
 use super::Accounts;
 use super::device::Device;
+use super::workspaces::read_name;
 use super::{AccountError, EmailAddress, Password, Role, store};
-use crate::auth::{self, Asker};
+use crate::auth::{self, Asker, Origin};
 use crate::clock::{Clock, HOUR};
 use crate::db::{Batch, Db, DbError};
 use crate::error::Error;
 use crate::secret;
-use crate::web::{self, Field, Layout, PageResult, Params};
+use crate::web::{self, Field, Layout, PageResult, Params, Sender};
 
 /// Links that nobody followed are forgotten after this long.
 const LIFETIME: i64 = 30 * 24 * HOUR;
@@ -63,8 +66,13 @@ async fn show(State(app): State<Accounts>, Path(token): Path<String>) -> PageRes
     Ok(page(&app, &token, StatusCode::OK, Form::default()))
 }
 
-async fn submit(State(app): State<Accounts>, Path(token): Path<String>, request: Request) -> PageResult {
-    Ok(match try_submit(&app, &token, request).await? {
+async fn submit(
+    State(app): State<Accounts>,
+    Extension(Sender(sender)): Extension<Sender>,
+    Path(token): Path<String>,
+    request: Request,
+) -> PageResult {
+    Ok(match try_submit(&app, sender, &token, request).await? {
         Ok(cookies) => {
             let mut response = Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response();
             response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
@@ -86,7 +94,12 @@ fn used_up() -> Error {
     )
 }
 
-async fn try_submit(app: &Accounts, token: &str, request: Request) -> Result<Result<[HeaderValue; 2], Form>, Error> {
+async fn try_submit(
+    app: &Accounts,
+    sender: IpAddr,
+    token: &str,
+    request: Request,
+) -> Result<Result<[HeaderValue; 2], Form>, Error> {
     open(app, token).await?;
     let (parts, body) = request.into_parts();
     let body = web::read_body(&parts.headers, body, 16 << 10).await?;
@@ -94,7 +107,7 @@ async fn try_submit(app: &Accounts, token: &str, request: Request) -> Result<Res
     let typed = |name| params.text(name).map(|text| text.into_owned()).unwrap_or_default();
     match Owner::read(&typed) {
         Err(form) => Ok(Err(*form)),
-        Ok(owner) => owner.create(app, token).await,
+        Ok(owner) => owner.create(app, Origin::of(sender, &parts.headers), token).await,
     }
 }
 
@@ -111,10 +124,7 @@ impl Owner {
         form.workspace.value = typed("workspace").trim().to_owned();
         form.email.value = typed("email").trim().to_owned();
         let workspace = &form.workspace.value;
-        if workspace.is_empty() || workspace.chars().count() > 200 || workspace.contains(char::is_control) {
-            form.workspace.error =
-                Some("A workspace needs a name of at most 200 characters, no control characters among them.".into());
-        }
+        form.workspace.error = read_name(workspace).err();
         let email: Result<EmailAddress, _> = form.email.value.parse();
         let password: Result<Password, _> = typed("password").parse();
         if email.is_err() {
@@ -132,7 +142,12 @@ impl Owner {
         }
     }
 
-    async fn create(self, app: &Accounts, token: &str) -> Result<Result<[HeaderValue; 2], Form>, Error> {
+    async fn create(
+        self,
+        app: &Accounts,
+        origin: Origin,
+        token: &str,
+    ) -> Result<Result<[HeaderValue; 2], Form>, Error> {
         let workspaces = store::workspaces(&app.db).await?;
         let now = app.clock.now();
         // A workspace that a command made before anybody came is taken over.
@@ -150,7 +165,7 @@ impl Owner {
         let (email, password) = (self.email, self.password);
         let hash = app.hasher.hash(Asker::Known(token.to_owned()), password.as_str().to_owned()).await?;
         let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
-        let (session, cookie) = auth::start_session(app, user.id);
+        let (session, cookie) = auth::start_session_from(app, user.id, origin);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
         batch.push(session);

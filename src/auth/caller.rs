@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use crate::app::App;
+use crate::audit::{self, Actor, Entry};
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
@@ -121,6 +122,16 @@ impl<N: Need> Caller<N> {
     /// The only domain that the caller may send from, if its key is held to one.
     pub fn domain_id(&self) -> Option<DomainId> {
         self.known.domain_id
+    }
+
+    /// Notes what the caller does; it goes into the commit that does it, before what takes away what it names.
+    pub fn note(&self, action: &str, target_id: impl Id, target: &str) -> Stmt {
+        let actor = match self.known.source {
+            Source::Key(id) => Actor::Key(id),
+            Source::Grant(id) => Actor::Grant(id),
+        };
+        let entry = Entry { target_id: Some(target_id.uuid()), target, ..Entry::new(action, actor) };
+        audit::note(self.known.workspace_id, &self.app.clock, &entry)
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash

@@ -4,9 +4,11 @@
 //! derived from the cookie, so they need no storage of their own and stay the
 //! same however often a page is loaded.
 
+use std::net::IpAddr;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::COOKIE;
+use http::header::{COOKIE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use super::store;
@@ -21,6 +23,9 @@ use crate::secret;
 const IDLE: i64 = 7 * 24 * HOUR;
 /// and in any case after so long.
 const ABSOLUTE: i64 = 30 * 24 * HOUR;
+
+/// What is kept of what a browser says of itself.
+const LONGEST_AGENT: usize = 300;
 
 /// Somebody who is logged in.
 #[derive(Clone)]
@@ -60,10 +65,36 @@ pub fn check_form(secret: &str, purpose: &str, given: &str) -> Result<(), Error>
     Err(Error::Forbidden { message })
 }
 
+/// Where a session begins, for whoever looks at the list of theirs.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    pub address: Option<IpAddr>,
+    /// What the browser says it is.
+    pub agent: Option<String>,
+}
+
+impl Origin {
+    pub fn of(address: IpAddr, headers: &HeaderMap) -> Origin {
+        Origin { address: Some(address), ..Origin::of_browser(headers) }
+    }
+
+    pub fn of_browser(headers: &HeaderMap) -> Origin {
+        let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
+        let readable = |text: String| text.chars().filter(|char| !char.is_control()).take(LONGEST_AGENT).collect();
+        Origin { address: None, agent: agent.map(readable) }
+    }
+}
+
 /// A new session: the statement that stores it, and its cookie.
 pub fn start(app: &App, user_id: UserId) -> (Stmt, HeaderValue) {
+    start_from(app, user_id, Origin::default())
+}
+
+/// The same, of a browser that is known.
+pub fn start_from(app: &App, user_id: UserId, Origin { address, agent }: Origin) -> (Stmt, HeaderValue) {
     let secret = secret::token();
-    let stmt = store::insert_session(&secret::hash(&secret), user_id, app.clock.now());
+    let address = address.map(|address| address.to_canonical().to_string());
+    let stmt = store::insert_session(&secret::hash(&secret), user_id, app.clock.now(), address, agent);
     (stmt, cookie(app, SESSION, &secret, ABSOLUTE / 1_000_000))
 }
 

@@ -19,4 +19,9 @@ pub struct RetentionSettings {
     #[arg(long, global = true, env = "POSTHORN_REQUEST_LOG_RETENTION", default_value = "30", value_name = "DAYS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub request_log_retention: u32,
+
+    /// Days for which is kept who changed what
+    #[arg(long, global = true, env = "POSTHORN_AUDIT_RETENTION", default_value = "365", value_name = "DAYS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub audit_retention: u32,
 }

@@ -30,7 +30,7 @@ use crate::templates::{self, Templates};
 use crate::tracking::{self, Tracker};
 use crate::web::{self, Gate, System};
 use crate::{
-    api_keys, auth, calls, contacts, credentials, delivery, email_metrics, grants, hold, home, mcp, segments,
+    api_keys, audit, auth, calls, contacts, credentials, delivery, email_metrics, grants, hold, home, mcp, segments,
     suppressions, topics, upkeep, usage, webhooks, workspaces,
 };
 
@@ -67,7 +67,7 @@ impl Product {
         let templates = Templates::new(app.clone());
         let emails = Emails::new(occurrences.clone(), domains.clone(), templates.clone(), Arc::new(MailsToRead));
         Product {
-            accounts: Accounts::new(app.clone()),
+            accounts: Accounts::new(app.clone(), Arc::new(delivery::OwnMail(app.clone()))),
             oauth: OAuth::new(app.clone()),
             forms: Forms::new(emails.clone()),
             receiving: Receiving::new(occurrences.clone(), emails.clone()),
@@ -309,6 +309,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
     [
         accounts::STATEMENTS,
         api_keys::STATEMENTS,
+        audit::STATEMENTS,
         auth::STATEMENTS,
         automations::STATEMENTS,
         broadcasts::STATEMENTS,

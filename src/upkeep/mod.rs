@@ -9,7 +9,7 @@ use crate::clock::{HOUR, SECOND};
 use crate::db::{DbError, Row, Sql, Stmt, from_row, statements};
 use crate::text::words;
 use crate::work::{self, Claimable, InOrder, Next, Tasks, Worker, claim_rows};
-use crate::{automations, email_metrics, emails, occurrences, request_log};
+use crate::{audit, automations, email_metrics, emails, occurrences, request_log};
 
 pub const STATEMENTS: &[&[Sql]] = &[ALL];
 
@@ -21,6 +21,7 @@ enum Chore {
     Occurrences,
     Runs,
     MailContents,
+    AuditLog,
 }
 
 words!(Chore: ALL, parse {
@@ -29,6 +30,7 @@ words!(Chore: ALL, parse {
     Occurrences = "occurrences",
     Runs = "runs",
     MailContents = "mail_contents",
+    AuditLog = "audit_log",
 });
 
 statements! {
@@ -75,6 +77,7 @@ impl Chore {
             Chore::Occurrences => occurrences::forget_old(app).await,
             Chore::Runs => automations::forget_ended(app).await,
             Chore::MailContents => emails::sweep(app).await,
+            Chore::AuditLog => audit::forget_old(&app.db, &app.clock, app.config.retention.audit_retention).await,
         }
     }
 
@@ -82,7 +85,7 @@ impl Chore {
     fn pause(self) -> i64 {
         match self {
             Chore::EmailCounts => 5 * SECOND,
-            Chore::RequestLog | Chore::Occurrences | Chore::Runs | Chore::MailContents => HOUR,
+            Chore::RequestLog | Chore::Occurrences | Chore::Runs | Chore::MailContents | Chore::AuditLog => HOUR,
         }
     }
 }

@@ -20,16 +20,16 @@ use crate::id::WorkspaceId;
 
 /// Nothing but our own, and nobody around us.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
-     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// As [`POLICY`], for pages whose form ends at somebody else's address: browsers
 /// hold `form-action` against the redirect that follows the form, too.
 const POLICY_LEADING_AWAY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
-     base-uri 'none'; frame-ancestors 'none'";
+     connect-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// As [`POLICY`], for pages that show another page of ours within them.
 const POLICY_FRAMING: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
-     frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+     connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Where the frame of a page finds its assets and its way home.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ pub struct Shell {
     pub hold: Option<String>,
     /// Address of the API's reference.
     pub docs: String,
-    pub places: Vec<Place>,
+    pub places: Vec<PlaceGroup>,
     /// Hidden fields of the sign-out form.
     pub hidden: Vec<(String, String)>,
     /// Hidden fields of the form that changes the workspace.
@@ -31,6 +31,14 @@ pub struct Choice {
     pub current: bool,
 }
 
+/// Entries of the navigation that belong together.
+#[derive(Clone)]
+pub struct PlaceGroup {
+    /// Empty where they need none.
+    pub label: &'static str,
+    pub places: Vec<Place>,
+}
+
 /// One entry of the navigation; `path` follows the dashboard's address.
 #[derive(Clone)]
 pub struct Place {
@@ -40,22 +48,39 @@ pub struct Place {
     pub current: bool,
 }
 
-/// The navigation, seen from the page at `current`.
-pub fn places(current: &str) -> Vec<Place> {
+/// The navigation, seen from the page at `current`, by somebody who manages the workspace or does not.
+pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
     let place = |path, icon, label| Place { path, icon, label, current: path == current };
-    vec![
-        place("/", "home", "Overview"),
-        place("/contacts", "people", "Contacts"),
-        place("/events", "event", "Events"),
-        place("/automations", "branch", "Automations"),
-        place("/domains", "globe", "Domains"),
-        place("/keys", "key", "API keys"),
-        place("/apps", "apps", "Connected apps"),
-        place("/emails", "mail", "Emails"),
-        place("/broadcasts", "send", "Broadcasts"),
-        place("/templates", "book", "Templates"),
-        place("/settings", "clock", "Settings"),
-    ]
+    let group = |label, places| PlaceGroup { label, places };
+    let mut groups = vec![
+        group("", vec![place("/", "home", "Overview")]),
+        group("People", vec![place("/contacts", "people", "Contacts")]),
+        group("Automate", vec![place("/automations", "branch", "Automations"), place("/events", "event", "Events")]),
+        group(
+            "Mail",
+            vec![
+                place("/emails", "mail", "Emails"),
+                place("/broadcasts", "send", "Broadcasts"),
+                place("/templates", "book", "Templates"),
+            ],
+        ),
+        group("Deliver", vec![place("/domains", "globe", "Domains")]),
+        group(
+            "Workspace",
+            vec![
+                place("/team", "person", "Team"),
+                place("/keys", "key", "API keys"),
+                place("/apps", "apps", "Connected apps"),
+                place("/audit", "list", "Audit log"),
+                place("/settings", "gear", "Settings"),
+                place("/workspaces", "computer", "Workspaces"),
+            ],
+        ),
+    ];
+    if !manages {
+        groups.iter_mut().for_each(|group| group.places.retain(|place| place.path != "/audit"));
+    }
+    groups
 }
 
 /// The question before something that cannot be undone.

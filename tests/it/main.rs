@@ -91,6 +91,7 @@ mod submission;
 mod submission_hostile;
 mod subscriptions;
 mod suppressions;
+mod team;
 mod template_pages;
 mod templates;
 mod templates_command;

@@ -13,7 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["clock", "csv", "id", "memory", "mime", "render", "reports", "rules", "secret", "text", "tls", "windows"],
     &["db"],
     &["calls", "config", "dns", "error", "hold", "http_client", "log", "seal", "smtp", "work"],
-    &["credentials", "grants", "limits"],
+    &["audit", "credentials", "grants", "limits"],
     &["app"],
     &["auth", "smtp_server", "web"],
     &[

@@ -10,6 +10,7 @@ use axum::routing::get;
 use http::{HeaderMap, StatusCode};
 
 use crate::accounts::{Membership, may_grant, memberships};
+use crate::audit::{self, Actor, Entry};
 use crate::auth::{self, Session};
 use crate::clock::SECOND;
 use crate::credentials::{Scope, ScopeSet};
@@ -253,9 +254,12 @@ async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
         (None, _) => (decision, refused(&Refusal::access_denied())),
         (Some(code), None) => {
             let secret = secret::token();
+            let actor = Actor::Person(session.user_id);
+            let approval = Entry { target: &open.client.name, ..Entry::new("app.approved", actor) };
             // No fence: the right is asked for once more when the code is redeemed.
             let batch = decision
                 .and(grant::insert_code(&secret::hash(&secret), &code))
+                .and(audit::note(code.workspace_id, &app.clock, &approval))
                 .when(may_grant(code.workspace_id, code.user_id));
             (batch, Outcome { location: callback.code(&secret), code: Some(secret) })
         }

@@ -104,7 +104,8 @@ pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId<GrantId>) -> JsonResult<Revoked> {
     let (now, reason) = (app.clock.now(), Reason::Api);
     let revoke = || {
-        let mut batch = grants::revoke_in(caller.workspace_id(), id, reason, &[], now);
+        let mut batch = Batch::from(caller.note("grant.revoked", id, ""));
+        batch.append(grants::revoke_in(caller.workspace_id(), id, reason, &[], now));
         publish_end(&mut batch, &app.clock, caller.workspace_id(), id, reason);
         batch
     };

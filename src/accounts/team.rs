@@ -1,0 +1,428 @@
+//! The people of a workspace: who is in it, what each may do, and who is asked to join.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use http::StatusCode;
+
+use super::member::{Duty, Look, Manage, Member};
+use super::team_store::{self as store, Invitation, LAST_OWNER, Listed, ListedInvitation, REACH};
+use super::{Accounts, EmailAddress, Role};
+use crate::audit;
+use crate::clock::DAY;
+use crate::db::{Batch, DbError};
+use crate::error::Error;
+use crate::id::{Id, InvitationId, UserId};
+use crate::secret;
+use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell, Stamp};
+
+/// How long an invitation can be accepted.
+const LIFETIME: i64 = 7 * DAY;
+
+const INVITE: &str = "invite to the team";
+const LEAVE: &str = "leave the team";
+
+pub fn router() -> Router<Accounts> {
+    Router::new()
+        .route("/team", get(show).post(invite))
+        .route("/team/leave", get(ask_to_leave).post(leave))
+        .route("/team/{id}/role", post(change_role))
+        .route("/team/{id}/remove", get(ask_to_remove).post(remove))
+        .route("/team/{id}/transfer", get(ask_to_transfer).post(transfer))
+        .route("/team/invitations/{id}/renew", post(renew))
+        .route("/team/invitations/{id}/withdraw", post(withdraw))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/team.html")]
+struct TeamPage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    /// The invitation just made, whose link is shown this once.
+    fresh: Option<Fresh>,
+    may_manage: bool,
+    action: String,
+    hidden: Vec<(String, String)>,
+    email: Field,
+    role: Role,
+    /// What a newcomer can be made.
+    roles: Vec<Role>,
+    members: Vec<MemberRow>,
+    invitations: Vec<InvitationRow>,
+    leave_url: String,
+}
+
+struct Fresh {
+    email: String,
+    link: String,
+    is_sent: bool,
+}
+
+struct MemberRow {
+    email: String,
+    role: Role,
+    is_self: bool,
+    is_disabled: bool,
+    joined: Stamp,
+    seen: Option<Stamp>,
+    /// Where its role can be changed, what to, and what the form carries.
+    change: Option<Change>,
+    remove_url: Option<String>,
+    transfer_url: Option<String>,
+}
+
+struct Change {
+    action: String,
+    field: String,
+    hidden: Vec<(String, String)>,
+    roles: Vec<Role>,
+}
+
+struct InvitationRow {
+    email: String,
+    role: Role,
+    invited_by: String,
+    expires: Stamp,
+    is_expired: bool,
+    renew: String,
+    renew_hidden: Vec<(String, String)>,
+    withdraw: String,
+    withdraw_hidden: Vec<(String, String)>,
+}
+
+/// What the form for an invitation shows.
+struct Draft {
+    email: Field,
+    role: Role,
+    fresh: Option<Fresh>,
+}
+
+impl Default for Draft {
+    fn default() -> Draft {
+        Draft { email: Field::default(), role: Role::Member, fresh: None }
+    }
+}
+
+fn is_owner<D: Duty>(member: &Member<D>) -> bool {
+    member.membership.role == Role::Owner
+}
+
+/// Nobody gives more than they have.
+fn givable<D: Duty>(member: &Member<D>) -> Vec<Role> {
+    Role::ALL.into_iter().filter(|role| *role <= member.membership.role).collect()
+}
+
+async fn show(member: Member<Look>) -> PageResult {
+    page(&member, StatusCode::OK, Draft::default()).await
+}
+
+async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft) -> PageResult {
+    let members = store::members(&member.app.db, member.workspace_id()).await?;
+    let invitations = match member.may_manage() {
+        true => store::invitations(&member.app.db, member.workspace_id()).await?,
+        false => Vec::new(),
+    };
+    let notices = [
+        ("changed", "The role is changed. It counts from the next request on."),
+        ("removed", "The member is taken out of this workspace."),
+        ("withdrawn", "The invitation is withdrawn. Its link works no more."),
+        ("transferred", "The workspace has a new owner. You are an admin of it now."),
+        ("joined", "Welcome. You are a member of this workspace now."),
+    ];
+    let notice = notices.into_iter().find_map(|(done, sentence)| member.notice(done, sentence));
+    let content = TeamPage {
+        layout: member.layout(),
+        shell: member.shell("/team"),
+        notice: notice.filter(|_| draft.fresh.is_none() && status.is_success()),
+        fresh: draft.fresh,
+        may_manage: member.may_manage(),
+        action: member.address("/team"),
+        hidden: member.hidden(INVITE),
+        email: draft.email,
+        role: draft.role,
+        roles: givable(member),
+        members: members.into_iter().map(|one| member_row(member, one)).collect(),
+        invitations: invitations.into_iter().map(|one| invitation_row(member, one)).collect(),
+        leave_url: member.address("/team/leave"),
+    };
+    Ok(web::page(status, &content))
+}
+
+fn member_row<D: Duty>(member: &Member<D>, listed: Listed) -> MemberRow {
+    let now = member.app.clock.now();
+    let is_self = listed.id == member.session.user_id;
+    let in_reach = member.may_manage() && (is_owner(member) || listed.role != Role::Owner);
+    let address = |act: &str| member.address(&format!("/team/{}/{act}", listed.id));
+    let change = || Change {
+        action: address("role"),
+        field: format!("role-{}", listed.id),
+        hidden: member.hidden(&purpose("role", listed.id)),
+        roles: givable(member),
+    };
+    let hands_over = is_owner(member) && !is_self && listed.role != Role::Owner && listed.disabled_at.is_none();
+    MemberRow {
+        change: in_reach.then(change),
+        remove_url: (in_reach && !is_self).then(|| address("remove")),
+        transfer_url: hands_over.then(|| address("transfer")),
+        email: listed.email,
+        role: listed.role,
+        is_self,
+        is_disabled: listed.disabled_at.is_some(),
+        joined: Stamp::ago(listed.joined_at, now),
+        seen: listed.seen_at.map(|at| Stamp::ago(at, now)),
+    }
+}
+
+fn invitation_row<D: Duty>(member: &Member<D>, listed: ListedInvitation) -> InvitationRow {
+    let Invitation { id, email, role, expires_at, .. } = listed.invitation;
+    let address = |act: &str| member.address(&format!("/team/invitations/{id}/{act}"));
+    InvitationRow {
+        email,
+        role,
+        invited_by: listed.invited_by.unwrap_or_else(|| "somebody who is gone".into()),
+        expires: Stamp::new(expires_at),
+        is_expired: expires_at <= member.app.clock.now(),
+        renew: address("renew"),
+        renew_hidden: member.hidden(&invitation_purpose("renew", id)),
+        withdraw: address("withdraw"),
+        withdraw_hidden: member.hidden(&invitation_purpose("withdraw", id)),
+    }
+}
+
+fn purpose(act: &str, id: UserId) -> String {
+    format!("{act} of member {id}")
+}
+
+fn invitation_purpose(act: &str, id: InvitationId) -> String {
+    format!("{act} invitation {id}")
+}
+
+async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form) -> PageResult {
+    let accepted = member.accept(INVITE, &form)?;
+    let typed = form.text("email");
+    let role = Role::parse(&form.text("role")).unwrap_or(Role::Member);
+    let again = async |error: &str| {
+        let email = Field { value: typed.trim().to_owned(), error: Some(error.to_owned()) };
+        page(&member, StatusCode::UNPROCESSABLE_ENTITY, Draft { email, role, fresh: None }).await
+    };
+    let Ok(email) = typed.parse::<EmailAddress>() else {
+        return again("This is not a whole e-mail address, such as name@example.com.").await;
+    };
+    if !givable(&member).contains(&role) {
+        return Err(only_owners().into());
+    }
+    let members = store::members(&app.db, member.workspace_id()).await?;
+    if members.iter().any(|one| one.email.to_lowercase() == email.key()) {
+        return again("This person is a member already.").await;
+    }
+    let id = app.clock.ordered_id();
+    let (batch, fresh) = prepare(&app, &member, id, &email, role);
+    accepted.noting("member.invited", id.uuid(), email.as_str()).commit(batch).await??;
+    app.wake_mail();
+    page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
+}
+
+/// An invitation with its letter, and what to show of it.
+fn prepare(
+    app: &Accounts,
+    member: &Member<Manage>,
+    id: InvitationId,
+    email: &EmailAddress,
+    role: Role,
+) -> (Batch, Fresh) {
+    let (token, now) = (secret::token(), app.clock.now());
+    let workspace = &member.membership.workspace;
+    let new =
+        Invitation { id, workspace_id: workspace.id, email: email.as_str().into(), role, expires_at: now + LIFETIME };
+    let link = app.link(&format!("/invitation/{token}"));
+    let text = format!(
+        "{from} invites you to join the workspace \"{name}\" at Posthorn, as {role}.\n\nOpen this link to accept. It \
+         works once, for seven days:\n\n{link}\n\nIf you did not expect this, ignore it: nothing happens without you.\n",
+        from = member.session.email,
+        name = workspace.name,
+        role = role.as_str(),
+    );
+    let mut batch = Batch::from(store::invite(&new, &secret::hash(&token), &email.key(), member.session.user_id, now));
+    if role == Role::Owner {
+        batch.guard(store::owns(workspace.id, member.session.user_id));
+    }
+    batch.append(app.letters.write(email, &format!("Join {} at Posthorn", workspace.name), &text));
+    (batch, Fresh { email: email.as_str().into(), link, is_sent: app.sends_mail() })
+}
+
+async fn find_invitation(member: &Member<Manage>, id: InvitationId) -> Result<ListedInvitation, Error> {
+    let all = store::invitations(&member.app.db, member.workspace_id()).await?;
+    all.into_iter().find(|one| one.invitation.id == id).ok_or_else(no_invitation)
+}
+
+fn no_invitation() -> Error {
+    Error::not_found("There is no such invitation here. It may have been accepted or withdrawn.")
+}
+
+/// The link is kept as a hash: whoever needs it once more gets another, and the earlier one ends.
+async fn renew(
+    State(app): State<Accounts>,
+    member: Member<Manage>,
+    id: Result<PathId<InvitationId>, Error>,
+    form: Form,
+) -> PageResult {
+    let PathId(id) = id.map_err(|_| no_invitation())?;
+    let accepted = member.accept(&invitation_purpose("renew", id), &form)?;
+    let Invitation { email, role, .. } = find_invitation(&member, id).await?.invitation;
+    if !givable(&member).contains(&role) {
+        return Err(only_owners().into());
+    }
+    let address: EmailAddress = email.parse().map_err(|_| no_invitation())?;
+    let (batch, fresh) = prepare(&app, &member, id, &address, role);
+    accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await??;
+    app.wake_mail();
+    page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
+}
+
+async fn withdraw(member: Member<Manage>, id: Result<PathId<InvitationId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| no_invitation())?;
+    let accepted = member.accept(&invitation_purpose("withdraw", id), &form)?;
+    match accepted.commit(store::withdraw(member.workspace_id(), id).into()).await? {
+        Err(DbError::Unexpected { .. }) => Err(no_invitation().into()),
+        settled => settled.map(|_| member.see_other("/team?withdrawn")).map_err(Into::into),
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such member here. They may have left, or were taken out already.")
+}
+
+fn only_owners() -> Error {
+    Error::Forbidden { message: "Only an owner of this workspace decides who owns it. Ask one of them.".into() }
+}
+
+fn last_owner() -> Error {
+    let message = "A workspace needs an owner. Make somebody else the owner first.".into();
+    Error::Conflict { message }
+}
+
+/// What a change of a member came to.
+fn settled(outcome: Result<Vec<crate::db::Effect>, DbError>) -> Result<(), Error> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(DbError::Unexpected { statement: REACH }) => Err(only_owners()),
+        Err(DbError::Unexpected { statement: LAST_OWNER }) => Err(last_owner()),
+        Err(DbError::Unexpected { .. }) => Err(gone()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<UserId>, Error>) -> Result<Listed, Error> {
+    let PathId(id) = id.map_err(|_| gone())?;
+    store::member(&member.app.db, member.workspace_id(), id).await?.ok_or_else(gone)
+}
+
+async fn change_role(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
+    let one = find(&member, id).await?;
+    let accepted = member.accept(&purpose("role", one.id), &form)?;
+    let role =
+        Role::parse(&form.text("role")).filter(|role| givable(&member).contains(role)).ok_or_else(only_owners)?;
+    if role == one.role {
+        return Ok(member.see_other("/team"));
+    }
+    let mut batch = store::change_role(member.workspace_id(), one.id, role, is_owner(&member), member.app.clock.now());
+    if role == Role::Owner || one.role == Role::Owner {
+        batch.guard(store::owns(member.workspace_id(), member.session.user_id));
+    }
+    let told = format!("{}: {} → {}", one.email, one.role.as_str(), role.as_str());
+    settled(accepted.noting("member.role_changed", one.id.uuid(), &told).commit(batch).await?)?;
+    Ok(member.see_other("/team?changed"))
+}
+
+async fn ask_to_remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>) -> PageResult {
+    let one = find(&member, id).await?;
+    let sentence = "They lose access at once, and apps that they let in here end. What they made stays. Their account \
+                    and their other workspaces are not touched.";
+    Ok(confirm(&member, "Remove this member?", &one, sentence, "remove", "Remove"))
+}
+
+async fn remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
+    let one = find(&member, id).await?;
+    let accepted = member.accept(&purpose("remove", one.id), &form)?;
+    let batch = store::remove(member.workspace_id(), one.id, is_owner(&member), member.app.clock.now());
+    settled(accepted.noting("member.removed", one.id.uuid(), &one.email).commit(batch).await?)?;
+    Ok(member.see_other("/team?removed"))
+}
+
+async fn ask_to_transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>) -> PageResult {
+    let one = find(&member, id).await?;
+    if !is_owner(&member) {
+        return Err(only_owners().into());
+    }
+    let sentence = "They become owner of this workspace, and you become admin. Only an owner can undo this.";
+    Ok(confirm(&member, "Transfer ownership?", &one, sentence, "transfer", "Transfer"))
+}
+
+async fn transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
+    let one = find(&member, id).await?;
+    let accepted = member.accept(&purpose("transfer", one.id), &form)?;
+    if !is_owner(&member) || one.id == member.session.user_id || one.disabled_at.is_some() {
+        return Err(only_owners().into());
+    }
+    let owns = store::owns(member.workspace_id(), member.session.user_id);
+    let batch = store::transfer(member.workspace_id(), member.session.user_id, one.id).when(owns);
+    match accepted.noting("workspace.transferred", one.id.uuid(), &one.email).commit(batch).await? {
+        Err(DbError::Unexpected { .. }) => Err(gone().into()),
+        outcome => outcome.map(|_| member.see_other("/team?transferred")).map_err(Into::into),
+    }
+}
+
+fn confirm(
+    member: &Member<Manage>,
+    title: &str,
+    one: &Listed,
+    sentence: &str,
+    act: &str,
+    button: &str,
+) -> axum::response::Response {
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/team"),
+        title: title.into(),
+        subject: one.email.clone(),
+        sentence: sentence.into(),
+        action: member.address(&format!("/team/{}/{act}", one.id)),
+        hidden: member.hidden(&purpose(act, one.id)),
+        button: button.into(),
+        cancel: member.address("/team"),
+    };
+    web::page(StatusCode::OK, &content)
+}
+
+async fn ask_to_leave(member: Member<Look>) -> PageResult {
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/team"),
+        title: "Leave this workspace?".into(),
+        subject: member.membership.workspace.name.clone(),
+        sentence: "You lose access at once, and apps that you let in here end. To come back you need an invitation."
+            .into(),
+        action: member.address("/team/leave"),
+        hidden: member.hidden(LEAVE),
+        button: "Leave".into(),
+        cancel: member.address("/team"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn leave(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
+    let (workspace_id, user_id) = (member.workspace_id(), member.session.user_id);
+    let mut batch = store::remove(workspace_id, user_id, true, app.clock.now());
+    batch.push(audit::note(
+        workspace_id,
+        &app.clock,
+        &member.entry("member.left", Some(user_id.uuid()), &member.session.email),
+    ));
+    settled(member.commit_own(LEAVE, &form, batch).await?)?;
+    Ok(axum::response::IntoResponse::into_response(axum::response::Redirect::to(&format!(
+        "{}/",
+        app.addresses.dashboard.path()
+    ))))
+}

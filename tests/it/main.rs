@@ -15,6 +15,7 @@ mod app_automations;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automation_editor;
 mod automation_pages;
 mod automations;
 mod backup;

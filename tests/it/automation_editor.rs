@@ -86,7 +86,7 @@ impl Desk {
 }
 
 /// The hidden fields of the form whose action ends so.
-fn hidden(page: &str, action: &str) -> String {
+pub fn hidden(page: &str, action: &str) -> String {
     let form = page.split("<form ").find(|form| form.contains(&format!("{action}\""))).expect("a form");
     let form = form.split("</form>").next().expect("a form");
     let inputs = form.split("<input ").filter(|input| input.starts_with("type=\"hidden\""));
@@ -94,7 +94,7 @@ fn hidden(page: &str, action: &str) -> String {
     inputs.map(pair).collect::<Vec<_>>().join("&")
 }
 
-async fn post(app: &TestApp, cookie: &str, path: &str, fields: &str) -> Answer {
+pub async fn post(app: &TestApp, cookie: &str, path: &str, fields: &str) -> Answer {
     let request = app.post(format!("/dashboard{path}")).header("cookie", cookie);
     request.body("application/x-www-form-urlencoded", fields.to_owned()).send().await
 }

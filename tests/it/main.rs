@@ -50,6 +50,7 @@ mod engine_races;
 mod engine_webhooks;
 mod envelope;
 mod error_texts;
+mod event_pages;
 mod events_create;
 mod events_read;
 mod fences;

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::seal::Seal;
 use crate::text::{checked_text, is_longer, one_line, words};
+use crate::windows::Window;
 use crate::{rules, templates};
 
 /// What a copy is called after.
@@ -101,6 +102,23 @@ pub async fn unsendable(db: &Db, workspace_id: WorkspaceId, graph: &Graph) -> Re
         let flaw = templates::check_use(db, workspace_id, named, &given, rules::is_variable).await?;
         findings.extend(flaw.map(|flaw| Finding::at(step, format!("cannot send: {flaw}"))));
     }
+    Ok(findings)
+}
+
+/// Everything that is wrong with a graph and with the hours in which its mail may be sent; once the graph itself is
+/// right, also which templates its steps cannot send.
+pub async fn findings(
+    db: &Db,
+    workspace_id: WorkspaceId,
+    (steps, connections): (&Value, &Value),
+    send_window: Option<&Value>,
+) -> Result<Vec<Finding>, DbError> {
+    let mut findings = match Graph::parse(steps, connections) {
+        Ok(graph) => unsendable(db, workspace_id, &graph).await?,
+        Err(findings) => findings,
+    };
+    let window = send_window.and_then(|given| Window::parse(given).err());
+    findings.extend(window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}"))));
     Ok(findings)
 }
 

@@ -2,8 +2,10 @@
 
 mod app_grants;
 mod automation;
+mod editor;
 mod engine;
 mod graph;
+mod names;
 mod pages;
 mod picture;
 mod published;
@@ -31,9 +33,11 @@ pub use triggers::Triggers;
 
 pub const STATEMENTS: &[&[Sql]] = &[
     app_grants::ALL,
+    editor::ALL,
     engine::CALLS,
     engine::KEPT,
     engine::RUNS,
+    names::ALL,
     runs::ALL,
     runs::RETENTION,
     store::ALL,
@@ -46,5 +50,5 @@ pub fn routes() -> OpenApiRouter<App> {
 }
 
 pub fn pages() -> Router<App> {
-    pages::router().merge(runs::pages())
+    pages::router().merge(editor::router()).merge(runs::pages())
 }

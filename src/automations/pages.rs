@@ -6,8 +6,10 @@ use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::{Exit, Graph};
-use super::picture::{self, Picture};
+use super::editor::{self, Unpublished, VersionRow};
+use super::graph::{Exit, Graph, Step};
+use super::names;
+use super::picture::{self, Names, Picture};
 use super::runs::{RunRow, run_rows};
 use super::shapes::Item;
 use super::store::{self, NewAutomation, Stored};
@@ -39,6 +41,10 @@ struct AutomationsPage {
     shell: Shell,
     notice: Option<String>,
     automations: Vec<AutomationRow>,
+    /// Those that were never published.
+    drafts: Vec<DraftRow>,
+    may_manage: bool,
+    new: String,
     /// A command that makes an automation, for the empty list.
     example: String,
     newer: Option<String>,
@@ -52,6 +58,13 @@ struct AutomationRow {
     event_name: String,
     version: i64,
     runs: String,
+    updated: Stamp,
+}
+
+struct DraftRow {
+    href: String,
+    name: String,
+    author: String,
     updated: Stamp,
 }
 
@@ -69,10 +82,22 @@ async fn list(member: Member<Look>) -> PageResult {
         runs: if runs > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { runs.to_string() },
         updated: Stamp::ago(one.updated_at.0, now),
     };
+    let unpublished: Vec<Unpublished> = member.query(editor::unpublished(member.workspace_id())).await?;
+    let draft = |draft: Unpublished| DraftRow {
+        href: member.address(&format!("/automations/{}/edit", draft.id)),
+        name: draft.contents.name,
+        author: draft.author,
+        updated: Stamp::ago(draft.updated_at, now),
+    };
     let content = AutomationsPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
-        notice: member.notice("deleted", "The automation is deleted."),
+        notice: member
+            .notice("deleted", "The automation is deleted.")
+            .or(member.notice("discarded", "The draft is discarded.")),
+        drafts: unpublished.into_iter().map(draft).collect(),
+        may_manage: member.may_manage(),
+        new: member.address("/automations/new"),
         automations: items.into_iter().map(row).collect(),
         example: first_automation(&member.app),
         newer,
@@ -112,6 +137,10 @@ struct AutomationPage {
     updated: Stamp,
     picture: Picture,
     steps: Vec<StepLine>,
+    /// Who has edited it since it was published, and when.
+    draft: Option<(String, Stamp)>,
+    versions: Vec<VersionRow>,
+    older_versions: Option<String>,
     /// What the visitor may do here, if that is more than looking.
     acts: Option<Acts>,
     runs: Vec<RunRow>,
@@ -135,6 +164,7 @@ pub struct Act {
 }
 
 struct Acts {
+    edit: String,
     /// Enables the automation or stops it, whichever it is not.
     turn: Act,
     duplicate: Act,
@@ -151,9 +181,16 @@ async fn find<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Stored, E
 
 async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
+    if editor::is_unpublished(&member, id).await? {
+        return Ok(member.see_other(&format!("/automations/{id}/edit")));
+    }
     let stored = find(&member, id).await?;
     let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
+    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let (versions, older_versions) = editor::version_rows(&member, id).await?;
+    let now = member.app.clock.now();
+    let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
     let enabled = stored.listed.status == Status::Enabled.as_str();
     let content = AutomationPage {
         layout: member.layout(),
@@ -161,6 +198,9 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         notice: member
             .notice("enabled", "The automation is enabled: from now on its event starts runs.")
             .or(member.notice("stopped", "The automation is stopped. Runs in flight finish."))
+            .or(member.notice("published", "It is published: new runs take this version."))
+            .or(member.notice("restored", "The older version is published again, as the newest."))
+            .or(member.notice("discarded", "The draft is discarded. This is what is in force."))
             .or(member.notice("copied", "This is the copy. It is disabled until you enable it.")),
         back: member.address("/automations"),
         name: stored.listed.name,
@@ -170,9 +210,12 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         re_entry: re_entry(&stored.re_entry),
         exit_on: stored.exit_on,
         send_window: stored.send_window.as_deref().and_then(Window::stored).map(|window| window.to_string()),
-        updated: Stamp::ago(stored.listed.updated_at.0, member.app.clock.now()),
-        picture: Picture::draw(&graph, |_| ""),
-        steps: lines(&graph),
+        updated: Stamp::ago(stored.listed.updated_at.0, now),
+        picture: Picture::draw(&graph, &names, |_| ""),
+        steps: lines(&graph, &names),
+        draft,
+        versions,
+        older_versions,
         acts: member.may_manage().then(|| acts(&member, id, enabled)),
         id,
         runs: items,
@@ -190,13 +233,13 @@ fn re_entry(stored: &str) -> &'static str {
     }
 }
 
-fn lines(graph: &Graph) -> Vec<StepLine> {
+fn lines(graph: &Graph, names: &Names) -> Vec<StepLine> {
     let way = |at: usize, exit: Exit| {
         let to = graph.step(graph.next(at, exit)?)?;
         Some((picture::label(exit), to.key.clone()))
     };
-    let line = |(at, step)| {
-        let (_, label, detail) = picture::words(step);
+    let line = |(at, step): (usize, &Step)| {
+        let (_, label, detail) = picture::described(step.action.type_name(), &step.config, names);
         let ways = Exit::ALL.into_iter().filter_map(|exit| way(at, exit)).collect();
         StepLine { key: step.key.clone(), label, detail, ways }
     };
@@ -211,6 +254,7 @@ fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
     let mut hidden = member.hidden(&copying(id, copy));
     hidden.push(("copy".into(), copy.to_string()));
     Acts {
+        edit: member.address(&path("edit")),
         turn: Act { action: member.address(&path(turn)), hidden: member.hidden(&purpose(turn, id)) },
         duplicate: Act { action: member.address(&path("duplicate")), hidden },
         delete: member.address(&path("delete")),

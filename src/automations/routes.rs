@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
-use super::graph::{Finding, Graph};
+use super::graph::Graph;
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, NewAutomation, Stored};
 use crate::app::App;
@@ -78,14 +78,8 @@ async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: 
 async fn validate(caller: Caller, State(app): State<App>, body: Body<Draft>) -> JsonResult<Check> {
     caller.confirm().await?;
     let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
-    let graph = Graph::parse(&steps.unwrap_or_default(), &connections.unwrap_or_default());
-    let window = send_window.and_then(|given| Window::parse(&given).err());
-    let window = window.map(|flaw| Finding::whole(format!("has a `send_window` that is wrong: {flaw}")));
-    let findings = match graph {
-        Ok(graph) => automation::unsendable(&app.db, caller.workspace_id(), &graph).await?,
-        Err(findings) => findings,
-    };
-    let findings: Vec<Finding> = findings.into_iter().chain(window).collect();
+    let graph = (&steps.unwrap_or_default(), &connections.unwrap_or_default());
+    let findings = automation::findings(&app.db, caller.workspace_id(), graph, send_window.as_ref()).await?;
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
 

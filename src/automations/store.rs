@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::app_grants;
 use super::automation::{AutomationName, ExitEvent, ReEntry, Status};
+use super::editor;
 use super::graph::Graph;
 use super::shapes::Item;
 use crate::credentials::grant_stands;
@@ -335,5 +336,6 @@ pub fn set_status(workspace_id: WorkspaceId, id: AutomationId, status: Status, n
 /// Deletes an automation for everybody to see.
 pub fn delete(workspace_id: WorkspaceId, id: AutomationId, now: i64) -> Batch {
     let params = [workspace_id.into(), id.into(), now.into()];
-    Batch::new().and(DELETE.with(params).expect(1)).and(raise_revision(workspace_id))
+    let batch = Batch::new().and(DELETE.with(params).expect(1)).and(raise_revision(workspace_id));
+    editor::forget(batch, workspace_id, id)
 }

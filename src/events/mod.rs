@@ -1,8 +1,10 @@
 //! Named events: a caller defines them and sends them, automations are triggered
 //! by them.
 
+mod definition_pages;
 mod event;
 mod fuzzing;
+mod happened_pages;
 mod in_force;
 mod occurrences;
 mod pages;
@@ -12,6 +14,7 @@ mod store;
 
 use std::sync::Arc;
 
+use axum::Router;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -22,7 +25,6 @@ use crate::occurrences::Occurrences;
 pub use event::{EventName, RESERVED_PREFIX};
 pub use fuzzing::event_body;
 pub use in_force::Definitions;
-pub use pages::router as pages;
 pub use store::{by_id, delete, insert, set_schema, tally};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, occurrences::ALL];
@@ -45,6 +47,10 @@ impl Events {
 }
 
 holds_app!(Events { occurrences: Occurrences });
+
+pub fn pages() -> Router<Events> {
+    pages::router().merge(definition_pages::router()).merge(happened_pages::router())
+}
 
 pub fn routes() -> OpenApiRouter<Events> {
     let described = occurrences::Described::openapi();

@@ -6,16 +6,16 @@ use axum::routing::get;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::Events;
 use super::store::{self, Stored};
 use crate::accounts::{Look, Member};
-use crate::app::App;
 use crate::id::EventId;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 /// How many keys of a schema a list shows.
 const MOST_SHOWN: usize = 6;
 
-pub fn router() -> Router<App> {
+pub fn router() -> Router<Events> {
     Router::new().route("/events", get(list))
 }
 
@@ -24,6 +24,8 @@ pub fn router() -> Router<App> {
 struct EventsPage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
+    may_manage: bool,
     events: Vec<EventRow>,
     /// A command that defines an event, for the empty list.
     example: String,
@@ -53,6 +55,8 @@ async fn list(member: Member<Look>) -> PageResult {
     let content = EventsPage {
         layout: member.layout(),
         shell: member.shell("/events"),
+        notice: member.notice("deleted", "The event is deleted."),
+        may_manage: member.may_manage(),
         events: items.into_iter().map(|(event, in_force)| row(event, in_force, now)).collect(),
         example: web::first_call(&member.app),
         newer,

@@ -2,7 +2,7 @@
 
 use super::event::{EventName, Schema};
 use crate::db::{Sql, Stmt, from_row, statements};
-use crate::id::{EventId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, EventId, WorkspaceId};
 use crate::secret;
 use crate::web::Page;
 
@@ -117,6 +117,16 @@ statements! {
             with [workspace_id, id, schema.map(Schema::as_str), now] expects 1 = Sql::both(
             "UPDATE events SET schema = $3, updated_at = $4, first_use_key = NULL WHERE workspace_id = $1 AND id = $2")
             .raising();
+        /// The automations that an event of this name starts: id, name, status.
+        pub fn listeners(workspace_id: WorkspaceId, name: &str) = Sql::both(
+            "SELECT a.id, a.name, a.status
+             FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
+             WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND v.event_name = $2
+             ORDER BY a.status DESC, a.id DESC LIMIT 50");
+        pub fn automation_name(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
+            "SELECT name FROM automations WHERE workspace_id = $1 AND id = $2");
+        pub fn contact_email(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
+            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
         pub fn delete(workspace_id: WorkspaceId, id: EventId) expects 1 = Sql::both(
             "DELETE FROM events WHERE workspace_id = $1 AND id = $2").raising();
     }
@@ -142,6 +152,15 @@ pub struct Stored {
 }
 
 from_row!(Stored { id, name, schema, created_at, updated_at, defined_by_use });
+
+/// An automation that an event starts.
+pub struct Listener {
+    pub id: AutomationId,
+    pub name: String,
+    pub status: String,
+}
+
+from_row!(Listener { id, name, status });
 
 /// What two first uses of one name have in common.
 fn first_use_key(name: &str) -> String {

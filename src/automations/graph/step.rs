@@ -1,6 +1,6 @@
 //! The kinds of steps, and what each needs to know. Valid by construction.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -45,7 +45,7 @@ pub enum Action {
 
 words! {
     /// How one step leads to another.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     #[schema(as = AutomationConnectionType)]
     pub enum Exit: ALL, parse {
@@ -79,12 +79,17 @@ impl Action {
 
     /// The ways out of such a step.
     pub fn exits(&self) -> &'static [Exit] {
-        match self {
-            Action::Condition { .. } => &[Exit::ConditionMet, Exit::ConditionNotMet],
-            Action::WaitForEvent { .. } => &[Exit::EventReceived, Exit::Timeout],
-            Action::ContactDelete | Action::Exit => &[],
-            _ => &[Exit::Default],
-        }
+        exits_of(self.type_name())
+    }
+}
+
+/// The ways out of a step of this type.
+pub fn exits_of(type_name: &str) -> &'static [Exit] {
+    match type_name {
+        "condition" => &[Exit::ConditionMet, Exit::ConditionNotMet],
+        "wait_for_event" => &[Exit::EventReceived, Exit::Timeout],
+        "contact_delete" | "exit" => &[],
+        _ => &[Exit::Default],
     }
 }
 

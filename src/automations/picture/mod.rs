@@ -1,11 +1,15 @@
 //! A graph as a picture: boxes in layers from the trigger down, arrows between
 //! them. Pure: it says where everything stands, a template draws it.
 
-use std::collections::HashMap;
+mod words;
 
-use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 
-use crate::automations::graph::{Action, Exit, Graph, Step};
+use crate::automations::graph::{Exit, Graph};
+
+#[cfg(test)]
+use words::words;
+pub use words::{Names, described, rule_in_words};
 
 pub const BOX_WIDTH: i32 = 216;
 pub const BOX_HEIGHT: i32 = 78;
@@ -14,6 +18,15 @@ const GAP_DOWN: i32 = 64;
 const MARGIN: i32 = 12;
 const CORNER: i32 = 10;
 
+/// How far below a step its ways out can be added to.
+const PLUS: i32 = 15;
+/// What has to be below the last of them.
+const PLUS_ROOM: i32 = 24;
+
+/// About how many characters a box has room for: of what a step does, and of its key.
+const MOST_DETAIL: usize = 23;
+const MOST_KEY: usize = 21;
+
 /// Everything that is drawn, and how large it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
@@ -21,6 +34,34 @@ pub struct Picture {
     pub height: i32,
     pub boxes: Vec<StepBox>,
     pub arrows: Vec<Arrow>,
+    pub ways: Vec<Way>,
+}
+
+/// A way out of a step, by the point below it where something can be put in between.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    pub x: i32,
+    pub y: i32,
+    pub key: String,
+    pub exit: Exit,
+}
+
+/// What a picture is made of: steps, and how they lead to one another. Unlike a graph it need not be one that can run.
+#[derive(Debug, Clone, Default)]
+pub struct Sketch {
+    steps: Vec<SketchStep>,
+    links: Vec<(usize, Exit, usize)>,
+    order: Vec<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub struct SketchStep {
+    pub key: String,
+    pub icon: &'static str,
+    pub label: &'static str,
+    pub detail: String,
+    pub look: &'static str,
+    pub exits: &'static [Exit],
 }
 
 /// A step, by its upper left corner.
@@ -77,36 +118,129 @@ impl Place {
 
 impl Picture {
     /// Draws a graph; `look` says what became of a step, by its key.
-    pub fn draw(graph: &Graph, look: impl Fn(&str) -> &'static str) -> Picture {
-        let places = places(graph);
-        let mut boxes = Vec::new();
-        let mut arrows = Vec::new();
-        for (at, step) in graph.in_order() {
-            let place = places[&at];
-            let (icon, label, detail) = words(step);
-            let look = look(&step.key);
-            boxes.push(StepBox { x: place.left(), y: place.top(), key: step.key.clone(), icon, label, detail, look });
-            arrows.extend(ways(graph, at).map(|(exit, to)| arrow(place, step, exit, places[&to])));
+    pub fn draw(graph: &Graph, names: &Names, look: impl Fn(&str) -> &'static str) -> Picture {
+        Picture::of(&Sketch::of(graph, names, look))
+    }
+
+    /// Draws whatever can be reached from the first step.
+    pub fn of(sketch: &Sketch) -> Picture {
+        let places = places(sketch);
+        let (mut boxes, mut arrows, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+        for at in sketch.order.iter().copied() {
+            let (place, step) = (places[&at], &sketch.steps[at]);
+            boxes.push(StepBox {
+                x: place.left(),
+                y: place.top(),
+                key: step.key.clone(),
+                icon: step.icon,
+                label: step.label,
+                detail: step.detail.clone(),
+                look: step.look,
+            });
+            arrows.extend(sketch.ways(at).map(|(exit, to)| arrow(place, step.exits, exit, places[&to])));
+            ways.extend(step.exits.iter().map(|exit| Way {
+                x: place.centre() + aside(step.exits, *exit),
+                y: place.bottom() + PLUS,
+                key: step.key.clone(),
+                exit: *exit,
+            }));
         }
         let right = places.values().map(|place| place.left() + BOX_WIDTH).max().unwrap_or_default();
         let bottom = places.values().map(|place| place.bottom()).max().unwrap_or_default();
-        Picture { width: right + MARGIN, height: bottom + MARGIN, boxes, arrows }
+        Picture { width: right + MARGIN, height: bottom + MARGIN, boxes, arrows, ways }
+    }
+
+    /// With room below the last steps for what can be added there.
+    pub fn roomier(self) -> Picture {
+        Picture { height: self.height + PLUS_ROOM, ..self }
     }
 }
 
-/// Where a step leads, in the order in which its ways out are drawn.
-fn ways(graph: &Graph, at: usize) -> impl Iterator<Item = (Exit, usize)> {
-    Exit::ALL.into_iter().filter_map(move |exit| Some((exit, graph.next(at, exit)?)))
+impl StepBox {
+    /// What fits into the box of what the step does.
+    pub fn short_detail(&self) -> String {
+        cut(&self.detail, MOST_DETAIL)
+    }
+
+    pub fn short_key(&self) -> String {
+        cut(&self.key, MOST_KEY)
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.chars().nth(most) {
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+impl Sketch {
+    fn of(graph: &Graph, names: &Names, look: impl Fn(&str) -> &'static str) -> Sketch {
+        let reached: Vec<usize> = graph.in_order().map(|(at, _)| at).collect();
+        let place = |at: usize| reached.iter().position(|one| *one == at);
+        let step = |(_, step): (usize, &crate::automations::graph::Step)| {
+            let (icon, label, detail) = described(step.action.type_name(), &step.config, names);
+            let (key, look, exits) = (step.key.clone(), look(&step.key), step.action.exits());
+            SketchStep { key, icon, label, detail, look, exits }
+        };
+        let link = |from: usize, exit: Exit| Some((place(from)?, exit, place(graph.next(from, exit)?)?));
+        let links = reached.iter().flat_map(|from| Exit::ALL.into_iter().filter_map(|exit| link(*from, exit)));
+        Sketch {
+            links: links.collect(),
+            order: (0..reached.len()).collect(),
+            steps: graph.in_order().map(step).collect(),
+        }
+    }
+
+    /// Of steps of which the first is where it begins. Links that lead back are left out.
+    pub fn new(steps: Vec<SketchStep>, links: Vec<(usize, Exit, usize)>) -> Sketch {
+        let mut sketch = Sketch { steps, links: Vec::new(), order: Vec::new() };
+        if !sketch.steps.is_empty() {
+            sketch.visit(0, &links, &mut HashSet::new());
+            sketch.order.reverse();
+        }
+        sketch
+    }
+
+    /// Notes a step behind all that it leads to.
+    fn visit(&mut self, at: usize, links: &[(usize, Exit, usize)], open: &mut HashSet<usize>) {
+        open.insert(at);
+        for link in Exit::ALL.into_iter().filter_map(|exit| links.iter().find(|one| (one.0, one.1) == (at, exit))).rev()
+        {
+            if open.contains(&link.2) || link.2 >= self.steps.len() {
+                continue;
+            }
+            self.links.push(*link);
+            if !self.order.contains(&link.2) {
+                self.visit(link.2, links, open);
+            }
+        }
+        open.remove(&at);
+        self.order.push(at);
+    }
+
+    /// Where a step leads, in the order in which its ways out are drawn.
+    fn ways(&self, at: usize) -> impl Iterator<Item = (Exit, usize)> {
+        Exit::ALL.into_iter().filter_map(move |exit| Some((exit, self.next(at, exit)?)))
+    }
+
+    fn next(&self, from: usize, exit: Exit) -> Option<usize> {
+        self.links.iter().find(|(at, by, _)| *at == from && *by == exit).map(|(_, _, to)| *to)
+    }
+
+    fn first(&self) -> usize {
+        self.order.first().copied().unwrap_or_default()
+    }
 }
 
 /// Gives every step a layer below all that lead to it, and a column of which no
 /// box stands above it: so the arrows can come down from the layer where they
 /// begin without crossing a box.
-fn places(graph: &Graph) -> HashMap<usize, Place> {
-    let mut layers = HashMap::from([(graph.trigger(), 0)]);
+fn places(sketch: &Sketch) -> HashMap<usize, Place> {
+    let mut layers = HashMap::from([(sketch.first(), 0)]);
     let mut parents: HashMap<usize, usize> = HashMap::new();
-    for (at, _) in graph.in_order() {
-        for (_, to) in ways(graph, at) {
+    for at in sketch.order.iter().copied() {
+        for (_, to) in sketch.ways(at) {
             let below = layers[&at] + 1;
             let layer = layers.entry(to).or_insert(below);
             *layer = below.max(*layer);
@@ -118,8 +252,8 @@ fn places(graph: &Graph) -> HashMap<usize, Place> {
         }
     }
     let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (at, _) in graph.in_order() {
-        for (_, to) in ways(graph, at).filter(|(_, to)| parents[to] == at) {
+    for at in sketch.order.iter().copied() {
+        for (_, to) in sketch.ways(at).filter(|(_, to)| parents[to] == at) {
             let below = children.entry(at).or_default();
             if !below.contains(&to) {
                 below.push(to);
@@ -127,7 +261,7 @@ fn places(graph: &Graph) -> HashMap<usize, Place> {
         }
     }
     let mut columns = HashMap::new();
-    settle(graph.trigger(), &children, &mut 0, &mut columns);
+    settle(sketch.first(), &children, &mut 0, &mut columns);
     columns.into_iter().map(|(at, column)| (at, Place { layer: layers[&at], column })).collect()
 }
 
@@ -151,12 +285,8 @@ fn settle(at: usize, children: &HashMap<usize, Vec<usize>>, free: &mut i32, colu
 
 /// An arrow leaves below its step, crosses in the gap that follows, and comes
 /// down on the step it leads to.
-fn arrow(from: Place, step: &Step, exit: Exit, to: Place) -> Arrow {
-    let aside = match step.action.exits().iter().position(|one| *one == exit) {
-        Some(0) if step.action.exits().len() == 2 => -BOX_WIDTH / 4,
-        Some(1) => BOX_WIDTH / 4,
-        _ => 0,
-    };
+fn arrow(from: Place, exits: &[Exit], exit: Exit, to: Place) -> Arrow {
+    let aside = aside(exits, exit);
     let (start, end) = (from.centre() + aside, to.centre());
     let (top, bottom) = (from.bottom(), to.top() - 3);
     let across = top + GAP_DOWN * 5 / 8;
@@ -175,6 +305,15 @@ fn arrow(from: Place, step: &Step, exit: Exit, to: Place) -> Arrow {
     Arrow { line, label: label(exit), label_x: start + if left { -7 } else { 7 }, label_y: top + 19, left }
 }
 
+/// How far from the middle of a step a way leaves it.
+fn aside(exits: &[Exit], exit: Exit) -> i32 {
+    match exits.iter().position(|one| *one == exit) {
+        Some(0) if exits.len() == 2 => -BOX_WIDTH / 4,
+        Some(1) => BOX_WIDTH / 4,
+        _ => 0,
+    }
+}
+
 /// When a way is taken, where there is a choice.
 pub fn label(exit: Exit) -> &'static str {
     match exit {
@@ -183,60 +322,6 @@ pub fn label(exit: Exit) -> &'static str {
         Exit::ConditionNotMet => "not met",
         Exit::EventReceived => "received",
         Exit::Timeout => "timeout",
-    }
-}
-
-/// A step's icon, what it is called, and what it is about.
-pub fn words(step: &Step) -> (&'static str, &'static str, String) {
-    let text = |path: &str| step.config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match &step.action {
-        Action::Trigger { event_name } => ("event", "Event", event_name.clone()),
-        Action::Delay { .. } => ("clock", "Wait", text("/duration")),
-        Action::Condition { .. } => ("branch", "Condition", rule_in_words(&step.config)),
-        Action::WaitForEvent { event_name, .. } => ("hourglass", "Wait for event", event_name.clone()),
-        Action::SendEmail => ("mail", "Send e-mail", text("/subject")),
-        Action::SendTemplate => ("mail", "Send e-mail", text("/template/id")),
-        Action::ContactUpdate => ("person", "Update contact", keys(&step.config)),
-        Action::ContactDelete => ("cross", "Delete contact", String::new()),
-        Action::AddToSegment { segment_id } => ("tag", "Add to segment", segment_id.to_string()),
-        Action::Webhook { url } => ("globe", "Call webhook", url.clone()),
-        Action::Exit => ("exit", "Exit", String::new()),
-    }
-}
-
-fn keys(config: &Value) -> String {
-    let fields = config.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
-    fields.unwrap_or_default().join(", ")
-}
-
-fn rule_in_words(rule: &Value) -> String {
-    let word = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
-    let rules = rule.get("rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    match (word("type"), rules) {
-        ("and" | "or", [only]) => rule_in_words(only),
-        ("and", all) => format!("all of {} rules", all.len()),
-        ("or", all) => format!("any of {} rules", all.len()),
-        _ => {
-            let sign = match word("operator") {
-                "eq" => "=",
-                "neq" => "≠",
-                "gt" => ">",
-                "gte" => "≥",
-                "lt" => "<",
-                "lte" => "≤",
-                "contains" => "contains",
-                "starts_with" => "starts with",
-                "ends_with" => "ends with",
-                "exists" => return format!("{} exists", word("field")),
-                _ => return format!("{} is empty", word("field")),
-            };
-            let value = match rule.get("value") {
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-                None => "null".into(),
-            };
-            format!("{} {sign} {value}", word("field"))
-        }
     }
 }
 

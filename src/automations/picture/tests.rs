@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::automations::graph::Step;
 
 fn trigger() -> Value {
     json!({"key": "start", "type": "trigger", "config": {"event_name": "user.created"}})
@@ -19,7 +20,7 @@ fn delay(key: &str) -> Value {
 }
 
 fn draw(steps: Value, connections: Value) -> Picture {
-    Picture::draw(&Graph::parse(&steps, &connections).expect("a graph"), |_| "")
+    Picture::draw(&Graph::parse(&steps, &connections).expect("a graph"), &Names::default(), |_| "")
 }
 
 fn branching() -> Picture {
@@ -68,7 +69,7 @@ fn branches_part_to_both_sides_and_meet_again_below() {
 #[test]
 fn what_became_of_a_step_is_to_be_seen() {
     let graph = Graph::parse(&json!([trigger()]), &json!([])).expect("a graph");
-    let picture = Picture::draw(&graph, |key| if key == "start" { "completed" } else { "" });
+    let picture = Picture::draw(&graph, &Names::default(), |key| if key == "start" { "completed" } else { "" });
     assert_eq!(picture.boxes[0].look, "completed");
 }
 
@@ -104,6 +105,18 @@ fn every_kind_of_step_has_words_of_its_own() {
             json!({"type": "rule", "field": "event.a", "operator": "is_empty"}),
             "Condition",
             "event.a is empty",
+        ),
+        (
+            "condition",
+            json!({"type": "and", "rules": [
+                {"type": "rule", "field": "event.a", "operator": "eq", "value": "b"},
+                {"type": "or", "rules": [
+                    {"type": "rule", "field": "event.n", "operator": "lt", "value": 2},
+                    {"type": "rule", "field": "contact.email", "operator": "exists"},
+                ]},
+            ]}),
+            "Condition",
+            "event.a = b and (event.n < 2 or contact.email exists)",
         ),
     ] {
         let (_, found, about) = step(kind, config);
@@ -148,7 +161,7 @@ proptest! {
             }
         }
         let Ok(graph) = Graph::parse(&json!(steps), &json!(connections)) else { return Ok(()) };
-        let picture = Picture::draw(&graph, |_| "");
+        let picture = Picture::draw(&graph, &Names::default(), |_| "");
         for (at, one) in picture.boxes.iter().enumerate() {
             prop_assert!(one.x >= 0 && one.y >= 0);
             prop_assert!(one.x + BOX_WIDTH <= picture.width && one.y + BOX_HEIGHT <= picture.height);

@@ -13,6 +13,7 @@ use super::routes::RunPath;
 use super::store::{self, Listed, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
+use crate::automations::names;
 use crate::automations::pages::Act;
 use crate::automations::picture::Picture;
 use crate::clock::Clock;
@@ -179,6 +180,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         hidden: member.hidden(&purpose(act, &id)),
     };
     let status = record.listed.status.as_str();
+    let names = names::load(&member.app.db, member.workspace_id()).await?;
     let content = RunPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -190,7 +192,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         back: member.address(&format!("/automations/{}", id.automation)),
         cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
         retry: (member.may_manage() && status == "failed").then(|| act("retry")),
-        picture: Picture::draw(&record.graph, look),
+        picture: Picture::draw(&record.graph, &names, look),
         status: Badge::of(status),
         started: Stamp::new(record.listed.created_at),
         ended: record.listed.completed_at.map(Stamp::new),

@@ -86,7 +86,11 @@ impl Order {
     /// An occurrence once more.
     pub async fn again(caller: &Caller, app: &Events, id: OccurrenceId) -> Result<Order, Error> {
         let stored: Option<Stored> = caller.query(|| store::by_id(caller.workspace_id(), id)).await?;
-        let stored = stored.ok_or_else(super::routes::not_found)?;
+        Order::once_more(app, stored.ok_or_else(super::routes::not_found)?)
+    }
+
+    /// The same, of one that was read.
+    pub fn once_more(app: &Events, stored: Stored) -> Result<Order, Error> {
         if stored.name.starts_with(RESERVED_PREFIX) {
             return Err(Error::invalid(format!(
                 "`{}` is a system event, which only the product itself lets happen.",

@@ -8,8 +8,9 @@ use http::StatusCode;
 
 use super::orders::{self, Order};
 use super::shapes::{EventToSend, Sent, SentMany};
+use crate::accounts::Accepted;
 use crate::auth::{Caller, FullAccess};
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, Committed, DbError};
 use crate::error::Error;
 use crate::events::{Events, in_force::InForce, store as definitions};
 use crate::id::{OccurrenceId, WorkspaceId};
@@ -160,37 +161,28 @@ impl SendRequest<'_> {
             let listeners = app.listeners_for(caller.workspace_id(), attempt).await?;
             let Prepared { batch, follow_up, answer } = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
-                Err(refusal) if attempt >= GUARDED || self.is_current(&listeners).await? => return Err(refusal),
+                Err(refusal) if attempt >= GUARDED || self.errand().is_current(&listeners).await? => {
+                    return Err(refusal);
+                }
                 Err(_) => {
-                    self.forget();
+                    self.errand().forget();
                     continue;
                 }
             };
-            match caller.commit_once(batch).await? {
-                Err(DbError::Stale) => self.forget(),
-                // Somebody else's first use of the name came first.
-                Err(DbError::Unexpected { statement }) if follow_up.is_definition(statement) => self.forget(),
-                Err(DbError::Unexpected { statement }) if follow_up.is_lookup(statement) => {
-                    return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
-                }
-                settled => {
-                    if let Ok(effects) = &settled {
-                        app.wake_workers_if(follow_up.is_urgent(effects));
-                        app.wake_judges_if(follow_up.judges());
-                        if follow_up.defines() {
-                            self.forget();
-                        }
-                    }
-                    return Ok(request.settle(settled, answer).await??);
-                }
+            if let Some(settled) = self.errand().settle(caller.commit_once(batch).await?, &follow_up)? {
+                return Ok(request.settle(settled, answer).await??);
             }
         }
         Err(Error::Unavailable)
     }
 
+    fn errand(&self) -> Errand<'_> {
+        Errand { app: self.app, workspace_id: self.caller.workspace_id(), orders: self.orders }
+    }
+
     async fn prepare(&self, listeners: &Arc<Listeners>, attempt: usize) -> Result<Prepared, Error> {
         let SendRequest { caller, app, orders, in_array, .. } = self;
-        let uses = self.uses(attempt).await?;
+        let uses = self.errand().uses(attempt).await?;
         let mut batch = Batch::new();
         let Some(large) = &self.large else {
             let answer = answer(orders, &uses, *in_array)?;
@@ -207,16 +199,80 @@ impl SendRequest<'_> {
         let (batch, follow_up) = app.admission.build(build).await??;
         Ok(Prepared { batch, follow_up, answer })
     }
+}
+
+/// Lets one thing happen that a person ordered on a page, as for a program that sends it.
+pub async fn send_on_page(
+    app: &Events,
+    accepted: &Accepted<'_>,
+    workspace_id: WorkspaceId,
+    order: &Order,
+) -> Result<(), Error> {
+    let errand = Errand { app, workspace_id, orders: std::slice::from_ref(order) };
+    for attempt in 0..ATTEMPTS {
+        let listeners = app.listeners_for(workspace_id, attempt).await?;
+        let uses = errand.uses(attempt).await?;
+        let (batch, follow_up) = match prepare(app, workspace_id, Batch::new(), &listeners, errand.orders, &uses) {
+            Ok(prepared) => prepared,
+            Err(refusal) if attempt >= GUARDED || errand.is_current(&listeners).await? => return Err(refusal),
+            Err(_) => {
+                errand.forget();
+                continue;
+            }
+        };
+        let committed = match accepted.commit(batch).await {
+            // It may be what was cached that does not hold any more, and not the right of who ordered it.
+            Err(Error::Forbidden { .. }) if !errand.is_current(&listeners).await? => Err(DbError::Stale),
+            committed => committed?,
+        };
+        if let Some(settled) = errand.settle(committed, &follow_up)? {
+            settled?;
+            return Ok(());
+        }
+    }
+    Err(Error::Unavailable)
+}
+
+/// Orders, and whose they are.
+struct Errand<'a> {
+    app: &'a Events,
+    workspace_id: WorkspaceId,
+    orders: &'a [Order],
+}
+
+impl Errand<'_> {
+    /// What came of a commit; `None` where all has to be prepared again.
+    fn settle(&self, committed: Committed, follow_up: &FollowUp) -> Result<Option<Committed>, Error> {
+        match committed {
+            Err(DbError::Stale) => self.forget(),
+            // Somebody else's first use of the name came first.
+            Err(DbError::Unexpected { statement }) if follow_up.is_definition(statement) => self.forget(),
+            Err(DbError::Unexpected { statement }) if follow_up.is_lookup(statement) => {
+                return Err(Error::not_found("Contact not found. Check its id, or name the contact by `email`."));
+            }
+            settled => {
+                if let Ok(effects) = &settled {
+                    self.app.wake_workers_if(follow_up.is_urgent(effects));
+                    self.app.wake_judges_if(follow_up.judges());
+                    if follow_up.defines() {
+                        self.forget();
+                    }
+                }
+                return Ok(Some(settled));
+            }
+        }
+        Ok(None)
+    }
 
     /// What is in force for each order.
     async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
-        let SendRequest { caller, app, orders, .. } = self;
+        let Errand { app, workspace_id, orders } = *self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
         for (at, order) in orders.iter().enumerate() {
             let in_force = match uses.get(order.first) {
                 Some(before) => before.in_force.clone(),
-                None if attempt < GUARDED => app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?,
-                None => app.definitions.of_this_moment(&app.db, caller.workspace_id(), &order.name).await?,
+                None if attempt < GUARDED => app.definitions.of(&app.db, workspace_id, &order.name).await?,
+                None => app.definitions.of_this_moment(&app.db, workspace_id, &order.name).await?,
             };
             uses.push(Use { in_force, is_first: order.first == at });
         }
@@ -225,10 +281,10 @@ impl SendRequest<'_> {
 
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
-        let SendRequest { caller, app, orders, .. } = self;
+        let Errand { app, workspace_id, orders } = *self;
         let mut guards = Vec::from_iter(listeners.guard());
         for (_, order) in orders.iter().enumerate().filter(|(at, order)| order.first == *at) {
-            guards.extend(app.definitions.of(&app.db, caller.workspace_id(), &order.name).await?.guard());
+            guards.extend(app.definitions.of(&app.db, workspace_id, &order.name).await?.guard());
         }
         for guard in guards {
             if app.db.read(guard).await?.is_empty() {
@@ -239,9 +295,8 @@ impl SendRequest<'_> {
     }
 
     fn forget(&self) {
-        let workspace_id = self.caller.workspace_id();
-        self.app.forget_listeners(workspace_id);
-        self.orders.iter().for_each(|order| self.app.definitions.forget(workspace_id, &order.name));
+        self.app.forget_listeners(self.workspace_id);
+        self.orders.iter().for_each(|order| self.app.definitions.forget(self.workspace_id, &order.name));
     }
 }
 

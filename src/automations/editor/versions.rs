@@ -1,0 +1,154 @@
+//! The versions that an automation has had, and the way back to one.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::Path;
+use axum::routing::{get, post};
+use http::StatusCode;
+
+use super::contents::Contents;
+use super::difference::{self, Difference};
+use super::publish::in_flight;
+use super::store::{self, StoredVersion};
+use super::work::{Work, gone, published, read};
+use crate::accounts::{Duty, Look, Manage, Member};
+use crate::app::App;
+use crate::automations::automation::{self, Status};
+use crate::automations::graph::Graph;
+use crate::automations::names;
+use crate::automations::picture::Picture;
+use crate::automations::store::{self as automations, Change, GraphText, Stored};
+use crate::db::DbError;
+use crate::error::Error;
+use crate::id::AutomationId;
+use crate::web::{self, Form, Layout, PageResult, Shell, Stamp};
+
+/// How many versions the page of an automation lists.
+const SHOWN: usize = 20;
+
+pub fn router() -> Router<App> {
+    Router::new()
+        .route("/automations/{id}/versions/{version}", get(show))
+        .route("/automations/{id}/versions/{version}/restore", post(restore))
+}
+
+/// A version in the list on the page of its automation.
+pub struct VersionRow {
+    pub href: String,
+    pub version: i64,
+    pub event_name: String,
+    pub created: Stamp,
+}
+
+/// The newest versions of an automation, and where older ones are.
+pub async fn version_rows<D: Duty>(
+    member: &Member<D>,
+    id: AutomationId,
+) -> Result<(Vec<VersionRow>, Option<String>), Error> {
+    let below = member.asked("below").and_then(|below| below.parse().ok()).unwrap_or(i64::MAX);
+    let found: Vec<(i64, String, i64)> = member.query(store::versions(member.workspace_id(), id, below)).await?;
+    let now = member.app.clock.now();
+    let row = |(version, event_name, created_at): &(i64, String, i64)| VersionRow {
+        href: member.address(&format!("/automations/{id}/versions/{version}")),
+        version: *version,
+        event_name: event_name.clone(),
+        created: Stamp::ago(*created_at, now),
+    };
+    let rows: Vec<VersionRow> = found.iter().take(SHOWN).map(row).collect();
+    let last = rows.last().filter(|_| found.len() > SHOWN).map(|last| last.version);
+    let older = last.map(|last| member.address(&format!("/automations/{id}?below={last}#versions")));
+    Ok((rows, older))
+}
+
+#[derive(Template)]
+#[template(path = "automations/version.html")]
+struct VersionPage {
+    layout: Layout,
+    shell: Shell,
+    back: String,
+    name: String,
+    version: i64,
+    live: i64,
+    created: Stamp,
+    event_name: String,
+    picture: Picture,
+    /// What would differ from what is in force.
+    differences: Vec<Difference>,
+    in_flight: String,
+    action: String,
+    hidden: Vec<(String, String)>,
+    may_manage: bool,
+}
+
+type VersionPath = Path<(String, String)>;
+
+/// An automation, and one of its versions.
+async fn find<D: Duty>(member: &Member<D>, Path((id, version)): VersionPath) -> Result<(Stored, StoredVersion), Error> {
+    let (id, version): (AutomationId, i64) = id.parse().ok().zip(version.parse().ok()).ok_or_else(gone)?;
+    let live: Option<Stored> = member.query(automations::by_id(member.workspace_id(), id)).await?;
+    let found: Option<StoredVersion> = member.query(store::version(member.workspace_id(), id, version)).await?;
+    live.zip(found).ok_or_else(gone)
+}
+
+fn purpose(id: AutomationId, version: i64) -> String {
+    format!("publish version {version} of automation {id} again")
+}
+
+async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
+    let (live, found) = find(&member, path).await?;
+    let id = live.listed.id;
+    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let graph = Graph::stored(&found.steps, &found.connections).ok_or(Error::Internal)?;
+    let before = published(&live)?;
+    let after = Contents { steps: read(&found.steps)?, connections: read(&found.connections)?, ..before.clone() };
+    let mut hidden = member.hidden(&purpose(id, found.version));
+    hidden.push(("live".into(), live.listed.version.to_string()));
+    let content = VersionPage {
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        back: member.address(&format!("/automations/{id}")),
+        version: found.version,
+        live: live.listed.version,
+        created: Stamp::new(found.created_at),
+        event_name: found.event_name,
+        picture: Picture::draw(&graph, &names, |_| ""),
+        differences: difference::between(&before, &after, &names),
+        in_flight: in_flight(&member, id).await?,
+        action: member.address(&format!("/automations/{id}/versions/{}/restore", found.version)),
+        hidden,
+        may_manage: member.may_manage(),
+        name: live.listed.name,
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+/// Publishes the graph of an older version as the next one.
+async fn restore(member: Member<Manage>, path: VersionPath, form: Form) -> PageResult {
+    let (live, found) = find(&member, path).await?;
+    let (id, seen) = (live.listed.id, live.listed.version);
+    let accepted = member.accept(&purpose(id, found.version), &form)?;
+    let conflict = || Error::Conflict { message: "Another version was published since you loaded this page.".into() };
+    if form.text("live") != seen.to_string() {
+        return Err(conflict().into());
+    }
+    let graph = Graph::stored(&found.steps, &found.connections).ok_or(Error::Internal)?;
+    if live.listed.status == Status::Enabled.as_str() {
+        automation::must_be_sendable(&member.app.db, member.workspace_id(), Some(&graph)).await?;
+    }
+    let change = Change { graph: Some(GraphText::from(&graph)), ..Change::default() };
+    let batch = automations::change(member.workspace_id(), id, seen, &change, member.app.clock.now());
+    match accepted.commit(batch).await? {
+        Err(DbError::Unexpected { .. }) => return Err(conflict().into()),
+        settled => settled?,
+    };
+    Ok(member.see_other(&format!("/automations/{id}?restored")))
+}
+
+/// A draft of something that has no page of its own yet leads to where it is edited.
+pub async fn is_unpublished<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<bool, Error> {
+    match Work::find(member, id).await {
+        Ok(work) => Ok(work.live.is_none()),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

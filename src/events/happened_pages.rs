@@ -1,0 +1,329 @@
+//! What happened, in the dashboard: occurrences of an event, sending one to try it, and letting one happen again.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::Events;
+use super::definition_pages::find as find_event;
+use super::event::{EventName, RESERVED_PREFIX};
+use super::occurrences::{self as happened, EventToSend, Order, StartedRun, StoredOccurrence};
+use super::payload::Type;
+use super::store::{self, Stored};
+use crate::accounts::{Accepted, Duty, Look, Manage, Member};
+use crate::contacts::Email;
+use crate::error::Error;
+use crate::id::{ContactId, EventId, OccurrenceId};
+use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
+
+/// How much of a payload a list shows.
+const MOST_SHOWN: usize = 120;
+
+pub fn router() -> Router<Events> {
+    Router::new()
+        .route("/events/{id}/test", get(ask).post(send))
+        .route("/occurrences/{id}", get(show))
+        .route("/occurrences/{id}/replay", post(replay))
+}
+
+/// One time that an event happened, in a list.
+pub struct OccurrenceRow {
+    pub href: String,
+    pub happened: Stamp,
+    pub contact: ContactLink,
+    pub payload: String,
+    pub is_replay: bool,
+}
+
+/// Whom it happened to: the address, where the contact is still there.
+pub struct ContactLink {
+    pub href: String,
+    pub label: String,
+}
+
+async fn contact_link<D: Duty>(member: &Member<D>, id: ContactId) -> Result<ContactLink, Error> {
+    let email: Option<String> = member.query(store::contact_email(member.workspace_id(), id)).await?;
+    let href = member.address(&format!("/contacts/{id}"));
+    Ok(ContactLink { href, label: email.unwrap_or_else(|| "a contact that is gone".to_owned()) })
+}
+
+/// What happened lately under a name, with the way to what happened before.
+pub async fn occurrence_rows<D: Duty>(
+    member: &Member<D>,
+    name: &str,
+    address: &str,
+) -> Result<Leaf<OccurrenceRow>, Error> {
+    let page = member.page()?;
+    let found: Vec<StoredOccurrence> = member.query(happened::page(member.workspace_id(), name, &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(found, address, |one| one.id);
+    let now = member.app.clock.now();
+    let mut rows = Vec::with_capacity(items.len());
+    for one in items {
+        rows.push(OccurrenceRow {
+            href: member.address(&format!("/occurrences/{}", one.id)),
+            happened: Stamp::ago(one.created_at, now),
+            contact: contact_link(member, one.contact_id).await?,
+            payload: shortened(&one.payload),
+            is_replay: one.replay_of.is_some(),
+        });
+    }
+    Ok(Leaf { items: rows, newer, older })
+}
+
+fn shortened(payload: &str) -> String {
+    match payload.chars().nth(MOST_SHOWN) {
+        Some(_) => payload.chars().take(MOST_SHOWN - 1).chain(['…']).collect(),
+        None => payload.to_owned(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "events/occurrence.html")]
+struct OccurrencePage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    /// The event, where it is still defined.
+    event: Option<String>,
+    id: OccurrenceId,
+    name: String,
+    happened: Stamp,
+    contact: ContactLink,
+    payload: String,
+    repeats: Option<String>,
+    runs: Vec<RunRow>,
+    replay: Option<(String, Vec<(String, String)>)>,
+}
+
+struct RunRow {
+    href: String,
+    automation: String,
+    status: String,
+    look: &'static str,
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such occurrence here. What happened long ago is forgotten.")
+}
+
+async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<OccurrenceId>, Error>) -> Result<StoredOccurrence, Error> {
+    let PathId(id) = id.map_err(|_| gone())?;
+    member.query::<Option<StoredOccurrence>>(happened::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
+}
+
+fn replaying(id: OccurrenceId) -> String {
+    format!("replay occurrence {id}")
+}
+
+async fn show(member: Member<Look>, id: Result<PathId<OccurrenceId>, Error>) -> PageResult {
+    let stored = find(&member, id).await?;
+    let event: Option<Stored> = member.query(store::by_name(member.workspace_id(), &stored.name)).await?;
+    let started: Vec<StartedRun> = member.query(happened::runs_of(member.workspace_id(), &stored)).await?;
+    let mut runs = Vec::new();
+    for run in started {
+        let name: Option<String> =
+            member.query(store::automation_name(member.workspace_id(), run.automation_id)).await?;
+        runs.push(RunRow {
+            href: member.address(&format!("/automations/{}/runs/{}", run.automation_id, run.id)),
+            automation: name.unwrap_or_default(),
+            look: match run.status.as_str() {
+                "running" => "busy",
+                "completed" => "good",
+                "failed" => "bad",
+                _ => "off",
+            },
+            status: run.status,
+        });
+    }
+    let payload: Value = serde_json::from_str(&stored.payload).unwrap_or_default();
+    let may_replay = member.may_manage() && !stored.name.starts_with(RESERVED_PREFIX);
+    let replay = (member.address(&format!("/occurrences/{}/replay", stored.id)), member.hidden(&replaying(stored.id)));
+    let content = OccurrencePage {
+        layout: member.layout(),
+        shell: member.shell("/events"),
+        notice: member
+            .notice("sent", "It happened. No automation listens, so no run has started.")
+            .or(member.notice("started", "It happened, and started these runs."))
+            .or(member.notice("again", "It happened once more. This is the new occurrence.")),
+        event: event.map(|event| member.address(&format!("/events/{}", event.id))),
+        id: stored.id,
+        happened: Stamp::new(stored.created_at),
+        contact: contact_link(&member, stored.contact_id).await?,
+        payload: serde_json::to_string_pretty(&payload).unwrap_or_default(),
+        repeats: stored.replay_of.map(|id| member.address(&format!("/occurrences/{id}"))),
+        runs,
+        replay: may_replay.then_some(replay),
+        name: stored.name,
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn replay(
+    State(events): State<Events>,
+    member: Member<Manage>,
+    id: Result<PathId<OccurrenceId>, Error>,
+    form: Form,
+) -> PageResult {
+    let stored = find(&member, id).await?;
+    let accepted = member.accept(&replaying(stored.id), &form)?;
+    let order = Order::once_more(&events, stored)?;
+    Ok(happen(&events, &member, &accepted, &order, "again").await?)
+}
+
+/// Lets it happen, and leads to the run that it started, or to what happened.
+async fn happen(
+    events: &Events,
+    member: &Member<Manage>,
+    accepted: &Accepted<'_>,
+    order: &Order,
+    done: &str,
+) -> Result<Response, Error> {
+    happened::send_on_page(events, accepted, member.workspace_id(), order).await?;
+    let stored: Option<StoredOccurrence> = member.query(happened::by_id(member.workspace_id(), order.id)).await?;
+    let runs: Vec<StartedRun> = match &stored {
+        Some(stored) => member.query(happened::runs_of(member.workspace_id(), stored)).await?,
+        None => Vec::new(),
+    };
+    Ok(match (runs.as_slice(), done) {
+        ([run], "sent") => member.see_other(&format!("/automations/{}/runs/{}?tested", run.automation_id, run.id)),
+        ([_, ..], "sent") => member.see_other(&format!("/occurrences/{}?started", order.id)),
+        _ => member.see_other(&format!("/occurrences/{}?{done}", order.id)),
+    })
+}
+
+#[derive(Template)]
+#[template(path = "events/test.html")]
+struct TestPage {
+    layout: Layout,
+    shell: Shell,
+    trouble: Option<String>,
+    back: String,
+    action: String,
+    hidden: Vec<(String, String)>,
+    name: String,
+    email: Field,
+    values: Vec<ValueField>,
+    more: Field,
+    listeners: usize,
+}
+
+/// What a key of the schema is given.
+struct ValueField {
+    /// `v0`, `v1` and so on: keys may be anything.
+    name: String,
+    key: String,
+    kind: Type,
+    hint: &'static str,
+    value: String,
+}
+
+fn testing(id: EventId) -> String {
+    format!("send event {id}")
+}
+
+/// The keys of a schema, with what was typed for them or samples.
+fn values(schema: Option<&str>, typed: impl Fn(&str) -> Option<String>) -> Vec<ValueField> {
+    let fields: Map<String, Value> = schema.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let known = fields.into_iter().filter_map(|(key, kind)| Some((key, Type::parse(kind.as_str()?)?)));
+    let field = |(at, (key, kind)): (usize, (String, Type))| {
+        let name = format!("v{at}");
+        let (hint, sample) = match kind {
+            Type::String => ("Text. Empty: left out.", "text"),
+            Type::Number => ("A number, such as 12 or 0.5. Empty: left out.", "1"),
+            Type::Boolean => ("true or false. Empty: left out.", "true"),
+            Type::Date => ("Such as 2026-01-31 or 2026-01-31T12:00:00Z. Empty: left out.", "2026-01-31"),
+        };
+        ValueField { value: typed(&name).unwrap_or_else(|| sample.to_owned()), name, key, kind, hint }
+    };
+    known.enumerate().map(field).collect()
+}
+
+async fn ask(member: Member<Manage>, id: Result<PathId<EventId>, Error>) -> PageResult {
+    let stored = find_event(&member, id).await?;
+    let email = Field { value: member.asked("email").unwrap_or_else(|| member.session.email.clone()), error: None };
+    let given = values(stored.schema.as_deref(), |_| None);
+    test_page(&member, StatusCode::OK, &stored, (email, given, Field::default()), None).await
+}
+
+async fn test_page(
+    member: &Member<Manage>,
+    status: StatusCode,
+    stored: &Stored,
+    (email, values, more): (Field, Vec<ValueField>, Field),
+    trouble: Option<String>,
+) -> PageResult {
+    let listening: Vec<store::Listener> = member.query(store::listeners(member.workspace_id(), &stored.name)).await?;
+    let content = TestPage {
+        layout: member.layout(),
+        shell: member.shell("/events"),
+        trouble,
+        back: member.address(&format!("/events/{}", stored.id)),
+        action: member.address(&format!("/events/{}/test", stored.id)),
+        hidden: member.hidden(&testing(stored.id)),
+        name: stored.name.clone(),
+        email,
+        values,
+        more,
+        listeners: listening.iter().filter(|one| one.status == "enabled").count(),
+    };
+    let page: Response = web::page(status, &content);
+    Ok(page)
+}
+
+async fn send(
+    State(events): State<Events>,
+    member: Member<Manage>,
+    id: Result<PathId<EventId>, Error>,
+    form: Form,
+) -> PageResult {
+    let stored = find_event(&member, id).await?;
+    let accepted = member.accept(&testing(stored.id), &form)?;
+    let given = values(stored.schema.as_deref(), |name| Some(form.text(name)));
+    let mut email = Field { value: form.text("email"), error: None };
+    let mut more = Field { value: form.text("more"), error: None };
+    let order = match (read_email(&email.value), payload(&given, &more.value)) {
+        (Ok(address), Ok(payload)) => {
+            let event = EventName::try_from(stored.name.clone()).map_err(Error::invalid)?;
+            Order::new(&events, EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) })?
+        }
+        (address, payload) => {
+            email.error = address.err();
+            more.error = payload.err();
+            let fields = (email, given, more);
+            return test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, None).await;
+        }
+    };
+    match happen(&events, &member, &accepted, &order, "sent").await {
+        // What the schema says of it.
+        Err(Error::Invalid { message }) => {
+            let fields = (email, given, more);
+            test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, Some(message.to_string())).await
+        }
+        sent => Ok(sent?),
+    }
+}
+
+fn read_email(typed: &str) -> Result<Email, String> {
+    Email::try_from(typed.trim().to_owned()).map_err(|flaw| format!("The address {flaw}."))
+}
+
+/// The payload that was typed: what the schema knows, and more.
+fn payload(values: &[ValueField], more: &str) -> Result<Value, String> {
+    let mut payload = match more.trim() {
+        "" => Map::new(),
+        text => match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) => return Err("This must be an object, such as {\"plan\": \"pro\"}.".into()),
+            Err(flaw) => return Err(format!("This is not JSON: {flaw}.")),
+        },
+    };
+    for field in values.iter().filter(|field| !field.value.is_empty()) {
+        // The schema brings it into its type, and says where it cannot.
+        payload.insert(field.key.clone(), json!(field.value));
+    }
+    Ok(Value::Object(payload))
+}

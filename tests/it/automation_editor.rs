@@ -1,0 +1,336 @@
+//! Automations as people edit them: drafts, undo, findings, publishing, versions.
+
+use posthorn::accounts::Role;
+use serde_json::{Value, json};
+
+use crate::asking::encoded;
+use crate::automation_pages::{owner, page, press};
+use crate::graphs::{automation, body};
+use crate::harness::{Answer, TestApp, on_both};
+
+/// Somebody at an automation.
+struct Desk {
+    app: TestApp,
+    key: String,
+    cookie: String,
+    path: String,
+    /// What its page said last, of which the forms are sent.
+    shown: String,
+}
+
+fn within<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    text.split(before).nth(1).and_then(|rest| rest.split(after).next()).unwrap_or_else(|| panic!("no {before}: {text}"))
+}
+
+impl Desk {
+    /// With an automation that a program has made.
+    async fn new(app: TestApp) -> Desk {
+        let key = app.full_key().await;
+        let id = automation(&app, &key, body("Welcome")).await;
+        Desk::at(app, key, format!("/automations/{id}")).await
+    }
+
+    async fn at(app: TestApp, key: String, path: String) -> Desk {
+        let cookie = owner(&app).await;
+        let mut desk = Desk { app, key, cookie, path, shown: String::new() };
+        desk.look("").await;
+        desk
+    }
+
+    /// With a draft that begins with something ready.
+    async fn begun(app: TestApp, start: &str) -> Desk {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let form = page(&app, &cookie, "/automations/new").await;
+        let fields = hidden(&form, "/automations/new");
+        let sent = format!("{fields}&start={start}&from=us%40example.com");
+        let answer = post(&app, &cookie, "/automations/new", &sent).await;
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        let path = answer.location().strip_prefix("/dashboard").expect("a page").split("/edit").next().expect("a path");
+        let mut desk = Desk { path: path.to_owned(), app, key, cookie, shown: String::new() };
+        desk.look("?new").await;
+        desk
+    }
+
+    async fn look(&mut self, query: &str) -> &str {
+        self.shown = page(&self.app, &self.cookie, &format!("{}/edit{query}", self.path)).await;
+        &self.shown
+    }
+
+    async fn send(&self, act: &str, fields: &str) -> Answer {
+        let action = format!("/edit/{act}");
+        let path = format!("{}{action}", self.path);
+        // Every form on the page carries the same.
+        let hidden = hidden(&self.shown, "/edit/undo");
+        post(&self.app, &self.cookie, &path, &format!("{hidden}&{fields}")).await
+    }
+
+    /// Sends a form, and looks at the page that follows.
+    async fn edit(&mut self, act: &str, fields: &str) -> &str {
+        let answer = self.send(act, fields).await;
+        assert_eq!(answer.status, 303, "{act} {fields}: {}", answer.text());
+        let next = answer.location().strip_prefix("/dashboard").expect("a page").to_owned();
+        self.shown = page(&self.app, &self.cookie, &next).await;
+        &self.shown
+    }
+
+    async fn publish(&self, fields: &str) -> Answer {
+        let asked = page(&self.app, &self.cookie, &format!("{}/edit/publish", self.path)).await;
+        let hidden = hidden(&asked, "/edit/publish");
+        post(&self.app, &self.cookie, &format!("{}/edit/publish", self.path), &format!("{hidden}&{fields}")).await
+    }
+
+    async fn live(&self) -> Value {
+        self.app.get(&self.path).key(&self.key).send().await.json()
+    }
+}
+
+/// The hidden fields of the form whose action ends so.
+pub fn hidden(page: &str, action: &str) -> String {
+    let form = page.split("<form ").find(|form| form.contains(&format!("{action}\""))).expect("a form");
+    let form = form.split("</form>").next().expect("a form");
+    let inputs = form.split("<input ").filter(|input| input.starts_with("type=\"hidden\""));
+    let pair = |input: &str| format!("{}={}", within(input, "name=\"", "\""), encoded(within(input, "value=\"", "\"")));
+    inputs.map(pair).collect::<Vec<_>>().join("&")
+}
+
+pub async fn post(app: &TestApp, cookie: &str, path: &str, fields: &str) -> Answer {
+    let request = app.post(format!("/dashboard{path}")).header("cookie", cookie);
+    request.body("application/x-www-form-urlencoded", fields.to_owned()).send().await
+}
+
+fn keys(automation: &Value) -> Vec<&str> {
+    automation["steps"].as_array().expect("steps").iter().map(|step| step["key"].as_str().expect("a key")).collect()
+}
+
+on_both! {
+    async fn a_person_adds_edits_moves_and_removes_steps_and_publishes_them(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        assert!(desk.shown.contains("No edits yet") && desk.shown.contains("aria-label=\"Step 2 of 2, Wait: 1 hour (wait)"), "{}", desk.shown);
+        assert!(desk.look("?after=start&way=default").await.contains("Add a step <bdi>after start"));
+        assert!(!desk.shown.contains("value=\"exit\""), "something follows");
+        let added = desk.edit("add", "after=start&way=default&type=send_email").await;
+        assert!(added.contains("The step is added") && added.contains("The step `send_email` needs"), "{added}");
+        let saved = desk.edit("step", "step=send_email&key=hello&mail=written&from=us%40example.com&subject=Hi&text=Hello").await;
+        assert!(saved.contains("No findings") && saved.contains("Send e-mail: Hi"), "{saved}");
+        let moved = desk.edit("move", "step=hello&direction=down").await;
+        assert!(moved.contains("Step 3 of 3, Send e-mail: Hi (hello)"), "{moved}");
+        desk.edit("move", "step=hello&direction=up").await;
+        desk.edit("remove", "step=wait&keep=default").await;
+        assert!(!desk.shown.contains("(wait)"));
+        assert_eq!(keys(&desk.live().await), ["start", "wait"], "a draft is not in force");
+
+        let asked = page(&desk.app, &desk.cookie, &format!("{}/edit/publish", desk.path)).await;
+        for word in ["What changes against version 1", "Send e-mail: Hi (hello)", "Wait: 1 hour (wait)", "No run is in flight"] {
+            assert!(asked.contains(word), "{word}: {asked}");
+        }
+        let answer = desk.publish("enable=yes").await;
+        assert!(answer.status == 303 && answer.location().ends_with("?published"), "{}", answer.text());
+        let live = desk.live().await;
+        assert_eq!((keys(&live), &live["version"], &live["status"]), (vec!["start", "hello"], &json!(2), &json!("enabled")));
+        assert_eq!(live["connections"], json!([{"from": "start", "to": "hello", "type": "default"}]));
+        assert!(desk.look("").await.contains("No edits yet"), "the draft is done");
+        assert_eq!(desk.app.count("automation_draft_snapshots").await, 0);
+    }
+
+    async fn undo_and_redo_survive_a_reload_and_go_ten_edits_back(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        for _ in 0..10 {
+            desk.edit("add", "after=wait&way=default&type=delay").await;
+        }
+        assert!(desk.shown.contains("(delay_10)"));
+        for _ in 0..10 {
+            desk.look("").await;
+            desk.edit("undo", "").await;
+        }
+        assert!(!desk.shown.contains("(delay)") && desk.shown.contains("Redo brings back"), "{}", desk.shown);
+        assert_eq!(desk.send("undo", "").await.status, 409, "there is no more");
+        desk.look("").await;
+        for _ in 0..9 {
+            desk.edit("redo", "").await;
+        }
+        assert!(desk.shown.contains("(delay_9)") && !desk.shown.contains("(delay_10)"));
+        desk.edit("settings", "name=Renamed&re_entry=always&exit_on=&window_from=&window_until=").await;
+        assert!(!desk.shown.contains("Redo brings back"), "another edit takes its place");
+    }
+
+    async fn two_tabs_do_not_overwrite_each_other_and_keep_what_was_typed(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        let first = desk.shown.clone();
+        desk.edit("step", "step=wait&key=wait&duration=2+hours").await;
+        let newer = std::mem::replace(&mut desk.shown, first);
+        let answer = desk.send("step", "step=wait&key=wait&duration=5+hours").await;
+        let told = answer.text();
+        assert_eq!(answer.status, 409, "{told}");
+        for word in ["owner@example.com has changed this draft", "value=\"5 hours\"", "What is saved now", "2 hours"] {
+            assert!(told.contains(word), "{word}: {told}");
+        }
+        // What was typed can be sent again from there.
+        desk.shown = told;
+        desk.edit("step", "step=wait&key=wait&duration=5+hours").await;
+        assert!(desk.shown.contains("Wait: 5 hours"));
+        desk.shown = newer;
+        assert_eq!(desk.send("remove", "step=wait&keep=default").await.status, 409);
+        let settings = desk.send("settings", "name=Typed&re_entry=always&exit_on=").await;
+        assert!(settings.status == 409 && settings.text().contains("value=\"Typed\""), "{}", settings.text());
+    }
+
+    async fn what_cannot_be_read_is_said_beside_its_field_and_kept(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        desk.edit("add", "after=wait&way=default&type=webhook").await;
+        for (act, fields, words) in [
+            ("step", "step=webhook&key=webhook&url=https%3A%2F%2Fx.test&body=%7B", ["value=\"https://x.test\"", "This is not JSON"]),
+            ("step", "step=webhook&key=wait&url=u", ["Another step has this key", "value=\"wait\""]),
+            ("json", "step=webhook&config=%5B1%5D", ["This must be an object", "[1]"]),
+            ("settings", "name=&re_entry=always&exit_on=x", ["The name ", "value=\"x\""]),
+            ("settings", "name=n&re_entry=always&exit_on=&window_from=9&window_until=17%3A00", ["The hours are wrong", "value=\"9\""]),
+            ("add", "after=wait&way=default&type=teleport", ["Choose what the new step does", "Add a step"]),
+            ("add", "after=wait&way=default&type=exit", ["ends the run", "Add a step"]),
+            ("connect", "step=webhook&way=default&to=wait", ["go in circles", "Call webhook"]),
+            ("remove", "step=start&keep=", ["cannot be removed", "start"]),
+            ("move", "step=wait&direction=up", ["cannot be moved", "wait"]),
+        ] {
+            let answer = desk.send(act, fields).await;
+            assert_eq!(answer.status, 422, "{act} {fields}: {}", answer.text());
+            for word in words {
+                assert!(answer.text().contains(word), "{act} {fields}, {word}: {}", answer.text());
+            }
+        }
+        // A step may be unfinished, but then nothing is published.
+        let answer = desk.publish("").await;
+        assert!(answer.status == 422 && answer.text().contains("The step `webhook` needs `url`"), "{}", answer.text());
+        assert_eq!(desk.live().await["version"], 1);
+    }
+
+    async fn every_type_of_step_can_be_added_and_said_in_a_form(app: TestApp) {
+        let key = app.full_key().await;
+        let segment = app.post("/segments").key(&key).json(json!({"name": "Friends"})).send().await.json();
+        let segment = segment["id"].as_str().expect("an id").to_owned();
+        let mut desk = Desk::new(app).await;
+        for (kind, at, fields, words) in [
+            ("condition", "wait&way=default", "joint=or&rule_field=event.plan&rule_operator=eq&rule_kind=text&rule_value=pro\
+                &rule_field=contact.age&rule_operator=gte&rule_kind=number&rule_value=18", "event.plan = pro or contact.age ≥ 18".to_owned()),
+            ("wait_for_event", "condition&way=condition_met", "event_name=paid&timeout=2+days&joint=and&rule_field=event.total&rule_operator=gt\
+                &rule_kind=number&rule_value=5", "Wait for event: paid, at most 2 days, where event.total &#62; 5".to_owned()),
+            ("contact_update", "wait_for_event&way=event_received", "first_name_act=set&first_name=%7B%7Bevent.name%7D%7D&last_name_act=empty\
+                &unsubscribed=false&pair_key=plan&pair_kind=variable&pair_value=event.plan", "Update contact".to_owned()),
+            ("add_to_segment", "contact_update&way=default", &format!("segment_id={segment}"), "Add to segment: Friends".to_owned()),
+            ("webhook", "add_to_segment&way=default", "url=https%3A%2F%2Fx.test%2F&body=%7B%22a%22%3A1%7D", "Call webhook".to_owned()),
+            ("contact_delete", "wait_for_event&way=timeout", "", "Delete contact".to_owned()),
+            ("exit", "webhook&way=default", "", "Exit".to_owned()),
+        ] {
+            desk.edit("add", &format!("after={at}&type={kind}")).await;
+            let saved = desk.edit("step", &format!("step={kind}&key={kind}&{fields}")).await;
+            assert!(saved.contains(&words), "{kind}, {words}: {saved}");
+            assert!(saved.contains("No findings"), "{kind}: {saved}");
+        }
+        assert_eq!(desk.publish("").await.status, 303);
+        let live = desk.live().await;
+        let config = |key: &str| live["steps"].as_array().and_then(|all| all.iter().find(|step| step["key"] == key)).expect(key)["config"].clone();
+        assert_eq!(config("contact_update"), json!({"first_name": {"var": "event.name"}, "last_name": null, "unsubscribed": false,
+            "properties": {"plan": {"var": "event.plan"}}}));
+        assert_eq!(config("wait_for_event")["filter_rule"], json!({"type": "rule", "field": "event.total", "operator": "gt", "value": 5}));
+        assert_eq!((config("webhook")["body"].clone(), live["version"].clone()), (json!({"a": 1}), json!(2)));
+
+        // A branch that is taken out keeps the way that was chosen, and what only the other led to goes.
+        desk.look("").await;
+        let removed = desk.edit("remove", "step=wait_for_event&keep=timeout").await;
+        assert!(removed.contains("(contact_delete)") && !removed.contains("(webhook)"), "{removed}");
+        assert!(desk.edit("undo", "").await.contains("(webhook)"));
+    }
+
+    async fn what_is_ready_made_is_published_as_it_is_and_named_among_drafts_before(app: TestApp) {
+        let mut desk = Desk::begun(app, "dunning").await;
+        assert!(desk.shown.contains("No findings") && desk.shown.contains("never published"), "{}", desk.shown);
+        let list = page(&desk.app, &desk.cookie, "/automations").await;
+        assert!(list.contains("Drafts that were never published") && list.contains("Failed payment"), "{list}");
+        assert_eq!(desk.app.get(&desk.path).key(&desk.key).send().await.status, 404, "programs see what is published");
+        let answer = desk.app.get(format!("/dashboard{}", desk.path)).header("cookie", &desk.cookie).send().await;
+        assert!(answer.status == 303 && answer.location().ends_with("/edit"));
+        assert!(desk.look("?step=paid").await.contains("When received, leads to"));
+        assert_eq!(desk.publish("enable=yes").await.status, 303);
+        let live = desk.live().await;
+        assert_eq!((&live["status"], &live["re_entry"], &live["version"]), (&json!("enabled"), &json!("one_at_a_time"), &json!(1)));
+        let list = page(&desk.app, &desk.cookie, "/automations").await;
+        assert!(!list.contains("never published") && list.contains("Failed payment"));
+        let form = page(&desk.app, &desk.cookie, "/automations/new").await;
+        let sent = format!("{}&start=welcome&from=nobody", hidden(&form, "/automations/new"));
+        let refused = post(&desk.app, &desk.cookie, "/automations/new", &sent).await;
+        assert!(refused.status == 422 && refused.text().contains("value=\"nobody\""), "{}", refused.text());
+        for start in ["empty", "welcome", "trial", "win_back"] {
+            let form = page(&desk.app, &desk.cookie, "/automations/new").await;
+            let sent = format!("{}&start={start}&from=us%40example.com", hidden(&form, "/automations/new"));
+            let made = post(&desk.app, &desk.cookie, "/automations/new", &sent).await;
+            assert_eq!(post(&desk.app, &desk.cookie, "/automations/new", &sent).await.location(), made.location(), "once");
+            let next = made.location().strip_prefix("/dashboard").expect("a page").to_owned();
+            assert!(page(&desk.app, &desk.cookie, &next).await.contains("No findings"), "{start}");
+        }
+    }
+
+    async fn a_draft_is_discarded_and_an_older_version_is_two_clicks_away(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        desk.edit("step", "step=wait&key=wait&duration=9+hours").await;
+        let one = page(&desk.app, &desk.cookie, &desk.path).await;
+        assert!(one.contains("There is a draft, last edited by"), "{one}");
+        let asked = page(&desk.app, &desk.cookie, &format!("{}/edit/discard", desk.path)).await;
+        let answer = press(&desk.app, &desk.cookie, &asked, "/edit/discard").await;
+        assert!(answer.status == 303 && answer.location().ends_with("?discarded"));
+        assert!(desk.look("?step=wait").await.contains("value=\"1 hour\""));
+        desk.edit("step", "step=wait&key=wait&duration=9+hours").await;
+        assert_eq!(desk.publish("").await.status, 303);
+        let one = page(&desk.app, &desk.cookie, &desk.path).await;
+        assert!(one.contains("/versions/1\">Version 1</a>"), "{one}");
+        let version = page(&desk.app, &desk.cookie, &format!("{}/versions/1", desk.path)).await;
+        assert!(version.contains("9 hours") && version.contains("Publish version 1 again"), "{version}");
+        assert_eq!(press(&desk.app, &desk.cookie, &version, "/versions/1/restore").await.status, 303);
+        let live = desk.live().await;
+        assert_eq!((&live["version"], &live["steps"][1]["config"]["duration"]), (&json!(3), &json!("1 hour")));
+        assert_eq!(press(&desk.app, &desk.cookie, &version, "/versions/1/restore").await.status, 409, "another was published");
+    }
+
+    async fn a_version_that_a_program_publishes_meanwhile_is_not_overwritten_unseen(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        desk.edit("step", "step=wait&key=wait&duration=9+hours").await;
+        let asked = page(&desk.app, &desk.cookie, &format!("{}/edit/publish", desk.path)).await;
+        let change = json!({"steps": [crate::graphs::trigger()], "connections": []});
+        assert_eq!(desk.app.patch(&desk.path).key(&desk.key).json(change).send().await.status, 200);
+        let sent = hidden(&asked, "/edit/publish");
+        let answer = post(&desk.app, &desk.cookie, &format!("{}/edit/publish", desk.path), &sent).await;
+        assert!(answer.status == 409 && answer.text().contains("What changes against version 2"), "{}", answer.text());
+        assert!(desk.look("").await.contains("Another version was published since this draft began"));
+        assert_eq!(desk.publish("").await.status, 303);
+        assert_eq!(desk.live().await["version"], 3);
+    }
+
+    async fn strangers_and_members_without_the_right_edit_nothing(app: TestApp) {
+        app.full_key().await;
+        let theirs = app.second_workspace_key().await;
+        let foreign = automation(&app, &theirs, body("Theirs")).await;
+        let desk = Desk::new(app).await;
+        for path in [
+            format!("/automations/{foreign}/edit"), format!("/automations/{foreign}/edit/publish"), format!("/automations/{foreign}/edit/discard"),
+            format!("/automations/{foreign}/versions/1"), format!("{}/versions/7", desk.path), "/automations/x/edit".into(),
+        ] {
+            let answer = desk.app.get(format!("/dashboard{path}")).header("cookie", &desk.cookie).send().await;
+            assert_eq!(answer.status, 404, "{path}");
+        }
+        for act in ["settings", "step", "json", "add", "connect", "move", "remove", "undo", "redo", "publish", "discard"] {
+            let path = format!("/automations/{foreign}/edit/{act}");
+            assert_eq!(post(&desk.app, &desk.cookie, &path, &hidden(&desk.shown, "/edit/undo")).await.status, 404, "{act}");
+            let path = format!("{}/edit/{act}", desk.path);
+            let forged = post(&desk.app, &desk.cookie, &path, "token=guessed&revision=0&live=1").await;
+            assert!((400..500).contains(&forged.status) && forged.status != 422, "{act}: {}", forged.status);
+        }
+        let member = desk.app.person("member@example.com", Role::Member).await.cookie;
+        for path in [format!("{}/edit", desk.path), "/automations/new".into()] {
+            let answer = desk.app.get(format!("/dashboard{path}")).header("cookie", &member).send().await;
+            assert_eq!(answer.status, 403, "{path}");
+        }
+        let sent = hidden(&desk.shown, "/edit/undo");
+        let path = format!("{}/edit/remove", desk.path);
+        assert_eq!(post(&desk.app, &member, &path, &format!("{sent}&step=wait")).await.status, 403);
+        let one = page(&desk.app, &member, &desk.path).await;
+        assert!(!one.contains("/edit\""), "what cannot be done is not offered");
+        assert_eq!(desk.app.count("automation_drafts").await, 0);
+    }
+}

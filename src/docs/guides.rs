@@ -73,7 +73,9 @@ mod tests {
         for guide in ALL {
             assert!(!guide.title().is_empty() && guide.source.starts_with("# "), "{}", guide.slug);
             assert!(guide.summary().len() > 20, "{}: {}", guide.slug, guide.summary());
-            assert!(guide.render("http://h", "/docs").sections.len() > 2, "{}", guide.slug);
+            let made = guide.render("http://h", "/docs");
+            assert!(made.sections.len() > 2, "{}", guide.slug);
+            assert!(!made.html.contains("]("), "{}: a link that is none", guide.slug);
         }
     }
 

@@ -169,11 +169,13 @@ fn is_number(line: &str) -> bool {
 
 /// Code with a button that copies it, as `parts/ui.html` has it.
 pub fn snippet(language: &str, code: &str) -> String {
+    let language = language.split(' ').next().unwrap_or_default();
     let class = if language.is_empty() { String::new() } else { format!(" class=\"language-{}\"", escaped(language)) };
     format!(
         "<div class=\"snippet\"><pre><code{class}>{}</code></pre>\
          <button type=\"button\" class=\"copy\" data-copy hidden>Copy</button></div>\n",
-        escaped(code)
+        // Between tags quotes are what they are, and code has many.
+        escaped(code).replace("&quot;", "\"")
     )
 }
 

@@ -3,6 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+use super::super::markdown::snippet;
 use super::operation::list;
 use super::schema::Schemas;
 use super::text;
@@ -14,6 +15,12 @@ const ENCODED: &AsciiSet =
 pub struct Sample {
     pub language: &'static str,
     pub code: String,
+}
+
+impl Sample {
+    pub fn html(&self) -> String {
+        snippet("", &self.code)
+    }
 }
 
 /// What is sent, with the real address, and examples where values belong.

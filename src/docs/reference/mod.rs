@@ -6,7 +6,7 @@ mod schema;
 
 use serde_json::Value;
 
-use super::markdown::anchor;
+use super::markdown::{anchor, snippet};
 use super::{Catalogue, Heading};
 use calls::Sample;
 use schema::{Schemas, Told};
@@ -16,6 +16,8 @@ pub struct Resource {
     pub name: String,
     pub description: Vec<Line>,
     pub operations: Vec<Operation>,
+    /// What all of its operations may refuse.
+    pub refusals: Vec<Answer>,
     /// Named types that bodies and answers are made of, each told once.
     pub types: Vec<Kind>,
 }
@@ -39,6 +41,7 @@ pub struct Operation {
     pub calls: Vec<Sample>,
     /// What it answers where all is well.
     pub answers: Vec<Answer>,
+    /// What it may refuse beside that.
     pub refusals: Vec<Answer>,
 }
 
@@ -74,12 +77,18 @@ pub struct Answer {
     pub status: String,
     pub description: Line,
     pub example: Option<String>,
+    /// The type that tells its fields.
+    pub told_at: Option<String>,
     pub fields: Vec<Row>,
 }
 
 impl Answer {
     fn is_refusal(&self) -> bool {
         matches!(self.class(), "4" | "5")
+    }
+
+    pub fn example_html(&self) -> Option<String> {
+        self.example.as_ref().map(|example| snippet("json", example))
     }
 
     /// First digit of the status: the colour it is shown in.
@@ -91,6 +100,7 @@ impl Answer {
 pub type Line = Vec<Span>;
 
 /// A stretch of a description, as code or as plain words.
+#[derive(Clone, PartialEq)]
 pub struct Span {
     pub code: bool,
     pub text: String,
@@ -113,14 +123,29 @@ impl Resource {
         let tags = document["tags"].as_array().into_iter().flatten();
         let mut described = tags.filter(|tag| tag["name"] == name).map(|tag| text(&tag["description"]));
         let mut told = Told::default();
-        let operations = operation::of(document, name, &mut told);
+        let mut operations = operation::of(document, name, &mut told);
         Resource {
             name: name.to_owned(),
             description: prose(&described.next().unwrap_or_default()),
+            refusals: shared_refusals(&mut operations),
             operations,
             types: schema::types(Schemas::of(document), told),
         }
     }
+}
+
+/// Takes out of all operations what each of them may refuse in the same words.
+fn shared_refusals(operations: &mut [Operation]) -> Vec<Answer> {
+    let [first, others @ ..] = operations else { return Vec::new() };
+    let is_same = |one: &Answer, other: &Answer| (&one.status, &one.description) == (&other.status, &other.description);
+    let shared = first.refusals.extract_if(.., |one| {
+        others.iter().all(|operation| operation.refusals.iter().any(|other| is_same(one, other)))
+    });
+    let shared: Vec<Answer> = shared.collect();
+    for operation in others {
+        operation.refusals.retain(|one| !shared.iter().any(|other| is_same(one, other)));
+    }
+    shared
 }
 
 /// Every resource with its operations, in the order in which the description declares them.

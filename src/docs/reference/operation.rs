@@ -117,6 +117,7 @@ fn answer<'a>(schemas: Schemas<'a>, status: &str, response: &'a Value, told: &mu
         status: status.to_owned(),
         description: line(&text(&response["description"])),
         example: None,
+        told_at: None,
         fields: Vec::new(),
     };
     // All refusals have one shape, which a guide tells.
@@ -125,7 +126,9 @@ fn answer<'a>(schemas: Schemas<'a>, status: &str, response: &'a Value, told: &mu
     }
     if content.get("schema").or(content.get("example")).is_some() {
         shown.example = Some(format!("{:#}", content_example(schemas, content)));
-        shown.fields = content.get("schema").map_or(Vec::new(), |schema| schema::rows(schemas, schema, told));
+        if let Some(schema) = content.get("schema") {
+            (shown.told_at, shown.fields) = schema::told_or_rows(schemas, schema, told);
+        }
     } else if response["headers"].get("location").is_some() {
         shown.example = Some("Location: …".to_owned());
     }

@@ -161,6 +161,17 @@ pub(super) fn rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told)
     rows
 }
 
+/// The name under which the fields of an answer are told, or these where it has none.
+pub(super) fn told_or_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> (Option<String>, Vec<Row>) {
+    match named(schemas, schema) {
+        Some(name) => {
+            told.note(name);
+            (Some(name.to_owned()), Vec::new())
+        }
+        None => (None, rows(schemas, schema, told)),
+    }
+}
+
 /// The types that were met, and those that they are made of themselves.
 pub(super) fn types(schemas: Schemas<'_>, mut told: Told) -> Vec<Kind> {
     let mut kinds = Vec::new();

@@ -17,6 +17,7 @@ mod csv;
 pub mod db;
 pub mod delivery;
 pub mod dns;
+mod docs;
 pub mod domains;
 pub mod email_metrics;
 pub mod emails;

@@ -50,8 +50,8 @@ const STEPS: &[(&str, &str)] = &[
     ("0037_relay_reports", include_str!("../../migrations/0037_relay_reports.sql")),
     ("0038_receiving", include_str!("../../migrations/0038_receiving.sql")),
     ("0039_numbers", include_str!("../../migrations/0039_numbers.sql")),
-    ("0043_teams", include_str!("../../migrations/0043_teams.sql")),
     ("0041_automation_drafts", include_str!("../../migrations/0041_automation_drafts.sql")),
+    ("0043_teams", include_str!("../../migrations/0043_teams.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -1,5 +1,5 @@
 //! The API's description: its frame, which features add their routes to, and
-//! what is said of all routes at once. `web::reference` makes a page of it.
+//! what is said of all routes at once. `docs` makes pages of it.
 
 use std::collections::HashSet;
 

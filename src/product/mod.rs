@@ -30,7 +30,7 @@ use crate::templates::{self, Templates};
 use crate::tracking::{self, Tracker};
 use crate::web::{self, Gate, System};
 use crate::{
-    api_keys, audit, auth, calls, contacts, credentials, delivery, email_metrics, grants, hold, home, mcp, segments,
+    api_keys, audit, auth, calls, contacts, credentials, delivery, docs, email_metrics, grants, hold, home, mcp, segments,
     suppressions, topics, upkeep, usage, webhooks, workspaces,
 };
 
@@ -164,6 +164,7 @@ impl Product {
             observer,
         ));
         let described = web::description_routes(self.described.part(|whole| &whole.shown))
+            .merge(docs::routes(self.app.clone(), self.described.part(|whole| &whole.shown)))
             .merge(home::beside_api().with_state(self.app.clone()));
         let public = subscriptions::pages()
             .with_state(self.preferences.clone())
@@ -258,7 +259,7 @@ impl Described {
         let description = openapi(app.addresses.base.as_str());
         let document = serde_json::to_value(&description).unwrap_or_default();
         Described {
-            shown: Arc::new(web::ShownDescription::new(app, &document)),
+            shown: Arc::new(web::ShownDescription::new(&document)),
             queries: Arc::new(web::KnownQueries::of(&description)),
             tools: Arc::new(mcp::tools(&document)),
         }

@@ -24,6 +24,8 @@ static CSS: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("app", "css", "text/css; charset=utf-8", include_str!("../../assets/app.css")));
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("app", "js", "text/javascript; charset=utf-8", include_str!("../../assets/app.js")));
+static DOCS_SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("docs", "js", "text/javascript; charset=utf-8", include_str!("../../assets/docs.js")));
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../../assets/icon.svg")));
 
@@ -47,12 +49,17 @@ pub fn below(path: &str) -> Addresses {
     Addresses { css: address(&CSS), script: address(&SCRIPT), icon: address(&ICON) }
 }
 
+/// The address of what the pages of the documentation have beside.
+pub fn docs_script(path: &str) -> String {
+    format!("{path}/assets/{}", DOCS_SCRIPT.name)
+}
+
 pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/assets/{name}", get(serve))
 }
 
 async fn serve(Path(name): Path<String>, asked: HeaderMap) -> Response {
-    let asset = [&*CSS, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name);
+    let asset = [&*CSS, &*SCRIPT, &*DOCS_SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name);
     let Some(asset) = asset else {
         return Error::not_found("There is no such asset.").into_response();
     };

@@ -164,6 +164,10 @@ impl StaticContent {
         StaticContent { plain, tag, gzip: OnceLock::new(), brotli: OnceLock::new() }
     }
 
+    pub fn plain(&self) -> &[u8] {
+        &self.plain
+    }
+
     /// The answer to a request with these headers; `respond` makes one of the content.
     pub fn answer(&self, asked: &HeaderMap, respond: impl FnOnce(Bytes) -> Response) -> Response {
         let mut response = if self.is_known(asked) {

@@ -31,6 +31,12 @@ const POLICY_LEADING_AWAY: &str = "default-src 'none'; style-src 'self'; script-
 const POLICY_FRAMING: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// As [`POLICY`], for pages whose script fetches what it searches in.
+pub const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+);
+
 /// Where the frame of a page finds its assets and its way home.
 #[derive(Clone)]
 pub struct Layout {
@@ -140,9 +146,11 @@ pub fn page_framing(status: StatusCode, page: &impl Template) -> Response {
     respond(status, page, POLICY_FRAMING)
 }
 
-/// As [`page`], for one that was rendered before and is the same for everybody: it may be kept, and is asked for anew.
+/// As [`page`], for one of the documentation, which was rendered before and is the same for everybody: it may be kept,
+/// and is asked for anew.
 pub fn rendered(html: Bytes) -> Response {
     let mut response = with_headers(StatusCode::OK, html, POLICY);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, DOCS_POLICY);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

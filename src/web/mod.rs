@@ -1,5 +1,5 @@
 //! What all features share on the way in and out: the gate before every
-//! request, bodies, queries, pages of lists, assets and the reference.
+//! request, bodies, queries, pages of lists and assets.
 
 mod assets;
 mod body;
@@ -23,7 +23,6 @@ mod pagination;
 mod parameter;
 mod query;
 mod reader;
-mod reference;
 mod refusals;
 mod sandbox;
 mod shape;
@@ -35,9 +34,10 @@ mod visitor;
 mod warnings;
 mod workspace_path;
 
-pub use assets::router as assets;
+pub use assets::{docs_script, router as assets};
 pub use body::{Body, Change, OrNull, Query};
 pub use changed::{Deleted, JsonResult, Reference};
+pub use compression::StaticContent;
 pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use form::Form;
 pub use fuzzing::{form_body, json_body, long_body};
@@ -49,8 +49,8 @@ pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
 pub use layout::{
-    Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside, first_call, page,
-    page_framing, page_leading_away,
+    DOCS_POLICY, Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside,
+    first_call, page, page_framing, page_leading_away, rendered,
 };
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};

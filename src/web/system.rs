@@ -16,8 +16,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::assets;
 use super::compression::StaticContent;
-use super::{assets, reference};
 use crate::app::{App, holds_app};
 use crate::clock::rfc3339;
 use crate::db::{Db, DbError, Sql, statements};
@@ -83,28 +83,29 @@ pub fn routes() -> OpenApiRouter<System> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
-/// The API's description as it is shown to programs and to people. It does not change while the server runs.
+/// The API's description as it is shown to programs. It does not change while the server runs.
 pub struct ShownDescription {
     json: StaticContent,
-    page: reference::Page,
 }
 
 impl ShownDescription {
     /// `document` is the description as JSON.
-    pub fn new(app: &App, document: &Value) -> ShownDescription {
-        let json = StaticContent::new(document.to_string());
-        ShownDescription { json, page: reference::Page::new(app, document) }
+    pub fn new(document: &Value) -> ShownDescription {
+        ShownDescription { json: StaticContent::new(document.to_string()) }
+    }
+
+    /// Read anew from its text: kept, it would take several times as much memory.
+    pub fn document(&self) -> Value {
+        serde_json::from_slice(self.json.plain()).unwrap_or_default()
     }
 }
 
-/// The routes that show the description, and the assets of its page.
+/// The route that shows the description, and the assets of the pages beside the API.
 pub fn described(shown: Lazily<ShownDescription>) -> Router {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
-    let page = shown.clone();
     let openapi =
         move |asked: HeaderMap| async move { shown.get().json.answer(&asked, |json| (headers, json).into_response()) };
-    let reference = move |asked: HeaderMap| async move { page.get().page.answer(&asked) };
-    Router::new().route("/openapi.json", get(openapi)).route("/docs", get(reference)).merge(assets::router())
+    Router::new().route("/openapi.json", get(openapi)).merge(assets::router())
 }
 
 /// Ask whether the process lives

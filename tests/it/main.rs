@@ -36,6 +36,7 @@ mod delivery_dane;
 mod delivery_direct;
 mod delivery_faults;
 mod delivery_pace;
+mod docs_pages;
 mod doctor;
 mod doctor_mail;
 mod domains;

@@ -23,6 +23,7 @@ const FLOORS: &[&[&str]] = &[
         "broadcasts",
         "contacts",
         "delivery",
+        "docs",
         "domains",
         "email_metrics",
         "emails",

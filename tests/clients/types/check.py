@@ -105,7 +105,8 @@ def is_meant(problem):
 
 def documented(description, base):
     """Every request with a JSON body in the documentation, with the type of its body."""
-    page = fetch(f"{base}/docs")
+    paths = sorted(set(re.findall(r'href="(/docs/api/[^"#]+)"', fetch(f"{base}/docs"))))
+    page = "".join(fetch(f"{base}{path}") for path in ["/docs", *paths])
     texts = [html.unescape(re.sub(r"<[^>]+>", "", block)) for block in re.findall(r"<pre.*?</pre>", page, re.S)]
     for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         texts += re.findall(r"```(?:sh|bash)?\n(.*?)```", file.read_text(), re.S)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Row, prose, text};
+use super::{Kind, Row, prose, text};
 
 /// How deep schemas are followed: one that refers to itself has no end.
 const DEPTH: usize = 6;
@@ -138,24 +138,81 @@ fn example_text(schema: &Value) -> String {
     }
 }
 
-/// A row for every field of a body, those of inner objects behind a dot.
-pub(super) fn rows<'a>(schemas: Schemas<'a>, schema: &'a Value) -> Vec<Row> {
+/// Named types that were met, in that order; each is told once.
+#[derive(Default)]
+pub(super) struct Told(Vec<String>);
+
+impl Told {
+    fn note(&mut self, name: &str) {
+        if !self.0.iter().any(|known| known == name) {
+            self.0.push(name.to_owned());
+        }
+    }
+}
+
+/// A row for every field of a body, those of inner objects behind a dot. What has a name is told under it.
+pub(super) fn rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> Vec<Row> {
     let mut rows = Vec::new();
-    add_rows(schemas, schema, "", DEPTH, &mut rows);
+    let (schema, prefix) = match schemas.main(schema).get("items") {
+        Some(items) => (items, "[]."),
+        None => (schema, ""),
+    };
+    add_rows(schemas, schema, prefix, DEPTH, &mut rows, told);
     rows
 }
 
-fn add_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, prefix: &str, depth: usize, rows: &mut Vec<Row>) {
+/// The name under which the fields of an answer are told, or these where it has none.
+pub(super) fn told_or_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> (Option<String>, Vec<Row>) {
+    match named(schemas, schema) {
+        Some(name) => {
+            told.note(name);
+            (Some(name.to_owned()), Vec::new())
+        }
+        None => (None, rows(schemas, schema, told)),
+    }
+}
+
+/// The types that were met, and those that they are made of themselves.
+pub(super) fn types(schemas: Schemas<'_>, mut told: Told) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    while let Some(name) = told.0.get(kinds.len()).cloned() {
+        let schema = &schemas.document["components"]["schemas"][&name];
+        let mut rows = Vec::new();
+        add_rows(schemas, schema, "", DEPTH, &mut rows, &mut told);
+        let described = schema.get("description").or(schemas.main(schema).get("description"));
+        kinds.push(Kind { name, description: prose(&described.map(text).unwrap_or_default()), rows });
+    }
+    kinds
+}
+
+/// The name under which a schema's fields are told, where it has one.
+fn named<'a>(schemas: Schemas<'a>, schema: &'a Value) -> Option<&'a str> {
+    let parts = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|name| schema[name].as_array());
+    let parts = parts.map_or(vec![schema], |parts| parts.iter().filter(|part| part["type"] != "null").collect());
+    let [only] = parts.as_slice() else { return None };
+    let name = only.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")?;
+    let has_fields = |one: &&Value| properties(schemas, one).next().is_some();
+    schemas.alternatives(only).iter().any(has_fields).then_some(name)
+}
+
+fn add_rows<'a>(
+    schemas: Schemas<'a>,
+    schema: &'a Value,
+    prefix: &str,
+    depth: usize,
+    rows: &mut Vec<Row>,
+    told: &mut Told,
+) {
     let objects: Vec<&Value> = schemas.alternatives(schema).into_iter().filter(|one| one["type"] != "null").collect();
     match objects.as_slice() {
         _ if depth == 0 => {}
         [_, _, ..] => {
             for one in objects {
                 let label = Schemas::label(one).map_or(prefix.to_owned(), |label| labelled(prefix, &label));
-                add_fields(schemas, one, &label, depth, rows);
+                add_fields(schemas, one, &label, depth, rows, told);
             }
         }
-        _ => add_fields(schemas, schemas.main(schema), prefix, depth, rows),
+        _ => add_fields(schemas, schemas.main(schema), prefix, depth, rows, told),
     }
 }
 
@@ -164,18 +221,32 @@ fn labelled(prefix: &str, label: &str) -> String {
     format!("{} ({label}).", prefix.strip_suffix('.').unwrap_or(prefix)).trim_start().to_owned()
 }
 
-fn add_fields<'a>(schemas: Schemas<'a>, object: &'a Value, prefix: &str, depth: usize, rows: &mut Vec<Row>) {
+fn add_fields<'a>(
+    schemas: Schemas<'a>,
+    object: &'a Value,
+    prefix: &str,
+    depth: usize,
+    rows: &mut Vec<Row>,
+    told: &mut Told,
+) {
     let required: Vec<&str> = object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in properties(schemas, object) {
         let full = format!("{prefix}{name}");
-        rows.push(row(schemas, &full, field, required.contains(&name.as_str())));
         let (inner, below) = match field.get("items") {
             Some(items) => (items, format!("{full}[].")),
             None => (field, format!("{full}.")),
         };
-        // A tree is told once: its branches are the same as the whole.
-        if !(inner.get("$ref").is_some() && holds(object, inner, schemas)) {
-            add_rows(schemas, inner, &below, depth - 1, rows);
+        let mut row = row(schemas, &full, field, required.contains(&name.as_str()));
+        row.told_at = named(schemas, inner).map(str::to_owned);
+        match row.told_at.clone() {
+            Some(name) => {
+                told.note(&name);
+                rows.push(row);
+            }
+            None => {
+                rows.push(row);
+                add_rows(schemas, inner, &below, depth - 1, rows, told);
+            }
         }
     }
     if let Some(values) = object.get("additionalProperties").filter(|values| values.is_object()) {
@@ -187,12 +258,6 @@ fn add_fields<'a>(schemas: Schemas<'a>, object: &'a Value, prefix: &str, depth: 
     }
 }
 
-/// Whether an object is one of the alternatives that a field of it refers to.
-fn holds<'a>(object: &'a Value, field: &'a Value, schemas: Schemas<'a>) -> bool {
-    let alternatives = schemas.alternatives(field);
-    alternatives.len() > 1 && alternatives.iter().any(|one| std::ptr::eq(*one, object))
-}
-
 fn row<'a>(schemas: Schemas<'a>, name: &str, field: &'a Value, required: bool) -> Row {
     let described = description(schemas, field);
     let limits = limits(schemas, field, &described);
@@ -201,6 +266,7 @@ fn row<'a>(schemas: Schemas<'a>, name: &str, field: &'a Value, required: bool) -
         place: String::new(),
         required,
         kind: schemas.kind(field),
+        told_at: None,
         description: prose(format!("{described} {limits}").trim()),
     }
 }
@@ -311,14 +377,19 @@ mod tests {
             "pair": {"$ref": "#/components/schemas/Pair"},
             "map": {"oneOf": [{"$ref": "#/components/schemas/Map"}, {"type": "null"}]},
         }});
-        let rows = rows(schemas, &schema);
-        let find = |name: &str| rows.iter().find(|row| row.name == name).expect(name);
-        assert!(find("pair.left").required && !find("pair").required);
-        let words: String = find("pair.left").description.iter().flatten().map(|span| span.text.as_str()).collect();
+        let mut told = Told::default();
+        let rows = rows(schemas, &schema, &mut told);
+        let kinds = types(schemas, told);
+        assert_eq!(kinds.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>(), ["Pair"]);
+        let all: Vec<&Row> = rows.iter().chain(&kinds[0].rows).collect();
+        let find = |name: &str| *all.iter().find(|row| row.name == name).expect(name);
+        assert!(find("left").required && !find("pair").required);
+        assert_eq!(find("pair").told_at.as_deref(), Some("Pair"));
+        assert_eq!(find("more").told_at.as_deref(), Some("Pair"));
+        let words: String = find("left").description.iter().flatten().map(|span| span.text.as_str()).collect();
         assert_eq!(words, "The left one. 1 to 9 characters.");
         let words: String = find("map.*").description.iter().flatten().map(|span| span.text.as_str()).collect();
         assert_eq!(words, "One of a, b.");
-        assert!(rows.iter().any(|row| row.name == "pair.more[].left"));
     }
 
     #[test]
@@ -334,10 +405,11 @@ mod tests {
         let schemas = Schemas::of(&document);
         let schema =
             json!({"properties": {"rule": {"oneOf": [{"$ref": "#/components/schemas/Tree"}, {"type": "null"}]}}});
-        let names: Vec<String> = rows(schemas, &schema).into_iter().map(|row| row.name).collect();
-        assert_eq!(
-            names,
-            ["rule", "rule (leaf).type", "rule (leaf).value", "rule (all or any).type", "rule (all or any).parts"]
-        );
+        let mut told = Told::default();
+        let names: Vec<String> = rows(schemas, &schema, &mut told).into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["rule"]);
+        let kinds = types(schemas, told);
+        let names: Vec<&str> = kinds.iter().flat_map(|kind| &kind.rows).map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["(leaf).type", "(leaf).value", "(all or any).type", "(all or any).parts"]);
     }
 }

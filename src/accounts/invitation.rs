@@ -15,7 +15,7 @@ use super::device::Device;
 use super::member::signed_out;
 use super::team_store::{self, Invitation, ListedInvitation};
 use super::{AccountError, Accounts, EmailAddress, Password, Workspace, store};
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Asker, Origin, Session};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -149,7 +149,7 @@ async fn join(
         return Err(Error::Forbidden { message: "This invitation is for somebody else.".into() }.into());
     }
     let now = app.clock.now();
-    let actor = Actor::Person(session.user_id);
+    let actor = DoneBy::Person(session.user_id);
     let entry =
         Entry { target_id: Some(session.user_id.uuid()), address: Some(sender), ..Entry::new("member.joined", actor) };
     let batch = Batch::from(team_store::use_invitation(&secret::hash(token), now))
@@ -196,7 +196,7 @@ async fn make_account(
     let entry = Entry {
         target_id: Some(user.id.uuid()),
         address: Some(sender),
-        ..Entry::new("member.joined", Actor::LinkHolder(user.id))
+        ..Entry::new("member.joined", DoneBy::LinkHolder(user.id))
     };
     let (session, cookie) = auth::start_session_from(app, user.id, Origin::of(sender, headers));
     let (remembered, device) = Device::default().remember(app, user.id);

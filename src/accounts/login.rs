@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::Accounts;
 use super::device::Device;
 use super::store;
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Asker, Origin, SESSION, Session, VISIT};
 use crate::db::{Batch, DbError, Stmt};
 use crate::error::Error;
@@ -174,7 +174,7 @@ async fn log_in(
     let (remembered, device_cookie) = device.remember(app, user_id);
     let mut batch = begin(user_id, &kept, stored);
     batch.append(remembered);
-    let entry = Entry { address: Some(sender), ..Entry::new("session.started", Actor::Person(user_id)) };
+    let entry = Entry { address: Some(sender), ..Entry::new("session.started", DoneBy::Person(user_id)) };
     batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     if let Some(before) = auth::find_session(app, headers).await? {
         batch.push(before.end());

@@ -20,8 +20,8 @@ use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
-use crate::audit::{self, Act, Actor, Entry};
-use crate::auth::{self, Session};
+use crate::audit::{self, Act, Entry};
+use crate::auth::{self, Actor, Session, Settled};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
@@ -235,7 +235,7 @@ impl<D: Duty> Member<D> {
 
     /// What the visitor does, for the log.
     pub fn entry<'e>(&self, action: &'e str, target_id: Option<Uuid>, target: &'e str) -> Entry<'e> {
-        let actor = Actor::Person(self.session.user_id);
+        let actor = audit::DoneBy::Person(self.session.user_id);
         Entry { target_id, target, address: self.sender, ..Entry::new(action, actor) }
     }
 }
@@ -283,6 +283,42 @@ impl Accepted<'_> {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
         }
+    }
+}
+
+impl Actor for Accepted<'_> {
+    fn workspace_id(&self) -> WorkspaceId {
+        self.member.workspace_id()
+    }
+
+    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
+        self.member.read(stmt).await
+    }
+
+    async fn settle(&self, batch: Batch) -> Settled {
+        let allowed = || store::may_grant(self.member.workspace_id(), self.member.session.user_id);
+        let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
+        let settled = self.member.app.db.commit(fenced.when(allowed())).await;
+        // What the batch brought along may be stale, and not the right of the visitor.
+        match settled {
+            Err(DbError::Stale) if self.member.read(allowed()).await?.is_empty() => Err(not_yours()),
+            settled => Ok(settled),
+        }
+    }
+}
+
+/// For what pages only read.
+impl<D: Duty> Actor for Member<D> {
+    fn workspace_id(&self) -> WorkspaceId {
+        self.workspace_id()
+    }
+
+    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
+        self.read(stmt).await
+    }
+
+    async fn settle(&self, _: Batch) -> Settled {
+        Err(not_yours())
     }
 }
 

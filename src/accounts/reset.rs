@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::store::set_password;
 use super::{Accounts, EmailAddress, Password};
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::Asker;
 use crate::clock::MINUTE;
 use crate::db::{Batch, DbError, Sql, from_row, statements};
@@ -201,7 +201,7 @@ async fn reset(
 
 /// The new password. Every session and every other link ends; who has a second factor still needs it.
 fn set(app: &Accounts, owner: &Owner, token: &str, hash: &str, sender: IpAddr) -> Batch {
-    let actor = Actor::LinkHolder(owner.id);
+    let actor = DoneBy::LinkHolder(owner.id);
     let entry =
         Entry { target_id: Some(owner.id.uuid()), address: Some(sender), ..Entry::new("password.reset", actor) };
     let mut batch = Batch::from(use_link(&secret::hash(token), app.clock.now()));

@@ -33,7 +33,7 @@ words! {
 
 /// Who did it.
 #[derive(Debug, Clone, Copy)]
-pub enum Actor {
+pub enum DoneBy {
     Person(UserId),
     /// The same, by a link.
     LinkHolder(UserId),
@@ -42,23 +42,23 @@ pub enum Actor {
     Command,
 }
 
-impl Actor {
+impl DoneBy {
     fn via(self) -> Via {
         match self {
-            Actor::Person(_) => Via::Session,
-            Actor::LinkHolder(_) => Via::Link,
-            Actor::Key(_) => Via::Key,
-            Actor::Grant(_) => Via::Grant,
-            Actor::Command => Via::Command,
+            DoneBy::Person(_) => Via::Session,
+            DoneBy::LinkHolder(_) => Via::Link,
+            DoneBy::Key(_) => Via::Key,
+            DoneBy::Grant(_) => Via::Grant,
+            DoneBy::Command => Via::Command,
         }
     }
 
     fn id(self) -> Option<Uuid> {
         match self {
-            Actor::Person(id) | Actor::LinkHolder(id) => Some(id.uuid()),
-            Actor::Key(id) => Some(id.uuid()),
-            Actor::Grant(id) => Some(id.uuid()),
-            Actor::Command => None,
+            DoneBy::Person(id) | DoneBy::LinkHolder(id) => Some(id.uuid()),
+            DoneBy::Key(id) => Some(id.uuid()),
+            DoneBy::Grant(id) => Some(id.uuid()),
+            DoneBy::Command => None,
         }
     }
 }
@@ -68,7 +68,7 @@ impl Actor {
 pub struct Entry<'a> {
     /// Such as `key.deleted`.
     pub action: &'a str,
-    pub actor: Actor,
+    pub actor: DoneBy,
     pub target_id: Option<Uuid>,
     /// What the target is called; empty where the store is to be asked.
     pub target: &'a str,
@@ -76,7 +76,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    pub fn new(action: &'a str, actor: Actor) -> Entry<'a> {
+    pub fn new(action: &'a str, actor: DoneBy) -> Entry<'a> {
         Entry { action, actor, target_id: None, target: "", address: None }
     }
 }

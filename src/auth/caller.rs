@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use crate::app::App;
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
@@ -127,8 +127,8 @@ impl<N: Need> Caller<N> {
     /// Notes what the caller does; it goes into the commit that does it, before what takes away what it names.
     pub fn note(&self, action: &str, target_id: impl Id, target: &str) -> Stmt {
         let actor = match self.known.source {
-            Source::Key(id) => Actor::Key(id),
-            Source::Grant(id) => Actor::Grant(id),
+            Source::Key(id) => DoneBy::Key(id),
+            Source::Grant(id) => DoneBy::Grant(id),
         };
         let entry = Entry { target_id: Some(target_id.uuid()), target, ..Entry::new(action, actor) };
         audit::note(self.known.workspace_id, &self.app.clock, &entry)

@@ -13,6 +13,7 @@ use super::contact::{Changes, Contact};
 use super::membership_routes::{joined, leave, not_a_member};
 use super::path::{Named, PathSegment};
 use super::shapes::{ContactDetail, Deleted, Item, NewAudienceContact, Reference};
+use super::write::UnsubscribedBy;
 use super::{routes as contacts, write};
 use crate::auth::Caller;
 use crate::error::Error;
@@ -111,7 +112,7 @@ async fn update(
 ) -> JsonResult<Reference> {
     let changes = body.read()?;
     let contact = find(&caller, &named, audience_id).await?;
-    Ok(Json(Reference::to(change::update(&caller, &app, &(&contact).into(), &changes).await?.id)))
+    Ok(Json(Reference::to(change::update(&caller, &app, &(&contact).into(), &changes, UnsubscribedBy::Api).await?.id)))
 }
 
 /// Delete a contact of an audience

@@ -8,7 +8,7 @@ use super::properties::Declared;
 use super::shapes::Reference;
 use super::write::{self, UnsubscribedBy};
 use super::{properties_store, store};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::{Actor, Caller, FullAccess};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::SegmentId;
@@ -30,9 +30,9 @@ pub struct Ties {
 
 impl Ties {
     /// What was missing where a statement of [`write::create`] found nothing.
-    async fn missing(&self, caller: &Caller, statement: usize) -> Result<Error, Error> {
+    async fn missing(&self, actor: &impl Actor, statement: usize) -> Result<Error, Error> {
         match statement.checked_sub(1).and_then(|at| self.segment_ids.get(at)) {
-            Some(segment_id) => segments::why_not_taken(caller, *segment_id).await,
+            Some(segment_id) => segments::why_not_taken(actor, *segment_id).await,
             None => Ok(topics::not_found()),
         }
     }
@@ -55,6 +55,18 @@ impl Creation {
     }
 }
 
+/// The contact that is to be added.
+async fn new(actor: &impl Actor, app: &Occurrences, email: &Email, changes: &Changes) -> Result<Contact, Error> {
+    let declared = declared(actor, changes).await?;
+    changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)
+}
+
+fn fill(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: &Ties) {
+    let ties = (ties.segment_ids.as_slice(), ties.choices.as_slice());
+    let ties = write::ties(occurrences.workspace_id(), contact, ties, contact.created_at);
+    write::create(occurrences, contact, ties.map(|tie| tie.expect(1)));
+}
+
 /// Adds a contact to the workspace, as a request asks for it.
 pub async fn create(
     caller: &Caller,
@@ -63,14 +75,11 @@ pub async fn create(
     email: &Email,
     (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
-    let declared = declared(caller, changes).await?;
-    let contact = changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)?;
+    let contact = new(caller, app, email, changes).await?;
     let answer = Answer::created(&Reference::to(contact.id))?;
     let make = |occurrences: &mut OccurrenceBatch<'_>| {
         request.take(&answer, &mut occurrences.batch);
-        let ties = (ties.segment_ids.as_slice(), ties.choices.as_slice());
-        let ties = write::ties(caller.workspace_id(), &contact, ties, contact.created_at);
-        write::create(occurrences, &contact, ties.map(|tie| tie.expect(1)));
+        fill(occurrences, &contact, ties);
     };
     let settled = app.commit(caller, make).await?;
     match request.settle(settled, answer).await? {
@@ -81,23 +90,45 @@ pub async fn create(
     }
 }
 
+/// The same, as a form asks for it.
+pub async fn add(
+    actor: &impl Actor,
+    app: &Occurrences,
+    email: &Email,
+    (changes, ties): (&Changes, &Ties),
+) -> Result<Contact, Error> {
+    let contact = new(actor, app, email, changes).await?;
+    match app.commit(actor, |occurrences| fill(occurrences, &contact, ties)).await? {
+        Ok(_) => Ok(contact),
+        Err(DbError::Duplicate(_)) => Err(taken(holder(actor, email.as_str()).await?)),
+        Err(DbError::Unexpected { statement }) => Err(ties.missing(actor, statement).await?),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Changes a contact. What others change at the same time is not undone: the
 /// change is applied to the contact as it then is.
-pub async fn update(caller: &Caller, app: &Occurrences, named: &Named, changes: &Changes) -> Result<Contact, Error> {
-    let declared = declared(caller, changes).await?;
+pub async fn update(
+    actor: &impl Actor,
+    app: &Occurrences,
+    named: &Named,
+    changes: &Changes,
+    by: UnsubscribedBy,
+) -> Result<Contact, Error> {
+    let declared = declared(actor, changes).await?;
     for _ in 0..ATTEMPTS {
-        let before = named.find(caller).await?;
+        let before = named.find(actor).await?;
         let after = changes.apply(&before, &declared)?;
         if after == before {
             return Ok(before);
         }
         let fill = |occurrences: &mut OccurrenceBatch<'_>| {
-            write::update(occurrences, &before, &after, UnsubscribedBy::Api);
+            write::update(occurrences, &before, &after, by);
         };
-        match app.commit(caller, fill).await? {
+        match app.commit(actor, fill).await? {
             Ok(_) => return Ok(after),
             Err(DbError::Unexpected { .. }) => {}
-            Err(DbError::Duplicate(_)) => return Err(taken(holder(caller, &after.email).await?)),
+            Err(DbError::Duplicate(_)) => return Err(taken(holder(actor, &after.email).await?)),
             Err(error) => return Err(error.into()),
         }
     }
@@ -105,23 +136,23 @@ pub async fn update(caller: &Caller, app: &Occurrences, named: &Named, changes: 
 }
 
 /// Deletes a contact.
-pub async fn delete(caller: &Caller, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
-    let deleted = app.commit(caller, |occurrences| write::delete(occurrences, contact)).await?;
+pub async fn delete(actor: &impl Actor, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
+    let deleted = app.commit(actor, |occurrences| write::delete(occurrences, contact)).await?;
     deleted.or_missing(not_found).map(drop)
 }
 
 /// The types that given properties are held to.
-async fn declared(caller: &Caller, changes: &Changes) -> Result<Vec<Declared>, Error> {
+async fn declared(actor: &impl Actor, changes: &Changes) -> Result<Vec<Declared>, Error> {
     if !changes.sets_properties() {
         return Ok(Vec::new());
     }
-    let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
+    let rows = actor.rows(properties_store::all(actor.workspace_id())).await?;
     Ok(Declared::read_all(&rows)?)
 }
 
 /// Who has this address.
-async fn holder(caller: &Caller, email: &str) -> Result<Option<Contact>, Error> {
-    let rows = caller.read(|| store::by_email_key(caller.workspace_id(), &email_key(email))).await?;
+async fn holder(actor: &impl Actor, email: &str) -> Result<Option<Contact>, Error> {
+    let rows = actor.rows(store::by_email_key(actor.workspace_id(), &email_key(email))).await?;
     Ok(rows.first().map(Contact::read).transpose()?)
 }
 

@@ -11,7 +11,7 @@ use super::contact::Contact;
 use super::path::{Named, PathSegment, not_found};
 use super::shapes::Item;
 use super::{routes as contacts, write};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, SegmentId};
@@ -83,14 +83,24 @@ async fn add(
     PathSegment(segment_id): PathSegment,
 ) -> JsonResult<Membership> {
     let contact = named.find(&caller).await?;
-    let join = || write::join_segment(caller.workspace_id(), &contact, segment_id, app.clock.now());
-    joined(&caller, segment_id, caller.try_commit(join).await?).await?;
+    join(&caller, &contact, segment_id, app.clock.now()).await?;
     Ok(Json(Membership { object: "contact_segment", id: segment_id, contact_id: contact.id, segment_id }))
+}
+
+/// Puts a contact into a segment.
+pub(super) async fn join(
+    actor: &impl Actor,
+    contact: &Contact,
+    segment_id: SegmentId,
+    now: i64,
+) -> Result<(), Error> {
+    let join = write::join_segment(actor.workspace_id(), contact, segment_id, now);
+    joined(actor, segment_id, actor.act(join).await?).await.map(drop)
 }
 
 /// What came of [`write::join_segment`].
 pub(super) async fn joined<T>(
-    caller: &Caller,
+    caller: &impl Actor,
     segment_id: SegmentId,
     committed: Result<T, DbError>,
 ) -> Result<T, Error> {
@@ -123,10 +133,10 @@ async fn remove(caller: Caller, named: Named, PathSegment(segment_id): PathSegme
     }))
 }
 
-pub(super) async fn leave(caller: &Caller, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
-    let leave = || write::leave_segment(caller.workspace_id(), contact, segment_id);
-    match caller.try_commit(leave).await? {
-        Err(DbError::Unexpected { .. }) if segments::is_self_filling(caller, segment_id).await? => {
+pub(super) async fn leave(actor: &impl Actor, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
+    let leave = write::leave_segment(actor.workspace_id(), contact, segment_id);
+    match actor.act(leave).await? {
+        Err(DbError::Unexpected { .. }) if segments::is_self_filling(actor, segment_id).await? => {
             Err(segments::fills_itself())
         }
         left => left.or_missing(not_a_member).map(drop),

@@ -7,15 +7,20 @@ mod contact;
 mod imports;
 mod judging;
 mod membership_routes;
+mod page_edit;
+mod page_one;
 mod pages;
 mod path;
+mod person_form;
 mod properties;
 mod properties_routes;
 mod properties_store;
 mod routes;
+mod search;
 mod shapes;
 mod store;
 mod subscription;
+mod timeline;
 mod topic_routes;
 mod write;
 
@@ -40,7 +45,7 @@ pub use write::{
     note_sent, tell_by_email, tell_waiting_by_email, update as update_contact, upsert_by_email,
 };
 
-pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, judging::ALL, properties_store::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[imports::ALL, judging::ALL, properties_store::ALL, search::ALL, store::ALL, timeline::ALL];
 
 pub fn routes() -> OpenApiRouter<Occurrences> {
     routes::router()

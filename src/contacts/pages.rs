@@ -1,27 +1,38 @@
-//! Contacts in the dashboard.
+//! Contacts in the dashboard: the list, and who is looked for in it.
 
 use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::StatusCode;
 
+use super::person_form::{Choice, choices};
+use super::search::{self, Wanted};
 use super::shapes::Item;
-use super::store;
+use super::{page_edit, page_one, store};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::id::ContactId;
-use crate::segments;
+use crate::id::{ContactId, SegmentId, TopicId};
+use crate::occurrences::Occurrences;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
+use crate::{segments, topics};
 
 /// How many segments of a contact a list shows.
 const MOST_SHOWN: usize = 6;
 
-pub fn router() -> Router<App> {
-    Router::new().route("/contacts", get(list))
+pub fn router() -> Router<Occurrences> {
+    Router::new()
+        .route("/contacts", get(list).post(page_edit::create))
+        .route("/contacts/new", get(page_edit::blank))
+        .route("/contacts/{contact}", get(page_one::show))
+        .route("/contacts/{contact}/edit", post(page_edit::edit))
+        .route("/contacts/{contact}/topics", post(page_edit::choose))
+        .route("/contacts/{contact}/segments", post(page_edit::join))
+        .route("/contacts/{contact}/segments/{segment_id}/remove", post(page_edit::leave))
+        .route("/contacts/{contact}/delete", get(page_edit::ask).post(page_edit::delete))
 }
 
 #[derive(Template)]
@@ -29,7 +40,22 @@ pub fn router() -> Router<App> {
 struct ContactsPage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
+    may_manage: bool,
+    /// How many there are, in a sentence.
+    total: Option<String>,
+    /// What was looked for.
+    text: String,
+    mail: String,
+    segments: Vec<Choice<SegmentId>>,
+    topics: Vec<Choice<TopicId>>,
+    is_filtered: bool,
+    /// Where the same contacts can be had as a file.
+    export: String,
     contacts: Vec<ContactRow>,
+    /// Where to go on, if the look ended early.
+    stopped: Option<String>,
+    window: String,
     /// A command that adds a contact, for the empty list.
     example: String,
     newer: Option<String>,
@@ -37,6 +63,7 @@ struct ContactsPage {
 }
 
 struct ContactRow {
+    href: String,
     email: String,
     name: String,
     unsubscribed: bool,
@@ -48,53 +75,121 @@ struct ContactRow {
 }
 
 async fn list(member: Member<Look>) -> PageResult {
-    let page = member.page()?;
-    let rows = member.read(store::page(member.workspace_id(), &page)).await?;
-    let contacts: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
-    let Leaf { items, newer, older } = page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id);
+    let wanted = Wanted::of(&member);
+    let workspace = member.workspace_id();
+    let (leaf, stopped) = if wanted.is_everybody() {
+        let page = member.page()?;
+        let rows = member.read(store::page(workspace, &page)).await?;
+        let contacts: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
+        (page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id), None)
+    } else {
+        let found = wanted.find(&member).await?;
+        let further = found.next.map(|id| member.address(&format!("/contacts?{}&after={id}", wanted.query())));
+        let (older, stopped) = if found.has_stopped { (None, further) } else { (further, None) };
+        (Leaf { items: found.items, newer: None, older }, stopped)
+    };
+    let Leaf { items, newer, older } = leaf;
     let mut names = segment_names(&member, &items).await?;
+    let all_segments: Vec<(SegmentId, String, bool)> = member.query(segments::choices(workspace)).await?;
+    let all_topics: Vec<(TopicId, String)> = member.query(topics::choices(workspace)).await?;
     let now = member.app.clock.now();
     let content = ContactsPage {
         layout: member.layout(),
         shell: member.shell("/contacts"),
+        notice: member
+            .notice("deleted", "The contact is deleted.")
+            .or(member.notice("erased", "The person is being erased. Their contact is gone already.")),
+        may_manage: member.may_manage(),
+        total: total(&member, &wanted).await?,
+        segments: choices(all_segments.into_iter().map(|(id, name, _)| (id, name)), wanted.segment_id.as_slice()),
+        topics: choices(all_topics, wanted.topic_id.as_slice()),
+        is_filtered: !wanted.is_everybody(),
+        export: member.address(&match wanted.segment_id {
+            Some(id) => format!("/contacts.csv?segment={id}"),
+            None => "/contacts.csv".into(),
+        }),
         contacts: items
             .into_iter()
             .map(|contact| {
                 let segments = names.remove(&contact.id).unwrap_or_default();
-                row(contact, segments, now)
+                let href = member.address(&format!("/contacts/{}", contact.id));
+                row(contact, href, segments, now)
             })
             .collect(),
+        stopped,
+        window: grouped(search::WINDOW),
         example: example(&member.app),
         newer,
         older,
+        text: wanted.text,
+        mail: wanted.mail,
     };
     Ok(web::page(StatusCode::OK, &content))
 }
 
-/// The names of the segments of each contact on a page, which is newest first.
+/// How many there are: of a segment, or of all where that is soon counted.
+async fn total(member: &Member<Look>, wanted: &Wanted) -> Result<Option<String>, Error> {
+    if let Some(id) = wanted.segment_id {
+        let count = segments::detail(member, id).await?.contacts_count;
+        return Ok(Some(format!("{} in this segment.", people(count))));
+    }
+    let count: Option<i64> = member.query(search::count(member.workspace_id())).await?;
+    Ok(match count.unwrap_or_default() {
+        0 => None,
+        count if count > search::WINDOW => Some(format!("There are more than {}.", grouped(search::WINDOW))),
+        count => Some(format!("There {} {}.", if count == 1 { "is" } else { "are" }, grouped(count))),
+    })
+}
+
+fn people(count: i64) -> String {
+    match count {
+        1 => "1 contact is".into(),
+        count => format!("{} contacts are", grouped(count)),
+    }
+}
+
+/// A number as people read it.
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && !shown.ends_with('-') {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// The names of the segments of each contact on a page.
 async fn segment_names(member: &Member<Look>, page: &[Item]) -> Result<HashMap<ContactId, Vec<String>>, Error> {
     let mut names: HashMap<ContactId, Vec<String>> = HashMap::new();
-    let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return Ok(names) };
-    let between = segments::names_between(member.workspace_id(), oldest.id, newest.id);
-    for row in member.read(between).await? {
-        names.entry(row.id(0)?).or_default().push(row.text(1)?);
+    // Those who were looked for may lie far apart.
+    for contact in page {
+        let of_one = segments::names_between(member.workspace_id(), contact.id, contact.id);
+        for row in member.read(of_one).await? {
+            names.entry(row.id(0)?).or_default().push(row.text(1)?);
+        }
     }
     Ok(names)
 }
 
-fn row(contact: Item, mut segments: Vec<String>, now: i64) -> ContactRow {
+fn row(contact: Item, href: String, mut segments: Vec<String>, now: i64) -> ContactRow {
     let more = segments.len().saturating_sub(MOST_SHOWN);
     segments.truncate(MOST_SHOWN);
-    let names = [contact.first_name, contact.last_name];
-    let name = names.into_iter().flatten().filter(|name| !name.trim().is_empty()).collect::<Vec<_>>().join(" ");
     ContactRow {
+        href,
+        name: whole_name(contact.first_name, contact.last_name),
         email: contact.email,
-        name,
         unsubscribed: contact.unsubscribed,
         segments,
         more,
         created: Stamp::ago(contact.created_at.0, now),
     }
+}
+
+pub(super) fn whole_name(first: Option<String>, last: Option<String>) -> String {
+    [first, last].into_iter().flatten().filter(|name| !name.trim().is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// A command that adds a contact through the API of this server.
@@ -131,11 +226,17 @@ mod tests {
 
     #[test]
     fn a_list_shows_whole_names_and_the_first_segments() {
-        let shown = |first, last| row(contact(first, last).into(), vec![], NOW).name;
+        let shown = |first, last| row(contact(first, last).into(), String::new(), vec![], NOW).name;
         assert_eq!(shown(Some("Ada"), Some("Lovelace")), "Ada Lovelace");
         assert_eq!((shown(None, Some("L")), shown(Some(" "), None)), ("L".into(), String::new()));
-        let many = row(contact(None, None).into(), vec!["x".into(); 9], NOW);
+        let many = row(contact(None, None).into(), String::new(), vec!["x".into(); 9], NOW);
         assert_eq!((many.segments.len(), many.more), (MOST_SHOWN, 3));
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let all = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000].map(grouped);
+        assert_eq!(all, ["0", "7", "999", "1,000", "12,345", "1,234,567", "-1,000"]);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::contact::{Contact, Key};
 use super::store;
-use crate::auth::Caller;
+use crate::auth::Actor;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::web;
@@ -59,12 +59,17 @@ impl From<&Contact> for Named {
 }
 
 impl Named {
-    pub async fn find(&self, caller: &Caller) -> Result<Contact, Error> {
-        let workspace = caller.workspace_id();
+    /// What somebody typed, in a page or a command.
+    pub fn typed(text: &str) -> Named {
+        Named(Key::read(text))
+    }
+
+    pub async fn find(&self, actor: &impl Actor) -> Result<Contact, Error> {
+        let workspace = actor.workspace_id();
         let rows = match &self.0 {
             None => Vec::new(),
-            Some(Key::Id(id)) => caller.read(|| store::by_id(workspace, *id)).await?,
-            Some(Key::Email(key)) => caller.read(|| store::by_email_key(workspace, key)).await?,
+            Some(Key::Id(id)) => actor.rows(store::by_id(workspace, *id)).await?,
+            Some(Key::Email(key)) => actor.rows(store::by_email_key(workspace, key)).await?,
         };
         Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)
     }

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::properties::Declared;
+use super::properties::{Declared, Kind, PropertyKey};
 use super::properties_store as store;
 use super::shapes::{Fallback, NewProperty};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::rfc3339;
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
@@ -93,8 +93,24 @@ async fn create(
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let insert = || store::insert(caller.workspace_id(), id, &key, kind, fallback.as_ref(), now).into();
     let answer = Answer::created(&Reference::to(id))?;
-    match request.commit(answer, insert).await? {
-        Ok(response) => Ok(response),
+    declared(&key, request.commit(answer, insert).await?)
+}
+
+/// Declares a property, as a form asks for it.
+pub(super) async fn declare(
+    actor: &impl Actor,
+    app: &Occurrences,
+    (key, kind): (&PropertyKey, Kind),
+    fallback: Option<&Value>,
+) -> Result<(), Error> {
+    let insert = store::insert(actor.workspace_id(), app.clock.ordered_id(), key, kind, fallback, app.clock.now());
+    declared(key, actor.act(insert.into()).await?).map(drop)
+}
+
+/// What came of a declaration.
+fn declared<T>(key: &PropertyKey, committed: Result<T, DbError>) -> Result<T, Error> {
+    match committed {
+        Ok(made) => Ok(made),
         Err(DbError::Duplicate(_)) => {
             Err(Error::Conflict { message: format!("The property `{}` is declared already.", key.as_str()) })
         }
@@ -144,9 +160,13 @@ async fn update(
 ) -> JsonResult<Reference> {
     let property = find(&caller, id).await?;
     let fallback = changed(&property, body.read()?)?;
-    let set = || store::set_fallback(caller.workspace_id(), id, fallback.as_ref()).into();
-    caller.try_commit(set).await?.or_missing(not_found)?;
+    set_fallback(&caller, id, fallback.as_ref()).await?;
     Ok(Json(Reference::to(id)))
+}
+
+pub(super) async fn set_fallback(actor: &impl Actor, id: PropertyId, fallback: Option<&Value>) -> Result<(), Error> {
+    let set = store::set_fallback(actor.workspace_id(), id, fallback);
+    actor.act(set.into()).await?.or_missing(not_found).map(drop)
 }
 
 /// The new fallback. A wish for another key or type is refused: leaving it aside
@@ -170,15 +190,19 @@ fn changed(property: &Declared, change: ContactPropertyChange) -> Result<Option<
     params(PathId), responses((status = 200, description = "The property is not declared any more.", body = Deleted)),
 )]
 async fn delete(caller: Caller, PathId(id): PathId<PropertyId>) -> JsonResult<Deleted> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
+    remove(&caller, id).await?;
     Ok(Json(Deleted::of(id)))
+}
+
+pub(super) async fn remove(actor: &impl Actor, id: PropertyId) -> Result<(), Error> {
+    actor.act(store::delete(actor.workspace_id(), id).into()).await?.or_missing(not_found).map(drop)
 }
 
 fn not_found() -> Error {
     Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
 }
 
-async fn find(caller: &Caller, id: PropertyId) -> Result<Declared, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+pub(super) async fn find(actor: &impl Actor, id: PropertyId) -> Result<Declared, Error> {
+    let rows = actor.rows(store::by_id(actor.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 use super::contact::Changes;
 use super::path::Named;
 use super::shapes::{ContactDetail, Deleted, Item, NewContact, Reference};
+use super::write::UnsubscribedBy;
 use super::{change, store};
 use crate::auth::Caller;
 use crate::db::Row;
@@ -110,7 +111,7 @@ async fn update(
     body: Body<Changes>,
 ) -> JsonResult<Reference> {
     let changes = body.read()?;
-    Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes).await?.id)))
+    Ok(Json(Reference::to(change::update(&caller, &app, &named, &changes, UnsubscribedBy::Api).await?.id)))
 }
 
 /// Delete a contact

@@ -43,6 +43,9 @@ statements! {
             "UPDATE contacts SET email = $4, email_key = $5, first_name = $6, last_name = $7, unsubscribed = $8,
                  properties = $9, sequence = sequence + 1, updated_at = $10
              WHERE workspace_id = $1 AND id = $2 AND sequence = $3");
+        /// Why an address gets no mail, and since when, if that is so.
+        pub(super) fn suppression(workspace_id: WorkspaceId, email_key: &str) = Sql::both(
+            "SELECT origin, created_at FROM suppressions WHERE workspace_id = $1 AND email_key = $2");
         /// Counts up the sequence of a contact that must be there.
         pub(super) fn next_sequence(workspace_id: WorkspaceId, id: ContactId) expects 1 = Sql::both(
             "UPDATE contacts SET sequence = sequence + 1 WHERE workspace_id = $1 AND id = $2");

@@ -5,7 +5,7 @@ use super::contact::{Contact, Email};
 use super::path::Named;
 use super::store;
 use super::write::{self, UnsubscribedBy};
-use crate::auth::Caller;
+use crate::auth::Actor;
 use crate::db::{DbError, Row, Stmt};
 use crate::email_metrics::{Counted, Tally};
 use crate::error::Error;
@@ -179,24 +179,25 @@ pub async fn subscribe(
 
 /// A request chooses topics for a contact.
 pub async fn choose_topics(
-    caller: &Caller,
+    actor: &impl Actor,
     app: &Occurrences,
     named: &Named,
     choices: impl FnOnce() -> Result<Vec<Choice>, Error>,
+    by: UnsubscribedBy,
 ) -> Result<Contact, Error> {
-    let mut contact = named.find(caller).await?;
+    let mut contact = named.find(actor).await?;
     let wishes = Wishes { unsubscribed: None, choices: choices()? };
     for _ in 0..ATTEMPTS {
-        let topics = caller.read(|| topics::all_of_contact(caller.workspace_id(), contact.id)).await?;
+        let topics = actor.rows(topics::all_of_contact(actor.workspace_id(), contact.id)).await?;
         let before = Subscriptions::new(contact, &topics)?;
         let open = before.open(&wishes);
         if open == Wishes::default() {
             return Ok(before.contact);
         }
-        let fill = |occurrences: &mut OccurrenceBatch<'_>| before.fill(occurrences, &open, UnsubscribedBy::Api);
-        match app.commit(caller, fill).await? {
+        let fill = |occurrences: &mut OccurrenceBatch<'_>| before.fill(occurrences, &open, by);
+        match app.commit(actor, fill).await? {
             Ok(_) => return Ok(before.contact),
-            Err(DbError::Unexpected { statement: 0 }) => contact = named.find(caller).await?,
+            Err(DbError::Unexpected { statement: 0 }) => contact = named.find(actor).await?,
             Err(DbError::Unexpected { .. }) => return Err(topics::not_found()),
             Err(error) => return Err(error.into()),
         }

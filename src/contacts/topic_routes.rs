@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 use super::path::Named;
 use super::shapes::Reference;
 use super::subscription;
+use super::write::UnsubscribedBy;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -50,7 +51,7 @@ async fn choose(
     Choices(given): Choices,
 ) -> JsonResult<Reference> {
     let choices = || given?.read().map(|choices| choices.topics.0);
-    let contact = subscription::choose_topics(&caller, &app, &named, choices).await?;
+    let contact = subscription::choose_topics(&caller, &app, &named, choices, UnsubscribedBy::Api).await?;
     Ok(Json(Reference::to(contact.id)))
 }
 

@@ -29,6 +29,8 @@ pub enum UnsubscribedBy {
     /// The person, on the page that a mail's link leads to.
     Page,
     Api,
+    /// A member of the workspace, in the dashboard.
+    Dashboard,
     Import,
     Automation,
     /// The person, to whoever keeps the mailbox.
@@ -39,6 +41,7 @@ words!(UnsubscribedBy {
     OneClick = "one_click",
     Page = "page",
     Api = "api",
+    Dashboard = "dashboard",
     Import = "import",
     Automation = "automation",
     Complaint = "complaint",

@@ -14,7 +14,7 @@ pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
 pub use retention::forget_old;
 
 use crate::app::{App, holds_app};
-use crate::auth::Caller;
+use crate::auth::Actor;
 use crate::clock::{Clock, rfc3339};
 use crate::db::{self, Batch, DbError, Effect, Sql, Stmt};
 use crate::error::Error;
@@ -336,13 +336,13 @@ impl Occurrences {
     /// moment.
     pub async fn commit(
         &self,
-        caller: &Caller,
+        actor: &impl Actor,
         fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
-            let (batch, follow_up) = self.prepare(caller.workspace_id(), attempt, &fill).await?;
-            let settled = caller.commit_once(batch).await?;
-            if let Some(settled) = self.settle(caller.workspace_id(), &follow_up, settled) {
+            let (batch, follow_up) = self.prepare(actor.workspace_id(), attempt, &fill).await?;
+            let settled = actor.settle(batch).await?;
+            if let Some(settled) = self.settle(actor.workspace_id(), &follow_up, settled) {
                 return Ok(settled);
             }
         }

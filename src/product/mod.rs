@@ -230,7 +230,7 @@ impl Product {
             .merge(accounts::pages().with_state(self.accounts.clone()))
             .merge(api_keys::pages().with_state(app()))
             .merge(domains::pages().with_state(self.domains.clone()))
-            .merge(contacts::pages().with_state(app()))
+            .merge(contacts::pages().with_state(self.occurrences().clone()))
             .merge(events::pages().with_state(self.events.clone()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))

@@ -8,13 +8,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::filter::Filter;
+use super::segment::SegmentName;
 use super::shapes::{Created, Detail, Item, SegmentBody, SegmentChange, Wish};
 use super::store::{self, MOST_SELF_FILLING};
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller};
 use crate::db::{Batch, DbError, Row};
 use crate::error::{Error, OrMissing};
-use crate::id::{SegmentId, TopicId};
+use crate::id::{SegmentId, TopicId, WorkspaceId};
 use crate::text::shown;
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
 
@@ -58,12 +59,9 @@ pub(super) async fn make<T: Serialize>(
         if let Some(filter) = &filter {
             check_filter(caller, filter).await?;
         }
-        let (id, now, workspace_id) = (app.clock.ordered_id(), app.clock.now(), caller.workspace_id());
+        let id = app.clock.ordered_id();
         let answer = Answer::created(&shown(id, name.as_str().to_owned()))?;
-        let insert = || match &filter {
-            Some(filter) => store::insert_self_filling(workspace_id, (id, &name), filter, (now, app.clock.steady())),
-            None => store::insert(workspace_id, id, &name, now).into(),
-        };
+        let insert = || insertion(app, caller.workspace_id(), (id, &name), filter.as_ref());
         match request.commit(answer, insert).await? {
             Err(DbError::Unexpected { .. }) => Err(too_many()),
             made => {
@@ -73,6 +71,40 @@ pub(super) async fn make<T: Serialize>(
         }
     };
     request.run(make).await
+}
+
+fn insertion(
+    app: &App,
+    workspace_id: WorkspaceId,
+    (id, name): (SegmentId, &SegmentName),
+    filter: Option<&Filter>,
+) -> Batch {
+    let now = app.clock.now();
+    match filter {
+        Some(filter) => store::insert_self_filling(workspace_id, (id, name), filter, (now, app.clock.steady())),
+        None => store::insert(workspace_id, id, name, now).into(),
+    }
+}
+
+/// Makes a segment, as a form asks for it.
+pub(super) async fn add(
+    actor: &impl Actor,
+    app: &App,
+    name: &SegmentName,
+    filter: Option<&Filter>,
+) -> Result<SegmentId, Error> {
+    if let Some(filter) = filter {
+        check_filter(actor, filter).await?;
+    }
+    let id = app.clock.ordered_id();
+    match actor.act(insertion(app, actor.workspace_id(), (id, name), filter)).await? {
+        Err(DbError::Unexpected { .. }) => Err(too_many()),
+        made => {
+            made?;
+            app.wake_judges_if(filter.is_some());
+            Ok(id)
+        }
+    }
 }
 
 /// List segments
@@ -95,17 +127,22 @@ pub(super) async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
     params(PathId), responses((status = 200, description = "The segment.", body = Detail)),
 )]
 async fn read(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Detail> {
-    let row = row(&caller, id).await?;
-    let count = caller.read(|| store::count(caller.workspace_id(), id)).await?;
-    Ok(Json(Detail::read(&row, count.first().ok_or(Error::Internal)?.int(0)?)?))
+    Ok(Json(detail(&caller, id).await?))
+}
+
+/// What there is to know of a segment.
+pub async fn detail(actor: &impl Actor, id: SegmentId) -> Result<Detail, Error> {
+    let row = row(actor, id).await?;
+    let count = actor.rows(store::count(actor.workspace_id(), id)).await?;
+    Detail::read(&row, count.first().ok_or(Error::Internal)?.int(0)?)
 }
 
 pub(super) async fn find(caller: &Caller, id: SegmentId) -> Result<Item, Error> {
     Item::read(&row(caller, id).await?)
 }
 
-async fn row(caller: &Caller, id: SegmentId) -> Result<Row, Error> {
-    caller.read(|| store::detail(caller.workspace_id(), id)).await?.pop().ok_or_else(not_found)
+async fn row(actor: &impl Actor, id: SegmentId) -> Result<Row, Error> {
+    actor.rows(store::detail(actor.workspace_id(), id)).await?.pop().ok_or_else(not_found)
 }
 
 /// Change a segment
@@ -123,15 +160,21 @@ async fn update(
     PathId(id): PathId<SegmentId>,
     body: Body<SegmentChange>,
 ) -> JsonResult<Reference> {
-    let SegmentChange { name, filter } = body.read()?;
-    must_exist(&caller, id).await?;
+    change(&caller, &app, id, body.read()?).await?;
+    Ok(Json(Reference::to(id)))
+}
+
+/// Changes a segment.
+pub(super) async fn change(actor: &impl Actor, app: &App, id: SegmentId, change: SegmentChange) -> Result<(), Error> {
+    let SegmentChange { name, filter } = change;
+    must_exist(actor, id).await?;
     // Null and an empty object are no filter; what is left out stays.
     let filter = filter.0.map(|wish| wish.and_then(|Wish(filter)| filter));
     if let Some(Some(filter)) = &filter {
-        check_filter(&caller, filter).await?;
+        check_filter(actor, filter).await?;
     }
-    let workspace_id = caller.workspace_id();
-    let change = || {
+    let workspace_id = actor.workspace_id();
+    let change = {
         let mut batch: Batch = store::exists(workspace_id, id).expect(1).into();
         name.iter().for_each(|name| batch.push(store::rename(workspace_id, id, name)));
         if let Some(filter) = &filter {
@@ -139,15 +182,15 @@ async fn update(
         }
         batch
     };
-    match caller.try_commit(change).await? {
+    match actor.act(change).await? {
         Err(DbError::Unexpected { statement }) if statement > 0 => {
-            must_exist(&caller, id).await?;
+            must_exist(actor, id).await?;
             return Err(too_many());
         }
         changed => changed.or_missing(not_found)?,
     };
     app.wake_judges_if(filter.is_some());
-    Ok(Json(Reference::to(id)))
+    Ok(())
 }
 
 /// Delete a segment
@@ -162,38 +205,38 @@ async fn delete(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Del
     Ok(Json(Deleted::of(id)))
 }
 
-pub(super) async fn remove(caller: &Caller, id: SegmentId) -> Result<(), Error> {
-    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
+pub(super) async fn remove(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
+    actor.act(store::delete(actor.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(())
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist<N: Need>(caller: &Caller<N>, id: SegmentId) -> Result<(), Error> {
-    let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
+pub async fn must_exist(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
+    let rows = actor.rows(store::exists(actor.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }
 
 /// Refuses a segment that the caller's workspace does not have, or that fills itself.
-pub async fn must_take_members(caller: &Caller, id: SegmentId) -> Result<(), Error> {
+pub async fn must_take_members(caller: &impl Actor, id: SegmentId) -> Result<(), Error> {
     must_exist(caller, id).await?;
     if is_self_filling(caller, id).await? { Err(fills_itself()) } else { Ok(()) }
 }
 
-pub async fn is_self_filling(caller: &Caller, id: SegmentId) -> Result<bool, Error> {
-    let rows = caller.read(|| store::detail(caller.workspace_id(), id)).await?;
+pub async fn is_self_filling(actor: &impl Actor, id: SegmentId) -> Result<bool, Error> {
+    let rows = actor.rows(store::detail(actor.workspace_id(), id)).await?;
     Ok(rows.first().map(|row| row.maybe(3, Row::text)).transpose()?.flatten().is_some())
 }
 
 /// Why a contact could not be put into a segment.
-pub async fn why_not_taken(caller: &Caller, id: SegmentId) -> Result<Error, Error> {
+pub async fn why_not_taken(caller: &impl Actor, id: SegmentId) -> Result<Error, Error> {
     Ok(if is_self_filling(caller, id).await? { fills_itself() } else { not_found() })
 }
 
 /// Refuses a filter that names what is not there: it would be met by nobody.
-pub async fn check_filter(caller: &Caller, filter: &Filter) -> Result<(), Error> {
+pub async fn check_filter(actor: &impl Actor, filter: &Filter) -> Result<(), Error> {
     let properties = filter.properties();
     if !properties.is_empty() {
-        let rows = caller.read(|| store::declared_keys(caller.workspace_id())).await?;
+        let rows = actor.rows(store::declared_keys(actor.workspace_id())).await?;
         let declared: Vec<String> = rows.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
         if let Some(unknown) = properties.iter().find(|key| !declared.iter().any(|known| known == *key)) {
             return Err(Error::invalid(format!(
@@ -205,7 +248,7 @@ pub async fn check_filter(caller: &Caller, filter: &Filter) -> Result<(), Error>
     }
     let topics = filter.topics();
     if !topics.is_empty() {
-        let rows = caller.read(|| store::topic_ids(caller.workspace_id())).await?;
+        let rows = actor.rows(store::topic_ids(actor.workspace_id())).await?;
         let known: Vec<TopicId> = rows.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
         if let Some(unknown) = topics.iter().find(|id| !known.contains(id)) {
             return Err(Error::invalid(format!(
@@ -214,7 +257,7 @@ pub async fn check_filter(caller: &Caller, filter: &Filter) -> Result<(), Error>
         }
     }
     for id in filter.broadcasts() {
-        if caller.read(|| store::has_broadcast(caller.workspace_id(), id)).await?.is_empty() {
+        if actor.rows(store::has_broadcast(actor.workspace_id(), id)).await?.is_empty() {
             return Err(Error::invalid(format!(
                 "The `filter` field names the broadcast `{id}`, which is not there. \
                  `GET /broadcasts` lists those there are."

@@ -68,6 +68,15 @@ statements! {
         fn raise_revision(workspace_id: WorkspaceId) = Sql::both(
             "UPDATE workspaces SET automations_revision = automations_revision + 1 WHERE id = $1")
             .raising();
+        /// The newest segments, to choose from: id, name, and whether it fills itself.
+        pub fn choices(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name, CASE WHEN filter IS NULL THEN FALSE ELSE TRUE END
+             FROM segments WHERE workspace_id = $1 ORDER BY id DESC LIMIT 500");
+        /// The newest segments that a contact is in, in the same way.
+        pub fn newest_of_contact(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
+            "SELECT s.id, s.name, CASE WHEN s.filter IS NULL THEN FALSE ELSE TRUE END
+             FROM segment_members m JOIN segments s ON s.workspace_id = m.workspace_id AND s.id = m.segment_id
+             WHERE m.workspace_id = $1 AND m.contact_id = $2 ORDER BY m.segment_id DESC LIMIT 500");
         /// The keys of the properties that are declared.
         pub fn declared_keys(workspace_id: WorkspaceId) = Sql::both(
             "SELECT key FROM contact_properties WHERE workspace_id = $1");

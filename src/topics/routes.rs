@@ -11,7 +11,7 @@ use super::shapes::Item;
 use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller};
 use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
@@ -44,13 +44,21 @@ async fn create(
     let new = body.read()?;
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     let answer = Answer::created(&Reference::to(id))?;
-    let made = Item::of_new(id, &new, now).published(None, false);
-    let insert = || {
-        let mut batch = Batch::from(store::insert(caller.workspace_id(), id, &new, now));
-        publish(&caller, &app, (EventType::TopicCreated, &made), &mut batch);
-        batch
-    };
-    Ok(request.commit(answer, insert).await??)
+    Ok(request.commit(answer, || insertion(&caller, &app, id, &new, now)).await??)
+}
+
+fn insertion(actor: &impl Actor, app: &App, id: TopicId, new: &NewTopic, now: i64) -> Batch {
+    let mut batch = Batch::from(store::insert(actor.workspace_id(), id, new, now));
+    let made = Item::of_new(id, new, now).published(None, false);
+    publish(actor, app, (EventType::TopicCreated, &made), &mut batch);
+    batch
+}
+
+/// Makes a topic, as a form asks for it.
+pub(super) async fn add(actor: &impl Actor, app: &App, new: &NewTopic) -> Result<TopicId, Error> {
+    let id = app.clock.ordered_id();
+    actor.act(insertion(actor, app, id, new, app.clock.now())).await??;
+    Ok(id)
 }
 
 /// List topics
@@ -91,19 +99,20 @@ async fn update(
     PathId(id): PathId<TopicId>,
     body: Body<TopicChange>,
 ) -> JsonResult<Reference> {
-    let changes = body.read()?;
-    let before = find(&caller, id).await?;
+    change(&caller, &app, id, &body.read()?).await?;
+    Ok(Json(Reference::to(id)))
+}
+
+/// Changes a topic.
+pub(super) async fn change(actor: &impl Actor, app: &App, id: TopicId, changes: &TopicChange) -> Result<(), Error> {
+    let before = find(actor, id).await?;
     if changes.default_subscription.is_some_and(|default| before.default_subscription != default.as_str()) {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
     }
-    let changed = before.changed(&changes).published(Some(app.clock.now()), false);
-    let change = || {
-        let mut batch = Batch::from(store::change(caller.workspace_id(), id, &changes));
-        publish(&caller, &app, (EventType::TopicUpdated, &changed), &mut batch);
-        batch
-    };
-    caller.try_commit(change).await?.or_missing(not_found)?;
-    Ok(Json(Reference::to(id)))
+    let changed = before.changed(changes).published(Some(app.clock.now()), false);
+    let mut batch = Batch::from(store::change(actor.workspace_id(), id, changes));
+    publish(actor, app, (EventType::TopicUpdated, &changed), &mut batch);
+    actor.act(batch).await?.or_missing(not_found).map(drop)
 }
 
 /// Delete a topic
@@ -114,30 +123,32 @@ async fn update(
     params(PathId), responses((status = 200, description = "The topic is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<TopicId>) -> JsonResult<Deleted> {
-    let gone = find(&caller, id).await?.published(Some(app.clock.now()), true);
-    let delete = || {
-        let mut batch = store::delete(caller.workspace_id(), id, app.clock.steady());
-        publish(&caller, &app, (EventType::TopicDeleted, &gone), &mut batch);
-        batch
-    };
-    caller.try_commit(delete).await?.or_missing(not_found)?;
+    remove(&caller, &app, id).await?;
     Ok(Json(Deleted::of(id)))
 }
 
+/// Deletes a topic.
+pub(super) async fn remove(actor: &impl Actor, app: &App, id: TopicId) -> Result<(), Error> {
+    let gone = find(actor, id).await?.published(Some(app.clock.now()), true);
+    let mut batch = store::delete(actor.workspace_id(), id, app.clock.steady());
+    publish(actor, app, (EventType::TopicDeleted, &gone), &mut batch);
+    actor.act(batch).await?.or_missing(not_found).map(drop)
+}
+
 /// Tells webhooks, in the same commit.
-fn publish(caller: &Caller, app: &App, (kind, data): (EventType, &Value), batch: &mut Batch) {
-    webhooks::publish(batch, &app.clock, caller.workspace_id(), (kind, When::Always, app.clock.now()), data);
+fn publish(actor: &impl Actor, app: &App, (kind, data): (EventType, &Value), batch: &mut Batch) {
+    webhooks::publish(batch, &app.clock, actor.workspace_id(), (kind, When::Always, app.clock.now()), data);
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<(), Error> {
-    find(caller, id).await.map(drop)
+pub async fn must_exist(actor: &impl Actor, id: TopicId) -> Result<(), Error> {
+    find(actor, id).await.map(drop)
 }
 
 pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<Item, Error> {
-    caller.query::<Option<Item>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
+pub(super) async fn find(actor: &impl Actor, id: TopicId) -> Result<Item, Error> {
+    actor.found::<Option<Item>>(store::by_id(actor.workspace_id(), id)).await?.ok_or_else(not_found)
 }

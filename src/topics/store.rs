@@ -53,6 +53,9 @@ statements! {
              FROM topics t LEFT JOIN topic_subscriptions s
                  ON s.workspace_id = t.workspace_id AND s.contact_id = $2 AND s.topic_id = t.id
              WHERE t.workspace_id = $1 ORDER BY t.id");
+        /// The newest topics, to choose from.
+        pub fn choices(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name FROM topics WHERE workspace_id = $1 ORDER BY id DESC LIMIT 500");
         /// Forgets all that a contact chose.
         pub fn forget(workspace_id: WorkspaceId, contact_id: ContactId) = Sql::both(
             "DELETE FROM topic_subscriptions WHERE workspace_id = $1 AND contact_id = $2");

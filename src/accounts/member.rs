@@ -18,11 +18,11 @@ use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
-use crate::auth::{self, Session};
+use crate::auth::{self, Actor, Session, Settled};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::id::WorkspaceId;
+use crate::id::{DomainId, GrantId, WorkspaceId};
 use crate::web::{self, Choice, Form, Layout, NamedWorkspace, Page, PageResult, Params, RECENT, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
@@ -188,7 +188,12 @@ impl<D: Duty> Member<D> {
 impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
-        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
+        self.accept_token(purpose, &form.text("token"))
+    }
+
+    /// The same, of a form that came in another way, such as with a file.
+    pub fn accept_token(&self, purpose: &str, token: &str) -> Result<Accepted<'_>, Error> {
+        self.session.check_form(&self.purpose(purpose), token)?;
         Ok(Accepted { member: self })
     }
 }
@@ -208,13 +213,54 @@ pub struct Accepted<'a> {
 impl Accepted<'_> {
     /// Commits, if the visitor may still do this at that moment.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let allowed = store::may_grant(self.member.workspace_id(), self.member.session.user_id);
-        // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
-        match self.member.app.db.commit(fenced.when(allowed)).await {
+        match self.commit_once(batch).await? {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
         }
+    }
+}
+
+/// How often a commit is tried that rests on what others change.
+const ATTEMPTS: usize = 4;
+
+impl Actor for Accepted<'_> {
+    fn workspace_id(&self) -> WorkspaceId {
+        self.member.workspace_id()
+    }
+
+    fn grant_id(&self) -> Option<GrantId> {
+        None
+    }
+
+    fn domain_id(&self) -> Option<DomainId> {
+        None
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        self.member.read(stmt()).await
+    }
+
+    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
+        for _ in 0..ATTEMPTS {
+            match self.commit_once(batch()).await? {
+                Err(DbError::Stale) => {}
+                settled => return Ok(settled),
+            }
+        }
+        Err(Error::Unavailable)
+    }
+
+    async fn commit_once(&self, batch: Batch) -> Settled {
+        let (db, session) = (&self.member.app.db, &self.member.session);
+        let allowed = || store::may_grant(self.member.workspace_id(), session.user_id);
+        // What is made here may outlive the session: one that ends in this moment makes nothing. Statements of the
+        // batch keep their numbers.
+        let fenced = batch.fence(crate::auth::session_stands(&session.hash));
+        let settled = db.commit(fenced.when(allowed())).await;
+        if matches!(settled, Err(DbError::Stale)) && db.read(allowed()).await?.is_empty() {
+            return Err(not_yours());
+        }
+        Ok(settled)
     }
 }
 

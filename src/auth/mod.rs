@@ -1,6 +1,7 @@
 //! Who is calling: programs by their credentials, people by sessions and passwords;
 //! and extractors that no handler can forget.
 
+mod actor;
 mod caller;
 mod fair_queue;
 mod password;
@@ -13,6 +14,7 @@ pub use session::{
     refuse_foreign, start as start_session, sweep as sweep_sessions,
 };
 
+pub use actor::{Actor, Settled};
 pub use caller::{Caller, FullAccess, Need, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
 pub use fair_queue::Asker;
 pub use session::Session;

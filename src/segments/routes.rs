@@ -11,7 +11,7 @@ use super::filter::Filter;
 use super::shapes::{Created, Detail, Item, SegmentBody, SegmentChange, Wish};
 use super::store::{self, MOST_SELF_FILLING};
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller};
 use crate::db::{Batch, DbError, Row};
 use crate::error::{Error, OrMissing};
 use crate::id::{SegmentId, TopicId};
@@ -168,7 +168,7 @@ pub(super) async fn remove(caller: &Caller, id: SegmentId) -> Result<(), Error> 
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist<N: Need>(caller: &Caller<N>, id: SegmentId) -> Result<(), Error> {
+pub async fn must_exist(caller: &impl Actor, id: SegmentId) -> Result<(), Error> {
     let rows = caller.read(|| store::exists(caller.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }

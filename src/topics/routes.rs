@@ -11,7 +11,7 @@ use super::shapes::Item;
 use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller};
 use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
@@ -130,7 +130,7 @@ fn publish(caller: &Caller, app: &App, (kind, data): (EventType, &Value), batch:
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<(), Error> {
+pub async fn must_exist(caller: &impl Actor, id: TopicId) -> Result<(), Error> {
     find(caller, id).await.map(drop)
 }
 
@@ -138,6 +138,6 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-async fn find<N: Need>(caller: &Caller<N>, id: TopicId) -> Result<Item, Error> {
+async fn find(caller: &impl Actor, id: TopicId) -> Result<Item, Error> {
     caller.query::<Option<Item>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }

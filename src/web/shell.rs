@@ -54,6 +54,10 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/emails", "mail", "Emails"),
         place("/broadcasts", "send", "Broadcasts"),
         place("/templates", "book", "Templates"),
+        place("/suppressions", "lock", "Suppressions"),
+        place("/deliverability", "check", "Deliverability"),
+        place("/webhooks", "apps", "Webhooks"),
+        place("/logs", "computer", "Request log"),
         place("/settings", "clock", "Settings"),
     ]
 }

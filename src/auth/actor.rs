@@ -1,0 +1,59 @@
+//! Who acts in a workspace, whichever way: what programs and people do alike is written once, for both.
+
+use super::caller::{Caller, Need};
+use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
+use crate::error::Error;
+use crate::id::{DomainId, GrantId, WorkspaceId};
+
+/// What became of a commit, as far as it could be tried at all.
+pub type Settled = Result<Result<Vec<Effect>, DbError>, Error>;
+
+/// A program with a credential, or a person with a form. What is read and written is so only while that stands.
+pub trait Actor: Sync {
+    fn workspace_id(&self) -> WorkspaceId;
+
+    /// The grant that it acts under, if any.
+    fn grant_id(&self) -> Option<GrantId>;
+
+    /// The only domain that it may send from, if it is held to one.
+    fn domain_id(&self) -> Option<DomainId>;
+
+    fn read(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+
+    /// Reads, and makes of the rows what is wanted.
+    fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<R, Error>> + Send {
+        async move { Ok(R::from_rows(&self.read(stmt).await?)?) }
+    }
+
+    /// Commits what `batch` makes.
+    fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> impl Future<Output = Settled> + Send;
+
+    /// The same, once: a batch that is stale for another reason has to be prepared anew.
+    fn commit_once(&self, batch: Batch) -> impl Future<Output = Settled> + Send;
+}
+
+impl<N: Need> Actor for Caller<N> {
+    fn workspace_id(&self) -> WorkspaceId {
+        Caller::workspace_id(self)
+    }
+
+    fn grant_id(&self) -> Option<GrantId> {
+        Caller::grant_id(self)
+    }
+
+    fn domain_id(&self) -> Option<DomainId> {
+        Caller::domain_id(self)
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        Caller::read(self, stmt).await
+    }
+
+    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
+        Caller::try_commit(self, batch).await
+    }
+
+    async fn commit_once(&self, batch: Batch) -> Settled {
+        Caller::commit_once(self, batch).await
+    }
+}

@@ -25,7 +25,7 @@ use crate::auth::{self, Actor, Session, Settled};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::id::WorkspaceId;
+use crate::id::{DomainId, GrantId, WorkspaceId};
 use crate::web::{self, Choice, Form, Layout, NamedWorkspace, Page, PageResult, Params, RECENT, Sender, Sent, Shell};
 
 /// Remembers in which workspace a visitor is. It gives no right to any.
@@ -206,10 +206,15 @@ impl<D: Duty> Member<D> {
 impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
-        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
-        let act = Act::of(purpose, &self.path);
         let name = ["name", "email", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
-        Ok(Accepted { member: self, act, name: name.unwrap_or_default() })
+        let accepted = self.accept_token(purpose, &form.text("token"))?;
+        Ok(Accepted { name: name.unwrap_or_default(), ..accepted })
+    }
+
+    /// The same, of a form that came in another way, such as with a file.
+    pub fn accept_token(&self, purpose: &str, token: &str) -> Result<Accepted<'_>, Error> {
+        self.session.check_form(&self.purpose(purpose), token)?;
+        Ok(Accepted { member: self, act: Act::of(purpose, &self.path), name: String::new() })
     }
 }
 
@@ -262,48 +267,64 @@ impl Accepted<'_> {
 
     /// Commits, if the visitor may still do this at that moment, together with a row of the log.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
-        // First, because the names of what is deleted are gone behind it.
-        let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
-        noted.append(batch);
-        Ok(match self.commit_fenced(noted).await? {
-            Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
-            Err(DbError::Unexpected { statement }) => {
-                Err(DbError::Unexpected { statement: statement.saturating_sub(1) })
-            }
-            Err(error) => Err(error),
-        })
-    }
-
-    async fn commit_fenced(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        let allowed = store::may_grant(self.member.workspace_id(), self.member.session.user_id);
-        // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
-        match self.member.app.db.commit(fenced.when(allowed)).await {
+        match self.commit_once(batch).await? {
             Err(DbError::Stale) => Err(not_yours()),
             settled => Ok(settled),
         }
     }
 }
 
+/// How often a commit is tried that rests on what others change.
+const ATTEMPTS: usize = 4;
+
 impl Actor for Accepted<'_> {
     fn workspace_id(&self) -> WorkspaceId {
         self.member.workspace_id()
     }
 
-    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
-        self.member.read(stmt).await
+    fn grant_id(&self) -> Option<GrantId> {
+        None
     }
 
-    async fn settle(&self, batch: Batch) -> Settled {
-        let allowed = || store::may_grant(self.member.workspace_id(), self.member.session.user_id);
-        let fenced = batch.fence(crate::auth::session_stands(&self.member.session.hash));
-        let settled = self.member.app.db.commit(fenced.when(allowed())).await;
-        // What the batch brought along may be stale, and not the right of the visitor.
-        match settled {
-            Err(DbError::Stale) if self.member.read(allowed()).await?.is_empty() => Err(not_yours()),
-            settled => Ok(settled),
+    fn domain_id(&self) -> Option<DomainId> {
+        None
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        self.member.read(stmt()).await
+    }
+
+    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
+        for _ in 0..ATTEMPTS {
+            match self.commit_once(batch()).await? {
+                Err(DbError::Stale) => {}
+                settled => return Ok(settled),
+            }
         }
+        Err(Error::Unavailable)
+    }
+
+    async fn commit_once(&self, batch: Batch) -> Settled {
+        let (db, session) = (&self.member.app.db, &self.member.session);
+        let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
+        // First, because the names of what is deleted are gone behind it.
+        let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
+        noted.append(batch);
+        let allowed = || store::may_grant(self.member.workspace_id(), session.user_id);
+        // What is made here may outlive the session: one that ends in this moment makes nothing.
+        let fenced = noted.fence(crate::auth::session_stands(&session.hash));
+        let settled = db.commit(fenced.when(allowed())).await;
+        if matches!(settled, Err(DbError::Stale)) && db.read(allowed()).await?.is_empty() {
+            return Err(not_yours());
+        }
+        // Statements of the batch keep their numbers.
+        Ok(match settled {
+            Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
+            Err(DbError::Unexpected { statement }) => {
+                Err(DbError::Unexpected { statement: statement.saturating_sub(1) })
+            }
+            Err(error) => Err(error),
+        })
     }
 }
 
@@ -313,11 +334,23 @@ impl<D: Duty> Actor for Member<D> {
         self.workspace_id()
     }
 
-    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
-        self.read(stmt).await
+    fn grant_id(&self) -> Option<GrantId> {
+        None
     }
 
-    async fn settle(&self, _: Batch) -> Settled {
+    fn domain_id(&self) -> Option<DomainId> {
+        None
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        self.read(stmt()).await
+    }
+
+    async fn try_commit(&self, _: impl Fn() -> Batch + Send) -> Settled {
+        Err(not_yours())
+    }
+
+    async fn commit_once(&self, _: Batch) -> Settled {
         Err(not_yours())
     }
 }

@@ -1,57 +1,77 @@
-//! Whoever reads and changes what a workspace has: a program with a credential, or a person with a form. What a
-//! request and a page have in common is written once, for both.
-
-use std::future::Future;
+//! Who acts in a workspace, whichever way: what programs and people do alike is written once, for both.
 
 use super::caller::{Caller, Need};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
-use crate::id::WorkspaceId;
+use crate::id::{DomainId, GrantId, WorkspaceId};
 
-/// How often a batch is tried that is stale for a reason that is not the actor's.
-const ATTEMPTS: usize = 4;
-
-/// What came of a commit: what the store says, where the actor may still do this.
+/// What became of a commit, as far as it could be tried at all.
 pub type Settled = Result<Result<Vec<Effect>, DbError>, Error>;
 
+/// A program with a credential, or a person with a form. What is read and written is so only while that stands.
 pub trait Actor: Sync {
     fn workspace_id(&self) -> WorkspaceId;
 
-    fn rows(&self, stmt: Stmt) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+    /// The grant that it acts under, if any.
+    fn grant_id(&self) -> Option<GrantId>;
 
-    /// Commits a batch once, if the actor may still do so. One that is stale for another reason has to be prepared
-    /// anew.
-    fn settle(&self, batch: Batch) -> impl Future<Output = Settled> + Send;
+    /// The only domain that it may send from, if it is held to one.
+    fn domain_id(&self) -> Option<DomainId>;
+
+    fn read(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+
+    /// Reads, and makes of the rows what is wanted.
+    fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<R, Error>> + Send {
+        async move { Ok(R::from_rows(&self.read(stmt).await?)?) }
+    }
+
+    /// Commits what `batch` makes.
+    fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> impl Future<Output = Settled> + Send;
+
+    fn rows(&self, stmt: Stmt) -> impl Future<Output = Result<Vec<Row>, Error>> + Send {
+        self.read(move || stmt.clone())
+    }
 
     /// As [`Actor::rows`], and makes of the rows what is wanted.
     fn found<R: FromRows>(&self, stmt: Stmt) -> impl Future<Output = Result<R, Error>> + Send {
-        async { Ok(R::from_rows(&self.rows(stmt).await?)?) }
+        self.query(move || stmt.clone())
     }
 
     /// Commits a batch that needs no other preparation.
     fn act(&self, batch: Batch) -> impl Future<Output = Settled> + Send {
-        async move {
-            for _ in 0..ATTEMPTS {
-                match self.settle(batch.clone()).await? {
-                    Err(DbError::Stale) => {}
-                    settled => return Ok(settled),
-                }
-            }
-            Err(Error::Unavailable)
-        }
+        self.try_commit(move || batch.clone())
     }
+
+    fn settle(&self, batch: Batch) -> impl Future<Output = Settled> + Send {
+        self.commit_once(batch)
+    }
+
+    /// The same, once: a batch that is stale for another reason has to be prepared anew.
+    fn commit_once(&self, batch: Batch) -> impl Future<Output = Settled> + Send;
 }
 
 impl<N: Need> Actor for Caller<N> {
     fn workspace_id(&self) -> WorkspaceId {
-        self.workspace_id()
+        Caller::workspace_id(self)
     }
 
-    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
-        self.read(|| stmt.clone()).await
+    fn grant_id(&self) -> Option<GrantId> {
+        Caller::grant_id(self)
     }
 
-    async fn settle(&self, batch: Batch) -> Settled {
-        self.commit_once(batch).await
+    fn domain_id(&self) -> Option<DomainId> {
+        Caller::domain_id(self)
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        Caller::read(self, stmt).await
+    }
+
+    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
+        Caller::try_commit(self, batch).await
+    }
+
+    async fn commit_once(&self, batch: Batch) -> Settled {
+        Caller::commit_once(self, batch).await
     }
 }

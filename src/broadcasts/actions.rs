@@ -10,11 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::body::Sending;
-use super::broadcast::{Broadcast, State as BroadcastState};
+use super::broadcast::{Broadcast, Content, State as BroadcastState};
 use super::routes::{Reference, find, launch, new_id, not_found};
 use super::store::{self, Launch};
 use super::{Broadcasts, content};
-use crate::auth::{Caller, SendOnly};
+use crate::auth::{Actor, Caller, SendOnly};
 use crate::db::{Batch, DbError};
 use crate::emails::{self, State as MailState};
 use crate::error::Error;
@@ -60,16 +60,11 @@ async fn send(
     let request = key.request(&caller, &broadcasts, &body);
     let work = async {
         let launch = launch(body.read()?.scheduled_at.as_deref(), &broadcasts.clock)?;
-        let broadcast = find(&caller, id).await?;
-        let refusal = |found: &Broadcast| found.refusal("Only a draft can be sent, and once");
-        if broadcast.state != BroadcastState::Draft {
-            return Err(refusal(&broadcast));
-        }
-        content::check(&broadcasts, &caller, &broadcast.content).await?;
+        ready_to_send(&broadcasts, &caller, id).await?;
         let answer = Answer::json(StatusCode::OK, &Sent { id })?;
         let sending = || store::launch(caller.workspace_id(), id, &launch).into();
         match request.commit(answer, sending).await? {
-            Err(DbError::Unexpected { .. }) => Err(refusal(&find(&caller, id).await?)),
+            Err(DbError::Unexpected { .. }) => Err(not_a_draft(&find(&caller, id).await?)),
             settled => {
                 broadcasts.launched.notify_one();
                 Ok(settled?)
@@ -77,6 +72,37 @@ async fn send(
         }
     };
     request.run(work).await
+}
+
+fn not_a_draft(found: &Broadcast) -> Error {
+    found.refusal("Only a draft can be sent, and once")
+}
+
+/// A draft that could be sent at this moment.
+async fn ready_to_send(broadcasts: &Broadcasts, actor: &impl Actor, id: BroadcastId) -> Result<Broadcast, Error> {
+    let broadcast = find(actor, id).await?;
+    if broadcast.state != BroadcastState::Draft {
+        return Err(not_a_draft(&broadcast));
+    }
+    content::check(broadcasts, actor, &broadcast.content).await?;
+    Ok(broadcast)
+}
+
+/// Sends a draft on behalf of a person, at once or when the text says.
+pub async fn send_by_form(
+    broadcasts: &Broadcasts,
+    actor: &impl Actor,
+    id: BroadcastId,
+    scheduled_at: Option<&str>,
+) -> Result<(), Error> {
+    let launch = launch(scheduled_at, &broadcasts.clock)?;
+    ready_to_send(broadcasts, actor, id).await?;
+    match actor.try_commit(|| store::launch(actor.workspace_id(), id, &launch).into()).await? {
+        Err(DbError::Unexpected { .. }) => return Err(not_a_draft(&find(actor, id).await?)),
+        settled => drop(settled?),
+    }
+    broadcasts.launched.notify_one();
+    Ok(())
 }
 
 /// Sends a draft at once, on behalf of an operator, who needs no key.
@@ -229,6 +255,16 @@ async fn resume(
     act(&caller, &broadcasts, id, Act::Resume).await
 }
 
+/// What a copy says, and what it is called.
+pub fn copy_of(mut content: Content) -> Content {
+    let name: String = content.name.chars().take(240).collect();
+    content.name = format!("{name} (copy)");
+    if let Some(template) = &mut content.template {
+        template.sent = None;
+    }
+    content
+}
+
 /// Duplicate a broadcast
 ///
 /// Makes a draft that says the same to the same segment.
@@ -243,12 +279,7 @@ async fn duplicate(
     key: Idempotency,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &broadcasts, &());
-    let mut content = find(&caller, id).await?.content;
-    let name: String = content.name.chars().take(240).collect();
-    content.name = format!("{name} (copy)");
-    if let Some(template) = &mut content.template {
-        template.sent = None;
-    }
+    let content = copy_of(find(&caller, id).await?.content);
     let (new, lane) = new_id(&broadcasts.clock);
     let (whose, now) = ((caller.workspace_id(), new, lane), broadcasts.clock.now());
     let answer = Answer::created(&Reference::to(new))?;

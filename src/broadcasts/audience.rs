@@ -26,7 +26,7 @@ use crate::segments;
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// How many contacts are looked at for one commit: others want to write, too.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 
 /// How many broadcasts are worked on at the same time.
 const AT_ONCE: usize = 4;
@@ -81,11 +81,11 @@ pub async fn round(broadcasts: &Broadcasts) -> Result<usize, DbError> {
 
 /// Who of a segment gets the mail.
 #[derive(Default)]
-struct Audience {
+pub(super) struct Audience {
     /// What the addresses have in common with others of the same mailbox.
     seen: HashSet<[u8; 16]>,
-    recipients: i64,
-    left_out: LeftOut,
+    pub recipients: i64,
+    pub left_out: LeftOut,
 }
 
 impl Broadcasts {
@@ -142,7 +142,7 @@ impl Broadcasts {
             if self.db.read(segments::exists(workspace_id, broadcast.content.segment_id)).await?.is_empty() {
                 return Err(Error::not_found("The segment was deleted."));
             }
-            let Prepared { email, template } = content::prepare(self, workspace_id, &broadcast.content).await?;
+            let Prepared { email, template, .. } = content::prepare(self, workspace_id, &broadcast.content).await?;
             let (now, lease_until) = (self.clock.now(), self.clock.steady() + Claimed::LEASE);
             let began_at = broadcast.started_at.unwrap_or(now);
             let mut batch = Batch::from(store::begin(claimed, began_at, lease_until, template.as_ref()));
@@ -294,25 +294,29 @@ impl Audience {
         row: &Row,
         (has_topic, sender): (bool, &Sender),
     ) -> Result<Option<NewRecipient>, DbError> {
-        // One that is being deleted is nobody's loss.
-        let Some(email) = row.maybe(1, Row::text)? else { return Ok(None) };
-        let choice = row.maybe(3, Row::text)?;
-        let address = match email.parse::<Address>() {
-            Ok(_) if row.bool(2)? => return Ok(self.leave_out("unsubscribed")),
-            Ok(_) if has_topic && choice.as_deref() != Some("opt_in") => return Ok(self.leave_out("opted_out")),
-            Ok(_) if row.maybe(4, Row::text)?.is_some() => return Ok(self.leave_out("suppressed")),
-            Ok(_) if !self.seen.insert(fingerprint(&email)) => return Ok(self.leave_out("duplicate")),
-            Ok(address) => address,
-            Err(_) => return Ok(self.leave_out("invalid")),
-        };
-        self.recipients += 1;
+        let Some((email, address)) = self.judge(row, has_topic)? else { return Ok(None) };
         let line = emails::line_of(sender, &address);
         Ok(Some(NewRecipient { number: self.recipients, contact_id, address: email, line }))
     }
 
-    fn leave_out(&mut self, reason: &str) -> Option<NewRecipient> {
-        *self.left_out.entry(reason.to_owned()).or_default() += 1;
-        None
+    /// The address of a contact that is to get the mail.
+    pub(super) fn judge(&mut self, row: &Row, has_topic: bool) -> Result<Option<(String, Address)>, DbError> {
+        // One that is being deleted is nobody's loss.
+        let Some(email) = row.maybe(1, Row::text)? else { return Ok(None) };
+        let choice = row.maybe(3, Row::text)?;
+        let left_out = match email.parse::<Address>() {
+            Ok(_) if row.bool(2)? => "unsubscribed",
+            Ok(_) if has_topic && choice.as_deref() != Some("opt_in") => "opted_out",
+            Ok(_) if row.maybe(4, Row::text)?.is_some() => "suppressed",
+            Ok(_) if !self.seen.insert(fingerprint(&email)) => "duplicate",
+            Ok(address) => {
+                self.recipients += 1;
+                return Ok(Some((email, address)));
+            }
+            Err(_) => "invalid",
+        };
+        *self.left_out.entry(left_out.to_owned()).or_default() += 1;
+        Ok(None)
     }
 }
 

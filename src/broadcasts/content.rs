@@ -10,7 +10,7 @@ use super::broadcast::{Content, SentTemplate, UsedTemplate};
 use super::mailing::Letter;
 use super::people::Setting;
 use super::store;
-use crate::auth::{Caller, Need};
+use crate::auth::Actor;
 use crate::contacts::{self, Contact, Declared, Email};
 use crate::emails::{self, Lane, NewEmail, Origin};
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub fn parse(field: &str, source: &str, kind: Kind) -> Result<Template, String> 
 }
 
 /// Refuses what could not be sent to anybody, for reasons that can be known before.
-pub async fn check<N: Need>(broadcasts: &Broadcasts, caller: &Caller<N>, content: &Content) -> Result<(), Error> {
+pub async fn check(broadcasts: &Broadcasts, caller: &impl Actor, content: &Content) -> Result<(), Error> {
     check_ties(broadcasts, caller, content).await?;
     check_sendable(broadcasts, caller.workspace_id(), caller.domain_id(), content).await
 }
@@ -59,7 +59,7 @@ pub async fn check_sendable(
 
 /// Refuses a segment, a topic or a template that the caller's workspace does not have. A template may be published
 /// as late as the broadcast is sent.
-pub async fn check_ties<N: Need>(broadcasts: &Broadcasts, caller: &Caller<N>, content: &Content) -> Result<(), Error> {
+pub async fn check_ties(broadcasts: &Broadcasts, caller: &impl Actor, content: &Content) -> Result<(), Error> {
     segments::must_exist(caller, content.segment_id).await?;
     if let Some(topic_id) = content.topic_id {
         topics::must_exist(caller, topic_id).await?;
@@ -82,7 +82,12 @@ pub struct Prepared {
     pub email: NewEmail,
     /// Its template, as it is at this moment.
     pub template: Option<UsedTemplate>,
+    /// What somebody gets of whom only the address is known.
+    pub sample: Sample,
 }
+
+/// Subject, HTML and text.
+pub type Sample = (String, Option<String>, Option<String>);
 
 /// Makes a broadcast ready to be sent.
 pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<Prepared, Error> {
@@ -91,7 +96,9 @@ pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content
     let html = html.map(|html| with_preview(&html, content.preview_text.as_deref()).into_owned());
     let none = Map::new();
     let values = template.as_ref().map_or(&none, UsedTemplate::values);
-    try_out(broadcasts, (workspace_id, content), values, (html.as_deref(), text.as_deref())).await?;
+    let nobody = Email::read(SAMPLE).ok_or(Error::Internal)?;
+    let sample =
+        try_out(broadcasts, workspace_id, (content, &nobody), values, (html.as_deref(), text.as_deref())).await?;
     let email = NewEmail {
         lane: Lane::Bulk,
         when_uncertain: broadcasts.config.mail.when_uncertain(true),
@@ -102,7 +109,7 @@ pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content
         text: text.map(emails::Content::Here),
         ..NewEmail::new(workspace_id, Origin::Broadcast, address(&content.sender)?, Vec::new())
     };
-    Ok(Prepared { email, template })
+    Ok(Prepared { email, template, sample })
 }
 
 struct Bodies {
@@ -129,17 +136,17 @@ async fn bodies(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Co
 /// Renders the mail for somebody of whom nothing is known: what it names must be there for everybody.
 async fn try_out(
     broadcasts: &Broadcasts,
-    (workspace_id, content): (WorkspaceId, &Content),
+    workspace_id: WorkspaceId,
+    (content, email): (&Content, &Email),
     variables: &Map<String, Value>,
     (html, text): (Option<&str>, Option<&str>),
-) -> Result<(), Error> {
+) -> Result<Sample, Error> {
     let letter = Letter::parse(&content.subject, html, text).map_err(Error::invalid)?;
     let declared = broadcasts.db.read(contacts::declared_properties(workspace_id)).await?;
     let (declared, links) = (Declared::read_all(&declared)?, Links::of(broadcasts).await?);
     let setting = Setting { workspace_id, topic_id: content.topic_id, declared: &declared, variables, links: &links };
-    let sample = Email::read(SAMPLE).ok_or(Error::Internal)?;
-    let sample = Contact::new(broadcasts.clock.ordered_id(), &sample, broadcasts.clock.now());
-    letter.render(&setting.values(&sample)).map(drop).map_err(Error::invalid)
+    let contact = Contact::new(broadcasts.clock.ordered_id(), email, broadcasts.clock.now());
+    letter.render(&setting.values(&contact)).map_err(Error::invalid)
 }
 
 /// HTML that begins with a line which mail programs show beside the subject, and nobody sees in the mail.

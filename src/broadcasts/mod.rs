@@ -7,9 +7,13 @@ mod audience;
 mod body;
 mod broadcast;
 mod content;
+mod count;
 mod lanes;
 mod mailing;
 mod own_mail;
+mod page_acts;
+mod page_edit;
+mod page_review;
 mod pages;
 mod people;
 mod progress;
@@ -50,13 +54,22 @@ pub struct Broadcasts {
     domains: Domains,
     templates: Templates,
     progress: Arc<progress::Samples>,
+    /// Audiences that are being counted for somebody who looks on.
+    counts: Arc<count::Counts>,
     /// Rings when one is to be sent.
     launched: Arc<Notify>,
 }
 
 impl Broadcasts {
     pub fn new(occurrences: Occurrences, domains: Domains, templates: Templates) -> Broadcasts {
-        Broadcasts { occurrences, domains, templates, progress: Arc::default(), launched: Arc::default() }
+        Broadcasts {
+            occurrences,
+            domains,
+            templates,
+            progress: Arc::default(),
+            counts: Arc::default(),
+            launched: Arc::default(),
+        }
     }
 }
 

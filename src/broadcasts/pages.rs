@@ -1,4 +1,4 @@
-//! Broadcasts in the dashboard: how far they are, and what stops them.
+//! Broadcasts in the dashboard: how far they are, what came of them, and what stops them.
 
 use askama::Template;
 use axum::Router;
@@ -6,12 +6,11 @@ use axum::extract::{Path, State as Shared};
 use axum::routing::{get, post};
 use http::StatusCode;
 
-use super::Broadcasts;
 use super::actions::Act;
 use super::broadcast::{Broadcast, State};
 use super::progress::Progress;
 use super::shapes::state_word;
-use super::store;
+use super::{Broadcasts, page_acts, page_edit, page_review, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::Error;
@@ -23,6 +22,9 @@ pub fn router() -> Router<Broadcasts> {
         .route("/broadcasts", get(list))
         .route("/broadcasts/{id}", get(show))
         .route("/broadcasts/{id}/{act}", post(decide))
+        .merge(page_edit::router())
+        .merge(page_review::router())
+        .merge(page_acts::router())
 }
 
 /// How a state is shown.
@@ -56,6 +58,9 @@ impl From<&Broadcast> for Badge {
 struct ListPage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
+    /// Where a new one is written, for those who may.
+    new: Option<String>,
     broadcasts: Vec<Row>,
     newer: Option<String>,
     older: Option<String>,
@@ -90,8 +95,15 @@ async fn list(member: Member<Look>, Shared(broadcasts): Shared<Broadcasts>) -> P
             name: one.content.name,
         });
     }
-    let content =
-        ListPage { layout: member.layout(), shell: member.shell("/broadcasts"), broadcasts: rows, newer, older };
+    let content = ListPage {
+        layout: member.layout(),
+        shell: member.shell("/broadcasts"),
+        notice: member.notice("deleted", "The draft is deleted."),
+        new: member.may_manage().then(|| member.address("/broadcasts/new")),
+        broadcasts: rows,
+        newer,
+        older,
+    };
     Ok(web::page(StatusCode::OK, &content))
 }
 
@@ -100,6 +112,17 @@ fn recipients(count: i64) -> String {
         0 => String::new(),
         1 => "1 recipient".into(),
         count => format!("{count} recipients"),
+    }
+}
+
+/// A length of time, as exactly as a guess can be.
+fn duration(seconds: i64) -> String {
+    match seconds {
+        ..=1 => "a second is".into(),
+        2..120 => format!("{seconds} seconds are"),
+        120..7_200 => format!("{} minutes are", seconds / 60),
+        7_200..172_800 => format!("{} hours are", seconds / 3_600),
+        _ => format!("{} days are", seconds / 86_400),
     }
 }
 
@@ -127,6 +150,10 @@ struct OnePage {
     /// Where those are listed of whom somebody has to decide.
     uncertain: Option<String>,
     acts: Vec<Button>,
+    /// Links to what can be done with it.
+    links: Vec<(&'static str, &'static str, String)>,
+    /// Whether it is about to change by itself.
+    is_moving: bool,
 }
 
 struct ProgressShown {
@@ -170,7 +197,7 @@ impl From<Progress> for ProgressShown {
             sentence += &format!(" {} a second.", progress.rate);
         }
         if let Some(seconds) = progress.seconds_left {
-            sentence += &format!(" About {seconds} seconds are left.");
+            sentence += &format!(" About {} left.", duration(seconds));
         }
         if let Some(at) = progress.next_at {
             let until = Stamp::exact(at.0).text;
@@ -203,11 +230,11 @@ impl From<Progress> for ProgressShown {
     }
 }
 
-fn gone() -> Error {
+pub fn gone() -> Error {
     Error::not_found("There is no such broadcast here.")
 }
 
-async fn find<D: Duty>(member: &Member<D>, id: BroadcastId) -> Result<Broadcast, Error> {
+pub async fn find<D: Duty>(member: &Member<D>, id: BroadcastId) -> Result<Broadcast, Error> {
     let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
     Ok(Broadcast::read(rows.first().ok_or_else(gone)?)?)
 }
@@ -243,10 +270,30 @@ async fn show(
         };
         member.notice(act.as_str(), sentence)
     };
+    let here = member.address(&format!("/broadcasts/{id}"));
+    let copy = member.may_manage().then(|| Button {
+        label: "Duplicate",
+        look: "",
+        action: format!("{here}/duplicate"),
+        hidden: page_acts::copying(&member, id),
+    });
+    let links = match broadcast.state {
+        State::Draft if member.may_manage() => vec![
+            ("Review and send…", "primary", format!("{here}/review")),
+            ("Edit", "", format!("{here}/edit")),
+            ("Delete…", "danger", format!("{here}/delete")),
+        ],
+        _ => Vec::new(),
+    };
     let content = OnePage {
         layout: member.layout(),
         shell: member.shell("/broadcasts"),
-        notice: Act::ALL.into_iter().find_map(done),
+        notice: Act::ALL
+            .into_iter()
+            .find_map(done)
+            .or(member.notice("sending", "It is being sent."))
+            .or(member.notice("scheduled", "It is scheduled."))
+            .or(member.notice("copied", "This is the copy. It is a draft.")),
         reason: broadcast.reason.clone(),
         back: member.address("/broadcasts"),
         id,
@@ -259,7 +306,9 @@ async fn show(
         ended: broadcast.ended_at.map(Stamp::exact),
         progress: progress.map(Into::into),
         uncertain: is_uncertain.then(|| member.address(&format!("/emails/{}", broadcast.email_id()))),
-        acts: Act::ALL.into_iter().filter(is_open).map(act).collect(),
+        acts: Act::ALL.into_iter().filter(is_open).map(act).chain(copy).collect(),
+        links,
+        is_moving: matches!(broadcast.state, State::Scheduled | State::Sending),
     };
     Ok(web::page(StatusCode::OK, &content))
 }

@@ -11,7 +11,7 @@ use super::broadcast::Broadcast;
 use super::shapes::{Detail, Item};
 use super::store::{self, Launch};
 use super::{Broadcasts, content};
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller};
 use crate::clock::Clock;
 use crate::db::DbError;
 use crate::emails::{parse_schedule, shared_id};
@@ -33,7 +33,7 @@ pub fn not_found() -> Error {
     Error::not_found("Broadcast not found. `GET /broadcasts` lists those there are.")
 }
 
-pub async fn find<N: Need>(caller: &Caller<N>, id: BroadcastId) -> Result<Broadcast, Error> {
+pub async fn find(caller: &impl Actor, id: BroadcastId) -> Result<Broadcast, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Broadcast::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -11,6 +11,7 @@ mod in_use;
 mod inspection;
 mod keys;
 mod keys_store;
+mod page_settings;
 mod pages;
 mod records;
 mod routes;

@@ -7,7 +7,6 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 
-use super::Domains;
 use super::domain::{DomainName, NewDomain};
 use super::records::{DMARC_VALUE, Expected, dmarc_name};
 use super::routes::unpublished;
@@ -15,6 +14,7 @@ use super::sender::anothers;
 use super::status::{Finding, RecordStatus, Status};
 use super::store::{self, Stored};
 use super::verification::{DMARC, NAME};
+use super::{Domains, page_settings};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
@@ -29,6 +29,7 @@ pub fn router() -> Router<Domains> {
         .route("/domains/{id}/verify", post(verify))
         .route("/domains/{id}/dkim-keys", post(rotate))
         .route("/domains/{id}/delete", get(ask).post(delete))
+        .merge(page_settings::router())
 }
 
 /// How a status is shown.
@@ -109,6 +110,7 @@ struct OnePage {
 struct Acts {
     verify: Act,
     rotate: Act,
+    settings: String,
     delete: String,
 }
 
@@ -199,7 +201,7 @@ fn gone() -> Error {
     Error::not_found("There is no such domain here. It may have been deleted already.")
 }
 
-async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<DomainId>, Error>) -> Result<Stored, Error> {
+pub async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<DomainId>, Error>) -> Result<Stored, Error> {
     let PathId(id) = id.map_err(|_| gone())?;
     let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(gone)?)?)
@@ -221,8 +223,14 @@ fn one(member: &Member<Look>, domain: &Stored, expected: &[Expected]) -> OnePage
     OnePage {
         layout: member.layout(),
         shell: member.shell("/domains"),
-        notice: member.notice("added", added).or(member.notice("looked", "DNS was looked at.")).or(member
-            .notice("rotated", "The new keys are made. Set their records; the old keys sign until these are seen.")),
+        notice: member
+            .notice("saved", "The settings are changed.")
+            .or(member.notice("added", added))
+            .or(member.notice("looked", "DNS was looked at."))
+            .or(member.notice(
+                "rotated",
+                "The new keys are made. Set their records; the old keys sign until these are seen.",
+            )),
         back: member.address("/domains"),
         id: domain.id,
         name: domain.name.clone(),
@@ -236,6 +244,7 @@ fn one(member: &Member<Look>, domain: &Stored, expected: &[Expected]) -> OnePage
         acts: member.may_manage().then(|| Acts {
             verify: act("verify"),
             rotate: act("dkim-keys"),
+            settings: member.address(&format!("/domains/{}/settings", domain.id)),
             delete: member.address(&format!("/domains/{}/delete", domain.id)),
         }),
     }

@@ -16,7 +16,7 @@ use super::sender::anothers;
 use super::shapes::{Item, Whole};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::{Clock, MINUTE, rfc3339};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
@@ -198,15 +198,18 @@ async fn update(
     PathId(id): PathId<DomainId>,
     body: Body<DomainChange>,
 ) -> JsonResult<Reference> {
-    let (change, app) = (body.read()?, &domains.app);
-    let before = find(&caller, id).await?;
+    change(&domains, &caller, id, &body.read()?).await.map(|()| Json(Reference::to(id)))
+}
+
+pub async fn change(domains: &Domains, actor: &impl Actor, id: DomainId, wish: &DomainChange) -> Result<(), Error> {
+    let app = &domains.app;
+    let before = find(actor, id).await?;
     let set = || {
-        let mut batch = store::change(caller.workspace_id(), id, &change, &app.seal, moment(&app.clock));
+        let mut batch = store::change(actor.workspace_id(), id, wish, &app.seal, moment(&app.clock));
         domains.publish(&mut batch, EventType::DomainUpdated, &before, None);
         batch
     };
-    caller.try_commit(set).await?.or_missing(not_found)?;
-    Ok(Json(Reference::to(id)))
+    actor.try_commit(set).await?.or_missing(not_found).map(drop)
 }
 
 /// Delete a domain
@@ -271,7 +274,7 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Domain not found. `GET /domains` lists those there are.")
 }
 
-async fn find(caller: &Caller, id: DomainId) -> Result<Stored, Error> {
+async fn find(caller: &impl Actor, id: DomainId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -8,6 +8,7 @@ mod counts;
 mod fold;
 mod mails;
 mod metric;
+mod pages;
 mod period;
 mod query;
 mod routes;
@@ -15,6 +16,7 @@ mod store;
 
 pub use counts::{Counted, Counts, Tally};
 pub use fold::fold;
+pub use pages::router as pages;
 pub use routes::router as routes;
 pub use store::totals;
 

@@ -18,10 +18,27 @@ statements! {
              FROM emails WHERE workspace_id = $1 AND id IN
                  (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)" by "id";
     }
+    functions {
+        /// Of the next few thousand behind a mail those in whose subject or addresses a text stands: no index of
+        /// either is kept, because each would cost every mail that is handed in.
+        pub fn containing(workspace_id: WorkspaceId, behind: uuid::Uuid, pattern: &str)
+            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(
+            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+             FROM (SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+                   FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $4) AS newest
+             WHERE LOWER(subject) LIKE $3 OR LOWER(envelope) LIKE $3 ORDER BY id DESC LIMIT 50");
+        /// The last of those that are looked through.
+        pub fn last_searched(workspace_id: WorkspaceId, behind: uuid::Uuid)
+            with [workspace_id, behind, SEARCHED - 1] = Sql::both(
+            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3");
+    }
     COUNT_UNCERTAIN = Sql::both(
         "SELECT COUNT(*) FROM (SELECT DISTINCT email_id FROM email_recipients
              WHERE workspace_id = $1 AND state = 28 LIMIT 1001) AS uncertain");
 }
+
+/// How many mails one search looks through.
+pub const SEARCHED: i64 = 2_000;
 
 /// More are not counted.
 pub const MOST_COUNTED: i64 = 1000;

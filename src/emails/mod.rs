@@ -17,6 +17,8 @@ mod links;
 mod own_id;
 mod own_mail;
 mod page_one;
+mod page_send;
+mod page_time;
 mod pages;
 mod progress;
 mod published;
@@ -45,7 +47,7 @@ pub use own_mail::OwnMails;
 pub use pages::router as pages;
 pub use progress::{Progress, Step, progress};
 pub use published::{mails as published_mails, publish};
-pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, tell_queued};
+pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, send as send_by_form, tell_queued};
 pub use recipients::{
     Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
     kept_values, lane_waits, page_of_recipients, put_off, wake_put_off, why_lane_waits,

@@ -10,8 +10,10 @@ use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
 use super::own_id::parts_of;
+use super::page_time;
 use super::pages::{Badge, titled};
 use super::recipients::{recipient, uncertain_recipients};
+use super::state::State;
 use super::store::{self, Recipient, Stored};
 use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -43,6 +45,14 @@ struct EmailPage {
     /// What was just decided, and of which recipients something can be.
     notice: Option<String>,
     is_decidable: bool,
+    /// Where it is given another time, with the fields of that form.
+    reschedule: Option<(String, Vec<(String, String)>)>,
+    /// Where it is taken back.
+    cancel: Option<String>,
+    /// How wide it is shown: `phone`, `desktop`, or as wide as the page.
+    width: &'static str,
+    widths: Vec<(&'static str, String, &'static str)>,
+    headers: Vec<(String, String)>,
     /// Where its HTML is shown.
     frame: Option<String>,
     text: Option<String>,
@@ -86,7 +96,7 @@ struct HistoryRow {
     more: Option<String>,
 }
 
-async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result<Stored, Error> {
+pub async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result<Stored, Error> {
     let gone = || Error::not_found("There is no such email here.");
     let id = id.map_err(|_| gone())?;
     let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
@@ -144,6 +154,10 @@ pub async fn read(
         kind: file.content_type.clone(),
         size: file.size,
     });
+    let state = email.summary.state;
+    let may_change = member.may_manage() && id == shared_id && !email.is_shared();
+    let reschedule = (may_change && state == State::Scheduled)
+        .then(|| (address("/reschedule".into()), member.hidden(&page_time::purpose("reschedule", id))));
     let content = EmailPage {
         layout: member.layout(),
         shell: member.shell("/emails"),
@@ -157,6 +171,17 @@ pub async fn read(
         is_decidable: rows.iter().any(|row| !row.acts.is_empty()),
         recipients: rows,
         notice: decided(&member),
+        reschedule,
+        cancel: (may_change && page_time::is_open(state)).then(|| address("/cancel".into())),
+        width: match member.asked("width").as_deref() {
+            Some("phone") => "phone",
+            Some("desktop") => "desktop",
+            _ => "fit",
+        },
+        widths: [("As wide as here", "fit"), ("Phone, 390 px", "phone"), ("Desktop, 1280 px", "desktop")]
+            .map(|(word, key)| (word, address(format!("?width={key}#html")), key))
+            .into(),
+        headers: envelope.headers.clone(),
         frame: has_html.then(|| address("/html".into())),
         text,
         long_text: has_long_text.then(|| address("/text".into())),
@@ -229,7 +254,12 @@ fn decided(member: &Member<Look>) -> Option<String> {
             },
         )
     };
-    Decision::ALL.into_iter().find_map(sentence)
+    Decision::ALL
+        .into_iter()
+        .find_map(sentence)
+        .or(member.notice("sent", "The mail is queued."))
+        .or(member.notice("rescheduled", "The mail has its new time."))
+        .or(member.notice("canceled", "The mail will not be sent."))
 }
 
 pub async fn decide(

@@ -5,26 +5,36 @@ use axum::Router;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Emails;
-use super::filter::{self, Filter, MOST_COUNTED};
-use super::page_one;
+use super::filter::{self, Filter, MOST_COUNTED, SEARCHED};
 use super::state::State;
 use super::store::Summary;
+use super::{page_one, page_send, page_time};
 use crate::accounts::{Look, Member};
 use crate::config::TransportKind;
 use crate::db::DbError;
 use crate::error::Error;
-use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
+use crate::id::EmailId;
+use crate::web::{self, Layout, Leaf, Page, PageResult, Shell, Stamp};
+
+/// How many a search finds at once.
+const MOST_FOUND: usize = 50;
 
 pub fn router() -> Router<Emails> {
     Router::new()
         .route("/emails", get(list))
+        .route("/emails/new", get(page_send::ask).post(page_send::send))
         .route("/emails/{id}", get(page_one::read))
+        .route("/emails/{id}/reschedule", post(page_time::reschedule))
+        .route("/emails/{id}/cancel", get(page_time::ask_cancel).post(page_time::cancel))
         .route("/emails/{id}/html", get(page_one::show_html))
         .route("/emails/{id}/text", get(page_one::show_text))
         .route("/emails/{id}/attachments/{attachment}", get(page_one::download))
         .route("/emails/{id}/recipients/{number}/{decision}", post(page_one::decide))
+        // Mail is made here, of whatever it is made.
+        .route("/templates/{id}/test", get(page_send::ask_test).post(page_send::send_test))
         // Where mail was before it had pages of its own.
         .route("/messages", get(moved))
 }
@@ -38,10 +48,15 @@ async fn moved(member: Member<Look>) -> Response {
 struct EmailsPage {
     layout: Layout,
     shell: Shell,
+    /// Where one is written, for those who may.
+    new: Option<String>,
     /// Nothing leaves this machine.
     captured: bool,
     /// How many mails nobody knows the outcome of, and where they are listed.
     uncertain: Option<(String, String)>,
+    here: String,
+    search: String,
+    searched: i64,
     /// Of which state they are, or all.
     choices: Vec<ChoiceLink>,
     is_filtered: bool,
@@ -93,9 +108,15 @@ impl From<State> for Badge {
 
 async fn list(member: Member<Look>) -> PageResult {
     let (page, chosen) = (member.page()?, chosen(&member)?);
-    let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
-    let stored: Result<Vec<Summary>, DbError> = rows.iter().map(Summary::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &address_of(&member, chosen), |email| email.id);
+    let search = member.asked("search").map(|text| text.trim().to_owned()).unwrap_or_default();
+    let Leaf { items, newer, older } = match search.is_empty() {
+        true => {
+            let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
+            let stored: Result<Vec<Summary>, DbError> = rows.iter().map(Summary::read).collect();
+            page.leaf(stored?, &address_of(&member, chosen), |email| email.id)
+        }
+        false => found(&member, &page, &search).await?,
+    };
     let now = member.app.clock.now();
     let row = |email: Summary| EmailRow {
         href: member.address(&format!("/emails/{}", email.id)),
@@ -107,15 +128,38 @@ async fn list(member: Member<Look>) -> PageResult {
     let content = EmailsPage {
         layout: member.layout(),
         shell: member.shell("/emails"),
+        new: member.may_manage().then(|| member.address("/emails/new")),
         captured: member.app.config.transport() == TransportKind::Capture,
         uncertain: uncertain(&member).await?,
         choices: choices(&member, chosen),
-        is_filtered: chosen.is_some(),
+        is_filtered: chosen.is_some() || !search.is_empty(),
+        here: member.address("/emails"),
+        search,
+        searched: SEARCHED,
         emails: items.into_iter().map(row).collect(),
         newer,
         older,
     };
     Ok(web::page(StatusCode::OK, &content))
+}
+
+/// Those in whose subject or addresses a text stands, among some; the rest is looked through from there on.
+async fn found(member: &Member<Look>, page: &Page, search: &str) -> Result<Leaf<Summary>, Error> {
+    let (workspace_id, wanted, (_, behind, _)) = (member.workspace_id(), search.to_lowercase(), page.bounds());
+    let rows = member.read(filter::containing(workspace_id, behind, &format!("%{wanted}%"))).await?;
+    let stored: Vec<Summary> = rows.iter().map(Summary::read).collect::<Result<_, _>>()?;
+    let last = member.read(filter::last_searched(workspace_id, behind)).await?;
+    let last: Option<EmailId> = last.first().map(|row| row.id(0)).transpose()?;
+    let last = if rows.len() == MOST_FOUND { stored.last().map(|email| email.id) } else { last };
+    let is_meant = |email: &Summary| {
+        let envelope = &email.envelope;
+        let addresses = envelope.to.iter().chain(&envelope.cc).chain(&envelope.bcc);
+        email.subject.to_lowercase().contains(&wanted)
+            || addresses.into_iter().any(|address| address.to_lowercase().contains(&wanted))
+    };
+    let query = utf8_percent_encode(search, NON_ALPHANUMERIC);
+    let older = last.map(|id| member.address(&format!("/emails?search={query}&after={id}")));
+    Ok(Leaf { items: stored.into_iter().filter(is_meant).collect(), newer: None, older })
 }
 
 /// The state that mails are looked for by, if the address names one.

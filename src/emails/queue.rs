@@ -10,15 +10,15 @@ use super::draft::Draft;
 use super::sender::{line, may_send};
 use super::templated::filled;
 use super::{Emails, NewEmail, Origin, insert_tracked, tags};
-use crate::auth::{Caller, Need};
+use crate::auth::{Actor, Caller, Need};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
 use crate::db::{Batch, DbError, Stmt};
-use crate::domains::Sender;
+use crate::domains::{Domains, Sender};
 use crate::error::Error;
 use crate::id::{EmailId, WorkspaceId};
 use crate::mime::Mailbox;
-use crate::occurrences::{ATTEMPTS, OccurrenceBatch, SystemEvent};
+use crate::occurrences::{ATTEMPTS, OccurrenceBatch, Occurrences, SystemEvent};
 use crate::web::{Answer, Body, IdempotentRequest};
 use crate::webhooks::EventType;
 
@@ -88,6 +88,40 @@ pub async fn commit_once<N: Need>(
         Err(_) => {}
     }
     Ok(Ok(request.settle(settled, answer).await??))
+}
+
+/// Queues the mail of a person's form, which carries the id that the mail gets: sent twice, it is one mail.
+pub async fn send(
+    (occurrences, domains): (&Occurrences, &Domains),
+    actor: &impl Actor,
+    id: EmailId,
+    email: NewEmail,
+) -> Result<(), Error> {
+    let (workspace_id, domain) = (actor.workspace_id(), email.from.address.ascii_domain().to_owned());
+    let sender = domains.may_send(workspace_id, actor.domain_id(), &domain).await?;
+    let mut mail = Ready { id, email, sender };
+    for attempt in 0..ATTEMPTS {
+        let listeners = occurrences.listeners_for(workspace_id, attempt).await?;
+        let mut told = OccurrenceBatch::new(workspace_id, &listeners, &occurrences.clock, occurrences.clock.now());
+        add(&mut told.batch, &occurrences.clock, std::slice::from_ref(&mail));
+        tell_queued(&mut told, std::slice::from_ref(&mail));
+        let (batch, follow_up) = told.follow_up();
+        match actor.commit_once(batch).await? {
+            Ok(effects) => {
+                occurrences.wake_workers_if(follow_up.is_urgent(&effects));
+                occurrences.wake_mail();
+                return Ok(());
+            }
+            Err(DbError::Duplicate(_)) => return Ok(()),
+            Err(DbError::Stale) => {
+                occurrences.forget_listeners(workspace_id);
+                domains.forget_sender(workspace_id, &domain);
+                mail.sender = domains.may_send(workspace_id, actor.domain_id(), &domain).await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable)
 }
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.

@@ -15,7 +15,7 @@ use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
 use super::waiting::Lines;
 use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send, templated};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub fn not_found() -> Error {
     Error::not_found("Email not found. Check the id that sending it gave you.")
 }
 
-pub async fn find(caller: &Caller, id: EmailId) -> Result<Stored, Error> {
+pub async fn find(caller: &impl Actor, id: EmailId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
@@ -160,10 +160,16 @@ async fn reschedule(
     PathId(id): PathId<EmailId>,
     body: Body<Change>,
 ) -> JsonResult<Reference> {
+    let scheduled_at = body.read()?.scheduled_at;
+    move_to(&emails, &caller, id, &scheduled_at).await.map(|()| Json(Reference::to(id)))
+}
+
+/// Gives a scheduled mail another time.
+pub async fn move_to(emails: &Emails, actor: &impl Actor, id: EmailId, scheduled_at: &str) -> Result<(), Error> {
     let (now, steady) = (emails.clock.now(), emails.clock.steady());
-    let at = schedule::parse(&body.read()?.scheduled_at, now)
+    let at = schedule::parse(scheduled_at, now)
         .map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
-    let email = find(&caller, id).await?;
+    let email = find(actor, id).await?;
     not_shared(&email)?;
     let too_late = |state: EmailState| {
         Error::invalid(format!("Only a scheduled email can be rescheduled; this one is `{}`.", state.as_str()))
@@ -172,9 +178,9 @@ async fn reschedule(
         return Err(too_late(email.summary.state));
     }
     let times = (at, steady + at - now);
-    let move_to = |count| store::reschedule(caller.workspace_id(), id, count, times, now);
-    match change(&caller, id, move_to).await? {
-        true => Ok(Json(Reference::to(id))),
+    let moved = |count| store::reschedule(actor.workspace_id(), id, count, times, now);
+    match change(actor, id, moved).await? {
+        true => Ok(()),
         false => Err(too_late(EmailState::Queued)),
     }
 }
@@ -191,27 +197,32 @@ async fn reschedule(
     ),
 )]
 async fn cancel(caller: Caller, State(emails): State<Emails>, PathId(id): PathId<EmailId>) -> JsonResult<Reference> {
-    let email = find(&caller, id).await?;
+    take_back(&emails, &caller, id).await.map(|()| Json(Reference::to(id)))
+}
+
+/// Takes back a mail that is not on its way yet.
+pub async fn take_back(emails: &Emails, actor: &impl Actor, id: EmailId) -> Result<(), Error> {
+    let email = find(actor, id).await?;
     not_shared(&email)?;
     let too_late = |word: &str| {
         Error::invalid(format!("Only an email that is not on its way can be canceled; this one is `{word}`."))
     };
     match email.summary.state {
-        EmailState::Canceled => return Ok(Json(Reference::to(id))),
+        EmailState::Canceled => return Ok(()),
         EmailState::Scheduled | EmailState::Queued => {}
         state => return Err(too_late(state.as_str())),
     }
     let (now, event_id) = (emails.clock.now(), emails.clock.ordered_id());
-    match change(&caller, id, |count| store::cancel(caller.workspace_id(), id, count, now, event_id)).await? {
-        true => Ok(Json(Reference::to(id))),
+    match change(actor, id, |count| store::cancel(actor.workspace_id(), id, count, now, event_id)).await? {
+        true => Ok(()),
         // Somebody else may have taken it back at the same moment.
-        false if find(&caller, id).await?.summary.state == EmailState::Canceled => Ok(Json(Reference::to(id))),
+        false if find(actor, id).await?.summary.state == EmailState::Canceled => Ok(()),
         false => Err(too_late("being sent")),
     }
 }
 
 /// Changes a mail whose recipients are all as the batch expects; tells whether they were.
-async fn change(caller: &Caller, id: EmailId, batch: impl Fn(usize) -> Batch) -> Result<bool, Error> {
+async fn change(caller: &impl Actor, id: EmailId, batch: impl Fn(usize) -> Batch + Send + Sync) -> Result<bool, Error> {
     let count = caller.read(|| store::recipients(id)).await?.len();
     match caller.try_commit(|| batch(count)).await? {
         Ok(_) => Ok(true),

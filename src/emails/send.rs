@@ -18,7 +18,7 @@ use super::sender::may_send;
 use super::shapes::{Refused, Sent, SentMany};
 use super::templated::{filled, names_template};
 use super::{Emails, contents};
-use crate::auth::{Caller, Need, SendMany, SendOnly};
+use crate::auth::{Actor, Caller, Need, SendMany, SendOnly};
 use crate::domains::Sender;
 use crate::error::{Envelope, Error};
 use crate::id::{EmailId, WorkspaceId};
@@ -175,7 +175,7 @@ async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Re
 }
 
 /// What holds for mail like this, if the caller may send it.
-async fn allowed<N: Need>(emails: &Emails, caller: &Caller<N>, draft: &Draft) -> Result<Arc<Sender>, Error> {
+async fn allowed(emails: &Emails, caller: &impl Actor, draft: &Draft) -> Result<Arc<Sender>, Error> {
     if let Some(topic_id) = draft.email.topic_id {
         topics::must_exist(caller, topic_id).await?;
     }

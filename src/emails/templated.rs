@@ -12,7 +12,7 @@ use super::body::{AddressList, EmailToSend};
 use super::draft::{self, Draft};
 use super::send::accept;
 use super::shapes::Sent;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::contacts::{self, Contact};
 use crate::error::Error;
 use crate::id::{TemplateVersionId, WorkspaceId};
@@ -184,14 +184,19 @@ pub async fn send_test(
     let request = key.request(&caller, &emails, &body);
     let wish = body.read()?;
     let sending = async {
-        let variables = wish.variables.unwrap_or_default();
-        let (rendering, rendered, _) = emails.templates.sample(&caller, &named, wish.version_id, variables).await?;
-        let subject = format!("[Test] {}", rendered.subject.as_deref().unwrap_or_default());
-        let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
-        fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
-        fill(&mut fields, rendered, &rendering)?;
-        let draft = Draft::new(&emails, caller.workspace_id(), draft::read(Body::new(fields))?)?;
+        let draft = test_mail(&emails, &caller, &named, wish).await?;
         accept(&emails, &caller, &request, draft).await
     };
     request.run(Box::pin(sending)).await
+}
+
+/// The mail that shows what a template looks like.
+pub async fn test_mail(emails: &Emails, actor: &impl Actor, named: &Named, wish: TestWish) -> Result<Draft, Error> {
+    let variables = wish.variables.unwrap_or_default();
+    let (rendering, rendered, _) = emails.templates.sample(actor, named, wish.version_id, variables).await?;
+    let subject = format!("[Test] {}", rendered.subject.as_deref().unwrap_or_default());
+    let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
+    fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
+    fill(&mut fields, rendered, &rendering)?;
+    Draft::new(emails, actor.workspace_id(), draft::read(Body::new(fields))?)
 }

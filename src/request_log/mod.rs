@@ -3,6 +3,7 @@
 //! cannot follow with is dropped and counted. So it is no promise, unlike what the requests did.
 
 mod observer;
+mod pages;
 mod redaction;
 mod routes;
 mod store;
@@ -19,6 +20,7 @@ use crate::db::{Batch, DbError, Sql};
 use crate::id::WorkspaceId;
 
 pub use observer::Calls;
+pub use pages::router as pages;
 pub use routes::router as routes;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -23,18 +23,18 @@ pub fn router() -> OpenApiRouter<App> {
 /// A request to the API.
 #[derive(Serialize, ToSchema)]
 #[schema(as = LogItem)]
-struct Item {
+pub struct Item {
     #[schema(value_type = String, format = Uuid)]
-    id: LogId,
+    pub id: LogId,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Time,
+    pub created_at: Time,
     #[schema(example = "/emails")]
-    endpoint: String,
+    pub endpoint: String,
     #[schema(example = "POST")]
-    method: String,
+    pub method: String,
     #[schema(minimum = 100, maximum = 599)]
-    response_status: i64,
-    user_agent: Option<String>,
+    pub response_status: i64,
+    pub user_agent: Option<String>,
 }
 
 /// A request to the API with what was sent and answered, as far as that is kept.
@@ -51,7 +51,7 @@ struct Log {
 }
 
 impl Item {
-    fn read(row: &Row) -> Result<Item, DbError> {
+    pub fn read(row: &Row) -> Result<Item, DbError> {
         Ok(Item {
             id: row.id(0)?,
             created_at: Time(row.int(1)?),

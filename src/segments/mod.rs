@@ -27,8 +27,8 @@ pub use routes::{
 pub use segment::{SegmentList, SegmentName};
 pub use shapes::{Detail, Item, Wish};
 pub use store::{
-    add, choices, exists, has_deltas, insert, is_member, names_between, newest_of_contact, page_of_contact, refill_naming, remove, take_up,
-    takes_members,
+    add, choices, count, exists, has_deltas, insert, is_member, names, names_between, newest_of_contact, page_of_contact,
+    refill_naming, remove, take_up, takes_members,
 };
 pub(crate) use upkeep::due;
 pub use upkeep::{

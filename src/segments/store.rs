@@ -42,6 +42,9 @@ statements! {
             "SELECT CAST(COALESCE((SELECT members FROM segment_counts WHERE segment_id = s.id), 0)
                        + COALESCE((SELECT SUM(members) FROM segment_deltas WHERE segment_id = s.id), 0) AS BIGINT)
              FROM segments s WHERE s.workspace_id = $1 AND s.id = $2");
+        /// What to choose from: ids and names.
+        pub fn names(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name FROM segments WHERE workspace_id = $1 ORDER BY id DESC LIMIT 500");
         /// Finds a row if there is something to [`take_up`].
         pub fn has_deltas() = Sql::both("SELECT 1 FROM segment_deltas LIMIT 1");
         /// Adds some of what changed to what was counted; the store does that where it goes.

@@ -3,6 +3,7 @@
 //!
 //! Whoever delivers asks [`suppressed`] before every attempt, whichever way a mail came in.
 
+mod pages;
 mod path;
 mod routes;
 mod store;
@@ -11,6 +12,7 @@ mod transfer;
 
 use crate::db::Sql;
 
+pub use pages::router as pages;
 pub use routes::router as routes;
 pub use store::{Suppression, add, suppressed};
 pub use suppression::Origin;

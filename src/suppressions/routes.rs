@@ -16,11 +16,12 @@ use super::store::{self, Suppression};
 use super::suppression::{Entry, Item, MailAddress, Name, NewSuppression, NewSuppressions, Origin, Removal};
 use super::transfer;
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::{Actor, Caller, FullAccess};
 use crate::clock::{Time, rfc3339};
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
-use crate::id::SuppressionId;
+use crate::id::{SuppressionId, WorkspaceId};
+use crate::mime::Address;
 use crate::web::{self, Answer, Body, Idempotency, IdempotentRequest, JsonResult, List, Page, Query};
 use crate::webhooks::EventType;
 
@@ -123,17 +124,10 @@ async fn add(
             }
             let id = known.get(key).copied().unwrap_or_else(|| app.clock.ordered_id());
             ids.insert(key, id);
-            let (address, origin) = (address.as_str(), Origin::Manual);
-            let new = Suppression { address, origin, reason: None, email_id: None };
-            let mut batch = Batch::new();
-            match known.contains_key(key) {
-                true => batch.push(store::find(workspace, &Name::Id(id)).expect(1)),
-                false => {
-                    batch.push(store::insert(workspace, id, &new, now).expect(1));
-                    let data = store::published(id, &new, now);
-                    store::publish(&mut batch, (&app.clock, workspace), EventType::SuppressionAdded, id, &data);
-                }
-            }
+            let batch = match known.contains_key(key) {
+                true => store::find(workspace, &Name::Id(id)).expect(1).into(),
+                false => adding(app, (workspace, id), address, now),
+            };
             statements.push((key, batch));
         }
         // Two that add the same must not wait for each other.
@@ -152,6 +146,24 @@ async fn add(
     Err(Error::Unavailable)
 }
 
+/// Puts an address on the list that is not there, and tells webhooks.
+fn adding(app: &App, (workspace, id): (WorkspaceId, SuppressionId), address: &Address, now: i64) -> Batch {
+    let new = Suppression { address: address.as_str(), origin: Origin::Manual, reason: None, email_id: None };
+    let mut batch = Batch::from(store::insert(workspace, id, &new, now).expect(1));
+    let data = store::published(id, &new, now);
+    store::publish(&mut batch, (&app.clock, workspace), EventType::SuppressionAdded, id, &data);
+    batch
+}
+
+/// Puts an address on the list; tells whether it was not there.
+pub async fn add_one(actor: &impl Actor, app: &App, MailAddress(address): &MailAddress) -> Result<bool, Error> {
+    let (id, now) = (app.clock.ordered_id(), app.clock.now());
+    match actor.try_commit(|| adding(app, (actor.workspace_id(), id), address, now)).await? {
+        Err(DbError::Unexpected { .. }) => Ok(false),
+        settled => Ok(settled.map(|_| true)?),
+    }
+}
+
 /// Let several addresses have mail again
 ///
 /// All of those that are named by `emails` or by `ids`. The answer names the suppressions that are gone; what was not
@@ -167,7 +179,7 @@ async fn remove_many(caller: Caller, State(app): State<App>, body: Body<Removal>
 }
 
 /// Takes entries off the list, and tells which were there.
-async fn remove(caller: &Caller, app: &App, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
+pub async fn remove(caller: &impl Actor, app: &App, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
     let workspace = caller.workspace_id();
     names.sort_by_key(|name| match name {
         Name::Id(id) => id.to_string(),
@@ -188,7 +200,7 @@ async fn remove(caller: &Caller, app: &App, mut names: Vec<Name>) -> Result<Vec<
         names.iter().for_each(|name| batch.push(store::delete(workspace, name)));
         batch
     };
-    let effects: Vec<Effect> = caller.commit(batch).await?;
+    let effects: Vec<Effect> = caller.try_commit(batch).await??;
     let rows = effects.iter().flat_map(|effect| &effect.rows);
     Ok(rows.map(|row| row.id(0)).collect::<Result<_, _>>()?)
 }

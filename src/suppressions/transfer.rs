@@ -17,12 +17,12 @@ use uuid::Uuid;
 use super::store::{self, Suppression};
 use super::suppression::{Entry, Origin};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::rfc3339;
 use crate::csv::{self, BYTE_ORDER_MARK, Record, Scan};
 use crate::db::Batch;
 use crate::error::Error;
-use crate::id::SuppressionId;
+use crate::id::{SuppressionId, WorkspaceId};
 use crate::mime::Address;
 use crate::text::{is_one_line, shown};
 use crate::web::{Answer, Idempotency, LIGHT, LIMIT_OF_MANY, Spool};
@@ -60,15 +60,44 @@ pub async fn export(caller: Caller) -> Result<Response, Error> {
         let (rows, last) = some_rows(&caller, last).await.map_err(|error| io::Error::other(error.message()))?;
         Ok::<_, io::Error>(Some((Bytes::from(rows), (caller, last))))
     });
-    let start = stream::iter([Ok(Bytes::from(head + &first))]);
+    Ok(file_of(head + &first, rest))
+}
+
+/// The same, for somebody who may look at the workspace.
+pub async fn export_for(app: &App, workspace_id: WorkspaceId) -> Result<Response, Error> {
+    let mut head = String::new();
+    csv::write(COLUMNS, &mut head);
+    let (first, last) = rows_behind(app, workspace_id, Uuid::nil().into()).await?;
+    let rest = stream::try_unfold((app.clone(), last), move |(app, last)| async move {
+        let Some(last) = last else { return Ok(None) };
+        let rows = rows_behind(&app, workspace_id, last).await;
+        let (rows, last) = rows.map_err(|error| io::Error::other(error.message()))?;
+        Ok::<_, io::Error>(Some((Bytes::from(rows), (app, last))))
+    });
+    Ok(file_of(head + &first, rest))
+}
+
+async fn rows_behind(
+    app: &App,
+    workspace_id: WorkspaceId,
+    last: SuppressionId,
+) -> Result<(String, Option<SuppressionId>), Error> {
+    written(&app.db.read(store::behind(workspace_id, last, ROWS as i64)).await?)
+}
+
+fn file_of(first: String, rest: impl stream::Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
+    let start = stream::iter([Ok(Bytes::from(first))]);
     let body = Body::from_stream(futures_util::StreamExt::chain(start, rest));
     let name = "attachment; filename=\"suppressions.csv\"";
-    Ok(([(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, name)], body).into_response())
+    ([(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, name)], body).into_response()
 }
 
 /// The next rows, and the last id among them where there may be more.
 async fn some_rows(caller: &Caller, last: SuppressionId) -> Result<(String, Option<SuppressionId>), Error> {
-    let rows = caller.read(|| store::behind(caller.workspace_id(), last, ROWS as i64)).await?;
+    written(&caller.read(|| store::behind(caller.workspace_id(), last, ROWS as i64)).await?)
+}
+
+fn written(rows: &[crate::db::Row]) -> Result<(String, Option<SuppressionId>), Error> {
     let entries = rows.iter().map(Entry::read).collect::<Result<Vec<_>, _>>()?;
     let mut text = String::new();
     for entry in &entries {
@@ -111,17 +140,17 @@ pub struct Imported {
     object: &'static str,
     /// Rows, blank lines aside.
     #[schema(minimum = 0)]
-    total: u64,
+    pub total: u64,
     /// Addresses that are suppressed now and were not before.
     #[schema(minimum = 0)]
-    added: u64,
+    pub added: u64,
     /// Addresses that were suppressed before; they stay as they were.
     #[schema(minimum = 0)]
-    skipped: u64,
+    pub skipped: u64,
     #[schema(minimum = 0)]
-    failed: u64,
+    pub failed: u64,
     /// Why rows failed, of the first hundred.
-    errors: Vec<Problem>,
+    pub errors: Vec<Problem>,
 }
 
 /// Why a row came to nothing.
@@ -130,8 +159,8 @@ pub struct Imported {
 pub struct Problem {
     /// The line of the file that the row begins in.
     #[schema(minimum = 1)]
-    line: i64,
-    message: String,
+    pub line: i64,
+    pub message: String,
 }
 
 /// Import suppressions
@@ -155,12 +184,18 @@ pub async fn import(
     if let Some(answer) = request.find().await? {
         return Ok(answer);
     }
-    let (mut rows, mut told) = (Rows::new(&file)?, Imported { object: "suppression_import", ..Imported::default() });
+    let told = take_in(&caller, &app, &file).await?;
+    // Under its key, a file that is sent again gets this answer.
+    Ok(request.commit(Answer::created(&told)?, Batch::new).await??)
+}
+
+/// Puts the rows of a file on the list, some a commit.
+pub async fn take_in(caller: &impl Actor, app: &App, file: &[u8]) -> Result<Imported, Error> {
+    let (mut rows, mut told) = (Rows::new(file)?, Imported { object: "suppression_import", ..Imported::default() });
     loop {
         let lines = rows.some(ROWS);
         if lines.is_empty() {
-            // Under its key, a file that is sent again gets this answer.
-            return Ok(request.commit(Answer::created(&told)?, Batch::new).await??);
+            return Ok(told);
         }
         let mut new = Vec::new();
         for (line, said) in lines {
@@ -182,13 +217,20 @@ pub async fn import(
             webhooks::listened(&app.db, caller.workspace_id()).await?.contains(EventType::SuppressionAdded);
         let batch = || {
             let mut batch = Batch::new();
-            let inserts: Vec<Batch> = new.iter().map(|row| row.insert(&caller, &app, (now, is_published))).collect();
+            let inserts: Vec<Batch> = new.iter().map(|row| row.insert(caller, app, (now, is_published))).collect();
             inserts.into_iter().for_each(|insert| batch.append(insert));
             batch
         };
         let rows = if is_published { 3 } else { 1 };
         // What webhooks are told stands behind each row.
-        let added: u64 = caller.commit(batch).await?.iter().step_by(rows).map(|effect| effect.changed).sum();
+        let added: u64 = caller
+            .try_commit(batch)
+            .await??
+            .iter()
+            .take(new.len() * rows)
+            .step_by(rows)
+            .map(|effect| effect.changed)
+            .sum();
         told.added += added;
         told.skipped += new.len() as u64 - added;
     }
@@ -203,7 +245,7 @@ struct Row {
 }
 
 impl Row {
-    fn insert(&self, caller: &Caller, app: &App, (now, is_published): (i64, bool)) -> Batch {
+    fn insert(&self, caller: &impl Actor, app: &App, (now, is_published): (i64, bool)) -> Batch {
         let (address, reason) = (self.address.as_str(), self.reason.as_deref());
         let new = Suppression { address, origin: self.origin, reason, email_id: None };
         let (workspace_id, id) = (caller.workspace_id(), app.clock.ordered_id());

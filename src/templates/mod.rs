@@ -5,6 +5,9 @@
 
 mod diff;
 mod files;
+mod page_acts;
+mod page_edit;
+mod page_form;
 mod pages;
 mod path;
 mod rendering;
@@ -14,6 +17,7 @@ mod store;
 mod template;
 mod variable;
 mod versions_routes;
+mod work;
 
 use std::sync::Arc;
 
@@ -85,6 +89,12 @@ pub async fn check_published(
     named: &str,
 ) -> Result<Result<(), Unsendable>, DbError> {
     Ok(published_version(db, workspace_id, named).await?.map(drop))
+}
+
+/// What a template is called.
+pub async fn name_of(db: &Db, workspace_id: WorkspaceId, id: TemplateId) -> Result<Option<String>, DbError> {
+    let rows = db.read(store::find(workspace_id, &Key::Id(id))).await?;
+    Ok(rows.first().map(store::Stored::read).transpose()?.map(|template| template.name))
 }
 
 /// What keeps the template that has this id or this alias from being sent with what it is given, as part of a

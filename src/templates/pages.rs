@@ -1,18 +1,20 @@
-//! Templates in the dashboard: to be looked at.
+//! Templates in the dashboard: what there is, and what it looks like with samples.
 
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
-use super::Templates;
+use super::page_form::VariableRow as Written;
 use super::shapes::Listed;
 use super::store::{self, Key, Stored, Version};
-use super::variable::Variable;
-use crate::accounts::{Look, Member};
+use super::variable::{RESERVED, Variable, VariableType};
+use super::{Templates, page_acts, page_edit};
+use crate::accounts::{Duty, Look, Member};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
@@ -23,6 +25,8 @@ pub fn router() -> Router<Templates> {
         .route("/templates", get(list))
         .route("/templates/{id}", get(show))
         .route("/templates/{id}/html", get(html))
+        .merge(page_edit::router())
+        .merge(page_acts::router())
 }
 
 /// How a status is shown.
@@ -45,6 +49,9 @@ impl Badge {
 struct ListPage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
+    /// Where a new one is written, for those who may.
+    new: Option<String>,
     templates: Vec<TemplateRow>,
     newer: Option<String>,
     older: Option<String>,
@@ -63,9 +70,14 @@ struct TemplateRow {
 struct OnePage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
     back: String,
     id: TemplateId,
     name: String,
+    /// What to say where it is not what is edited that is shown.
+    older: Option<String>,
+    /// For those who may.
+    acts: Option<Acts>,
     status: Badge,
     /// Whether the draft is not what is sent.
     has_draft: bool,
@@ -73,10 +85,43 @@ struct OnePage {
     facts: Vec<(&'static str, String)>,
     updated: Stamp,
     published: Option<Stamp>,
+    /// Address of this page.
+    here: String,
+    version_id: TemplateVersionId,
+    /// How wide it is shown: `phone`, `desktop`, or as wide as the page.
+    width: &'static str,
+    /// What a width is called, where it is shown so, and its key.
+    widths: Vec<(&'static str, String, &'static str)>,
     /// Where its HTML is shown.
     frame: String,
+    subject: Option<String>,
+    /// Why it cannot be shown with these values.
+    problem: Option<String>,
+    /// What has neither a value nor a fallback.
+    missing: Vec<String>,
+    /// What broadcasts know of each recipient.
+    filled_in: Vec<String>,
+    inputs: Vec<Input>,
     variables: Vec<VariableRow>,
     versions: Vec<VersionRow>,
+}
+
+/// Where things are done with it.
+struct Acts {
+    edit: String,
+    publish: Option<String>,
+    test: String,
+    duplicate: String,
+    duplicate_hidden: Vec<(String, String)>,
+    delete: String,
+}
+
+/// A value to try.
+struct Input {
+    key: String,
+    kind: &'static str,
+    value: String,
+    fallback: String,
 }
 
 struct VariableRow {
@@ -92,15 +137,17 @@ struct VersionRow {
     published: Option<Stamp>,
     status: Option<Badge>,
     is_shown: bool,
+    /// Where it is published again, if that is something.
+    publish: Option<String>,
 }
 
 /// Which version of a template is shown.
 #[derive(Deserialize)]
-struct Shown {
-    version: Option<TemplateVersionId>,
+pub struct Shown {
+    pub version: Option<TemplateVersionId>,
 }
 
-fn gone() -> Error {
+pub fn gone() -> Error {
     Error::not_found("There is no such template here. It may have been deleted already.")
 }
 
@@ -120,6 +167,8 @@ async fn list(member: Member<Look>) -> PageResult {
     let content = ListPage {
         layout: member.layout(),
         shell: member.shell("/templates"),
+        notice: member.notice("deleted", "The template is deleted."),
+        new: member.may_manage().then(|| member.address("/templates/new")),
         templates: items.into_iter().map(row).collect(),
         newer,
         older,
@@ -128,8 +177,8 @@ async fn list(member: Member<Look>) -> PageResult {
 }
 
 /// The template, and the version that is to be shown: that which is edited, or another.
-async fn find(
-    member: &Member<Look>,
+pub async fn find<D: Duty>(
+    member: &Member<D>,
     id: Result<PathId<TemplateId>, Error>,
     shown: Result<Query<Shown>, Error>,
 ) -> Result<(Stored, Version), Error> {
@@ -141,8 +190,28 @@ async fn find(
     Ok((template, Version::read(rows.first().ok_or_else(gone)?)?))
 }
 
+/// The values to try that the address tells, beside the variables that take them.
+fn values<D: Duty>(member: &Member<D>, version: &Version) -> (Vec<Input>, Map<String, Value>) {
+    let (mut inputs, mut given) = (Vec::new(), Map::new());
+    for variable in &version.contents.variables.0 {
+        let value = member.asked(&format!("v.{}", variable.key)).unwrap_or_default();
+        if !value.is_empty() {
+            // What is no JSON is taken for text, and refused as such.
+            let read = match variable.kind {
+                VariableType::String => value.as_str().into(),
+                _ => serde_json::from_str(&value).unwrap_or_else(|_| value.as_str().into()),
+            };
+            given.insert(variable.key.clone(), read);
+        }
+        let Written { key, fallback, .. } = Written::of(variable);
+        inputs.push(Input { key, kind: variable.kind.as_str(), value, fallback });
+    }
+    (inputs, given)
+}
+
 async fn show(
     member: Member<Look>,
+    State(templates): State<Templates>,
     id: Result<PathId<TemplateId>, Error>,
     shown: Result<Query<Shown>, Error>,
 ) -> PageResult {
@@ -151,7 +220,12 @@ async fn show(
     let rows = member.read(store::versions(member.workspace_id(), template.id, &newest)).await?;
     let versions: Result<Vec<Version>, DbError> = rows.iter().take(RECENT).map(Version::read).collect();
     let now = member.app.clock.now();
-    let address = |path: &str, id| member.address(&format!("/templates/{}{path}?version={id}", template.id));
+    let here = member.address(&format!("/templates/{}", template.id));
+    let address = |path: &str, id| format!("{here}{path}?version={id}");
+    let publish = |id: TemplateVersionId| {
+        let is_open = member.may_manage() && template.published_version_id != Some(id);
+        is_open.then(|| address("/publish", id))
+    };
     let version_row = |one: &Version| VersionRow {
         href: address("", one.id),
         created: Stamp::ago(one.created_at, now),
@@ -162,23 +236,84 @@ async fn show(
             (false, false) => None,
         },
         is_shown: one.id == version.id,
+        publish: publish(one.id),
     };
+    let (inputs, given) = values(&member, &version);
+    let tried: String = inputs.iter().filter(|input| !input.value.is_empty()).fold(String::new(), |query, input| {
+        format!("{query}&v.{}={}", input.key, utf8_percent_encode(&input.value, NON_ALPHANUMERIC))
+    });
+    let at_width = |width: &str| format!("{}{tried}&width={width}", address("", version.id));
+    let preview = match templates.rendered(template.id, version.clone(), given).await {
+        Ok((_, rendered, missing)) => Preview { subject: rendered.subject, missing, problem: None },
+        Err(refusal) if refusal.status().is_client_error() => {
+            Preview { subject: None, missing: Vec::new(), problem: Some(refusal.message().into_owned()) }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (filled_in, missing) = preview.missing.into_iter().partition(|key| RESERVED.contains(&key.as_str()));
+    let older = "This is another version than the one that is edited.";
     let content = OnePage {
         layout: member.layout(),
         shell: member.shell("/templates"),
+        notice: notice(&member),
         back: member.address("/templates"),
         id: template.id,
+        older: (version.id != template.current_version_id).then(|| older.into()),
+        acts: member.may_manage().then(|| acts(&member, &template, &here, publish(version.id))),
         status: Badge::of(template.published_at.is_some()),
         has_draft: template.published_at.is_some() && template.has_unpublished_versions(),
         facts: facts(&template, &version),
         updated: Stamp::ago(template.updated_at, now),
         published: template.published_at.map(|at| Stamp::ago(at, now)),
-        frame: address("/html", version.id),
+        version_id: version.id,
+        width: match member.asked("width").as_deref() {
+            Some("phone") => "phone",
+            Some("desktop") => "desktop",
+            _ => "fit",
+        },
+        widths: [("As wide as here", "fit"), ("Phone, 390 px", "phone"), ("Desktop, 1280 px", "desktop")]
+            .map(|(word, key)| (word, at_width(key), key))
+            .into(),
+        frame: format!("{}{tried}", address("/html", version.id)),
+        subject: preview.subject,
+        problem: preview.problem,
+        missing,
+        filled_in,
+        inputs,
         variables: variables(&version),
         versions: versions?.iter().map(version_row).collect(),
         name: template.name.clone(),
+        here,
     };
     Ok(web::page_framing(StatusCode::OK, &content))
+}
+
+struct Preview {
+    subject: Option<String>,
+    missing: Vec<String>,
+    problem: Option<String>,
+}
+
+fn notice(member: &Member<Look>) -> Option<String> {
+    member
+        .notice("created", "The template is made. It is a draft until you publish it.")
+        .or(member.notice("saved", "The draft is saved."))
+        .or(member.notice("published", "It is published: mail is made of it from now on."))
+        .or(member.notice("copied", "This is the copy. It is a draft."))
+}
+
+fn acts(member: &Member<Look>, template: &Stored, here: &str, publish: Option<String>) -> Acts {
+    let copy: TemplateId = member.app.clock.ordered_id();
+    let mut duplicate_hidden = member.hidden(&format!("duplicate template {}", template.id));
+    duplicate_hidden.push(("copy".into(), copy.to_string()));
+    Acts {
+        edit: format!("{here}/edit"),
+        publish,
+        test: format!("{here}/test"),
+        duplicate: format!("{here}/duplicate"),
+        duplicate_hidden,
+        delete: format!("{here}/delete"),
+    }
 }
 
 fn facts(template: &Stored, version: &Version) -> Vec<(&'static str, String)> {
@@ -208,6 +343,7 @@ async fn html(
     shown: Result<Query<Shown>, Error>,
 ) -> PageResult {
     let (template, version) = find(&member, id, shown).await?;
-    let (_, rendered, _) = templates.rendered(template.id, version, Map::new()).await?;
+    let (_, given) = values(&member, &version);
+    let (_, rendered, _) = templates.rendered(template.id, version, given).await?;
     Ok(web::sandboxed(rendered.html.into()))
 }

@@ -5,18 +5,24 @@ use http::request::Parts;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use super::not_found;
-use super::store::{self, Key, Stored, Version};
-use crate::auth::Caller;
+use super::store::{Key, Stored};
+use super::work;
+use crate::auth::Actor;
 use crate::error::Error;
-use crate::id::TemplateVersionId;
+use crate::id::{TemplateId, TemplateVersionId};
 use crate::web;
 
 /// The `{template}` of a path.
-pub struct Named(Key);
+pub struct Named(pub(super) Key);
 
 /// The `{version_id}` of a path that names a template, too.
 pub struct PathVersion(pub TemplateVersionId);
+
+impl From<TemplateId> for Named {
+    fn from(id: TemplateId) -> Named {
+        Named(Key::Id(id))
+    }
+}
 
 impl IntoParams for Named {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
@@ -58,15 +64,7 @@ async fn param<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Op
 
 impl Named {
     /// The template, with the version that is edited.
-    pub(super) async fn find(&self, caller: &Caller) -> Result<Stored, Error> {
-        let rows = caller.read(|| store::find(caller.workspace_id(), &self.0)).await?;
-        Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+    pub(super) async fn find(&self, actor: &impl Actor) -> Result<Stored, Error> {
+        work::find(actor, &self.0).await
     }
-}
-
-/// A version of a template.
-pub(super) async fn find_version(caller: &Caller, template: &Stored, id: TemplateVersionId) -> Result<Version, Error> {
-    let rows = caller.read(|| store::version(caller.workspace_id(), (template.id, id))).await?;
-    let missing = || Error::not_found("Version not found. `GET /templates/{id}/versions` lists those there are.");
-    Ok(Version::read(rows.first().ok_or_else(missing)?)?)
 }

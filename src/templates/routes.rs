@@ -8,21 +8,16 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::path::{Named, find_version};
+use super::path::Named;
 use super::shapes::{Detail, Item, Listed};
-use super::store::{self, Changed, New, Stored};
 use super::template::{Alias, Contents, NewTemplate, TemplateChange, TemplateName};
-use super::{Templates, not_found, versions_routes};
+use super::{Templates, store, versions_routes, work};
 use crate::auth::{Caller, FullAccess};
-use crate::db::DbError;
-use crate::error::{Error, OrMissing};
+use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{
     self, Answer, Body, Idempotency, IdempotentRequest, JsonResult, List, OfDuplicate, OfKeyOrDuplicate, Page,
 };
-
-/// How often a change is tried that another one got ahead of.
-const ATTEMPTS: usize = 8;
 
 type Reference = web::Reference<TemplateId>;
 type Deleted = web::Deleted<TemplateId>;
@@ -75,19 +70,9 @@ async fn make(
     contents: &Contents,
 ) -> Result<Response, Error> {
     let id = templates.clock.ordered_id();
-    let new = New { id, version_id: templates.clock.ordered_id(), name, alias, contents, now: templates.clock.now() };
     let answer = Answer::created(&Reference::to(id))?;
-    let made = request.commit(answer, || store::insert(caller.workspace_id(), &new)).await?;
-    made.map_err(|error| taken(error, alias.map(Alias::as_str)))
-}
-
-fn taken(error: DbError, alias: Option<&str>) -> Error {
-    match (error, alias) {
-        (DbError::Duplicate(_), Some(alias)) => {
-            Error::Conflict { message: format!("The alias `{alias}` is another template's already.") }
-        }
-        (other, _) => other.into(),
-    }
+    let made = request.commit(answer, || work::making(caller, templates, id, (name, alias), contents)).await?;
+    made.map_err(|error| work::taken(error, alias.map(Alias::as_str)))
 }
 
 /// List templates
@@ -128,32 +113,7 @@ async fn update(
     body: Body<TemplateChange>,
 ) -> JsonResult<Reference> {
     let change = read_body(&templates, body).await?;
-    for _ in 0..ATTEMPTS {
-        let seen = named.find(&caller).await?;
-        let contents = change.apply(seen.contents.clone());
-        let alias = match &change.alias.0 {
-            Some(alias) => alias.as_ref().map(Alias::as_str),
-            None => seen.alias.as_deref(),
-        };
-        let changed = Changed {
-            name: change.name.as_ref().map_or(seen.name.as_str(), |name| name.as_str()),
-            alias,
-            contents: (contents != seen.contents).then_some(&contents),
-            version_id: templates.clock.ordered_id(),
-            now: templates.clock.now(),
-        };
-        let settled = caller.try_commit(|| store::change(caller.workspace_id(), &seen, &changed)).await?;
-        if !is_overtaken(&settled) {
-            settled.map_err(|error| taken(error, alias))?;
-            return Ok(Json(Reference::to(seen.id)));
-        }
-    }
-    Err(Error::Unavailable)
-}
-
-/// Whether somebody changed it, or deleted it, in between.
-fn is_overtaken<T>(settled: &Result<T, DbError>) -> bool {
-    matches!(settled, Err(DbError::Unexpected { .. }))
+    Ok(Json(Reference::to(work::change(&caller, &templates, &named.0, &change).await?)))
 }
 
 /// Delete a template
@@ -165,32 +125,7 @@ fn is_overtaken<T>(settled: &Result<T, DbError>) -> bool {
     responses((status = 200, description = "The template is gone.", body = Deleted), OfDuplicate),
 )]
 async fn delete(caller: Caller, named: Named) -> JsonResult<Deleted> {
-    let template = named.find(&caller).await?;
-    if let Some(automation) = sent_by(&caller, &template).await? {
-        let message = format!(
-            "The automation `{automation}` sends this template. Disable the automation, or let it send another, first."
-        );
-        return Err(Error::Conflict { message });
-    }
-    caller.try_commit(|| store::delete(caller.workspace_id(), template.id)).await?.or_missing(not_found)?;
-    Ok(Json(Deleted::of(template.id)))
-}
-
-/// The name of an enabled automation that sends a template.
-async fn sent_by(caller: &Caller, template: &Stored) -> Result<Option<String>, Error> {
-    let named = |name: &str| format!("\"template\":{{\"id\":\"{name}\"");
-    let by_id = named(&template.id.to_string());
-    let by_alias = template.alias.as_deref().map_or_else(|| by_id.clone(), named);
-    let containing = |text: &str| format!("%{text}%");
-    let of = || store::enabled_automations(caller.workspace_id(), containing(&by_id), containing(&by_alias));
-    for row in caller.read(of).await? {
-        // The store does not tell upper from lower case, and takes `_` for any character.
-        let steps = row.text(1)?;
-        if steps.contains(&by_id) || steps.contains(&by_alias) {
-            return Ok(Some(row.text(0)?));
-        }
-    }
-    Ok(None)
+    Ok(Json(Deleted::of(work::delete(&caller, &named.0).await?)))
 }
 
 /// Which version to publish.
@@ -217,18 +152,7 @@ async fn publish(
     body: Body<Publishing>,
 ) -> JsonResult<Reference> {
     let wanted = body.read()?.version_id;
-    for _ in 0..ATTEMPTS {
-        let seen = named.find(&caller).await?;
-        let version_id = wanted.unwrap_or(seen.current_version_id);
-        find_version(&caller, &seen, version_id).await?;
-        let now = templates.clock.now();
-        let settled = caller.try_commit(|| store::publish(caller.workspace_id(), &seen, version_id, now)).await?;
-        if !is_overtaken(&settled) {
-            settled?;
-            return Ok(Json(Reference::to(seen.id)));
-        }
-    }
-    Err(Error::Unavailable)
+    Ok(Json(Reference::to(work::publish(&caller, &templates, &named.0, wanted).await?)))
 }
 
 /// Copy a template

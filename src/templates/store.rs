@@ -165,7 +165,7 @@ impl Stored {
 }
 
 /// A version of a template.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Version {
     pub id: TemplateVersionId,
     pub contents: Contents,

@@ -8,11 +8,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::path::{Named, PathVersion, find_version};
+use super::path::{Named, PathVersion};
 use super::shapes::{VersionDetail, VersionItem};
 use super::store::{self, Version};
+use super::work::find_version;
 use super::{Rendered, Rendering, Templates};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{Body, JsonResult, List, Page, Query};
@@ -123,13 +124,13 @@ impl Templates {
     /// names of that.
     pub async fn sample(
         &self,
-        caller: &Caller,
+        actor: &impl Actor,
         named: &Named,
         version_id: Option<TemplateVersionId>,
         given: Map<String, Value>,
     ) -> Result<(Rendering, Rendered, Vec<String>), Error> {
-        let template = named.find(caller).await?;
-        let version = find_version(caller, &template, version_id.unwrap_or(template.current_version_id)).await?;
+        let template = named.find(actor).await?;
+        let version = find_version(actor, &template, version_id.unwrap_or(template.current_version_id)).await?;
         self.rendered(template.id, version, given).await
     }
 

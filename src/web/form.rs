@@ -1,19 +1,64 @@
 //! Forms that people send from our own pages.
 
+use std::ops::Deref;
+use std::time::Duration;
+
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::response::Response;
 use bytes::Bytes;
 
+use super::input::LIGHT;
 use super::query::Params;
+use super::spool::Spool;
 use super::{input, layout};
 use crate::app::App;
 use crate::auth;
+use crate::error::Error;
 
 /// Nothing that people type into our forms is larger.
 const LIMIT: usize = 64 << 10;
 
+/// What people write for mail is: encoded, it takes up to three times its own length.
+const LIMIT_OF_SOURCE: usize = 2 << 20;
+
+/// How long that may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A form of ours: read whole, and not sent by another site's page.
 pub struct Form(Bytes);
+
+/// The same, with room for the source of a mail. It arrives on disk where it is large, and is held in memory by few at
+/// a time.
+pub struct LongForm(Form);
+
+impl Deref for LongForm {
+    type Target = Form;
+
+    fn deref(&self) -> &Form {
+        &self.0
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for LongForm
+where
+    App: FromRef<S>,
+{
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<LongForm, Response> {
+        let app = &App::from_ref(state);
+        let (parts, body) = request.into_parts();
+        let read = async {
+            auth::refuse_foreign(app, &parts.headers)?;
+            let body = Spool::receive(app, body, LIMIT_OF_SOURCE, PATIENCE).await?;
+            if body.len() > LIGHT / 4 {
+                app.admission.admit().await?;
+            }
+            body.part(0..body.len())
+        };
+        read.await.map(|body| LongForm(Form(body))).map_err(|error| layout::error_page(app, &error))
+    }
+}
 
 impl<S: Send + Sync> FromRequest<S> for Form
 where
@@ -38,9 +83,57 @@ impl Form {
         Params::parse(&self.0).text(name).map(|text| text.into_owned()).unwrap_or_default()
     }
 
+    /// The same, of a box for several lines: browsers end lines as mail does, sources rather end them with a line feed.
+    pub fn lines(&self, name: &str) -> String {
+        self.text(name).replace("\r\n", "\n")
+    }
+
     /// The values of a field that may be sent several times, such as boxes that
     /// were ticked.
     pub fn all(&self, name: &str) -> Vec<String> {
         Params::parse(&self.0).all(name)
+    }
+}
+
+/// A source as a box for several lines shows it: browsers know one kind of line end.
+pub fn in_box(source: &str) -> String {
+    source.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// A source as it came back from a box, with the line ends that it had. One that was not changed is as it was.
+pub fn from_box(typed: &str, before: &str) -> String {
+    if typed == in_box(before) {
+        return before.to_owned();
+    }
+    let ends = before.matches('\n').count();
+    match ends > 0 && before.matches("\r\n").count() == ends {
+        true => typed.replace('\n', "\r\n"),
+        false => typed.to_owned(),
+    }
+}
+
+/// Which field an error is about, as the API calls it, if it names one.
+pub fn field_of(error: &Error) -> Option<String> {
+    let message = error.message();
+    let name = message.split('`').nth(1)?;
+    Some(name.split(['.', '[']).next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_about_the_field_that_it_names_first() {
+        let of = |message: &str| field_of(&Error::invalid(message));
+        assert_eq!(of("The `variables[2].key` field must not be `x`.").as_deref(), Some("variables"));
+        assert_eq!(of("Missing `html` field.").as_deref(), Some("html"));
+        assert_eq!(of("Something else."), None);
+    }
+
+    #[test]
+    fn lines_end_as_they_do_in_sources() {
+        let form = Form(Bytes::from_static(b"a=x%0D%0Ay&b=z"));
+        assert_eq!((form.lines("a").as_str(), form.lines("b").as_str()), ("x\ny", "z"));
     }
 }

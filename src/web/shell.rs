@@ -62,9 +62,15 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
                 place("/emails", "mail", "Emails"),
                 place("/broadcasts", "send", "Broadcasts"),
                 place("/templates", "book", "Templates"),
+                place("/suppressions", "lock", "Suppressions"),
             ],
         ),
-        group("Deliver", vec![place("/domains", "globe", "Domains")]),
+        group("Deliver", vec![
+                place("/domains", "globe", "Domains"),
+                place("/deliverability", "check", "Deliverability"),
+                place("/webhooks", "apps", "Webhooks"),
+                place("/logs", "computer", "Request log"),
+            ]),
         group(
             "Workspace",
             vec![

@@ -5,6 +5,8 @@
 mod attempt;
 mod deliver;
 mod event;
+mod page_one;
+mod pages;
 mod retry;
 mod routes;
 mod sealed;
@@ -19,6 +21,7 @@ use crate::db::{DbError, Sql};
 
 pub use deliver::{Deliverer, Notices, run};
 pub use event::{EventType, EventTypes, When, publish};
+pub use pages::router as pages;
 pub use routes::router as routes;
 pub use sealed::reseal;
 pub use store::listened;

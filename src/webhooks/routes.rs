@@ -10,17 +10,18 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::event::EventTypes;
 use super::shapes::{AttemptItem, EventItem, EventWhole, Item, Made, Whole};
 use super::store::{self, Changes, MOST};
-use super::webhook::{NewWebhook, WebhookChange};
+use super::webhook::{Endpoint, NewWebhook, WebhookChange};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::calls;
 use crate::clock::DAY;
 use crate::credentials::grant_stands;
-use crate::db::{Batch, DbError};
+use crate::db::{Batch, DbError, Stmt};
 use crate::error::{Error, OrMissing};
-use crate::id::{WebhookEventId, WebhookId};
+use crate::id::{WebhookEventId, WebhookId, WorkspaceId};
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Newest, OfState, Page, PathId};
 
 type Reference = web::Reference<WebhookId>;
@@ -43,8 +44,8 @@ pub fn router() -> OpenApiRouter<App> {
 
 /// The ids in the path of an event.
 pub struct EventPath {
-    webhook: WebhookId,
-    event: WebhookEventId,
+    pub webhook: WebhookId,
+    pub event: WebhookEventId,
 }
 
 impl IntoParams for EventPath {
@@ -87,33 +88,46 @@ async fn create(
     endpoint.must_be_allowed(app.config.private_webhooks)?;
     let (id, secret) = (app.clock.ordered_id(), calls::new_secret());
     let sealed = app.seal.close_text(&secret);
-    let (workspace_id, grant_id) = (caller.workspace_id(), caller.grant_id());
+    let new = NewRow { id, endpoint: &endpoint, events, sealed: &sealed };
+    let last = making(&caller, &app, &new).len() - 1;
+    let answer = Answer::created(&Made::new(id, secret))?.secret();
+    match request.commit(answer, || making(&caller, &app, &new)).await? {
+        Err(DbError::Unexpected { statement }) if statement == last => Err(too_many()),
+        settled => Ok(settled?),
+    }
+}
+
+/// A webhook to make.
+pub struct NewRow<'a> {
+    pub id: WebhookId,
+    pub endpoint: &'a Endpoint,
+    pub events: EventTypes,
+    pub sealed: &'a str,
+}
+
+/// A batch that makes a webhook; its last statement fails where there are as many as there may be.
+pub fn making(actor: &impl Actor, app: &App, new: &NewRow<'_>) -> Batch {
+    let grant_id = actor.grant_id();
     let new = store::NewWebhook {
-        workspace_id,
-        id,
-        endpoint: endpoint.as_str(),
-        events,
-        secret: &sealed,
+        workspace_id: actor.workspace_id(),
+        id: new.id,
+        endpoint: new.endpoint.as_str(),
+        events: new.events,
+        secret: new.sealed,
         grant_id,
         now: app.clock.now(),
     };
+    let mut batch = Batch::new();
     // It outlives the request: a grant that ends in this moment ends it, too.
-    let insert = || {
-        let mut batch = Batch::new();
-        if let Some(grant_id) = grant_id {
-            batch = batch.fence(grant_stands(grant_id));
-        }
-        batch.append(store::insert(&new));
-        batch
-    };
-    let last = insert().len() - 1;
-    let answer = Answer::created(&Made::new(id, secret))?.secret();
-    match request.commit(answer, insert).await? {
-        Err(DbError::Unexpected { statement }) if statement == last => Err(Error::invalid(format!(
-            "There are {MOST} webhooks already, which is as many as there can be. Delete one first."
-        ))),
-        settled => Ok(settled?),
+    if let Some(grant_id) = grant_id {
+        batch = batch.fence(grant_stands(grant_id));
     }
+    batch.append(store::insert(&new));
+    batch
+}
+
+pub fn too_many() -> Error {
+    Error::invalid(format!("There are {MOST} webhooks already, which is as many as there can be. Delete one first."))
 }
 
 /// List webhooks
@@ -154,12 +168,16 @@ async fn update(
     PathId(id): PathId<WebhookId>,
     body: Body<WebhookChange>,
 ) -> JsonResult<Reference> {
-    let WebhookChange { endpoint, events, status } = body.read()?;
+    change(&caller, &app, id, body.read()?).await.map(|()| Json(Reference::to(id)))
+}
+
+pub async fn change(actor: &impl Actor, app: &App, id: WebhookId, wish: WebhookChange) -> Result<(), Error> {
+    let WebhookChange { endpoint, events, status } = wish;
     endpoint.iter().try_for_each(|endpoint| endpoint.must_be_allowed(app.config.private_webhooks))?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str());
-    let changes = Changes { endpoint, events, status, grant_id: caller.grant_id() };
-    caller.try_commit(|| store::change(caller.workspace_id(), id, &changes)).await?.or_missing(not_found)?;
-    Ok(Json(Reference::to(id)))
+    let changes = Changes { endpoint, events, status, grant_id: actor.grant_id() };
+    let changed = actor.try_commit(|| store::change(actor.workspace_id(), id, &changes)).await?;
+    changed.or_missing(not_found).map(drop)
 }
 
 /// Delete a webhook
@@ -190,10 +208,14 @@ async fn rotate(
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &());
     let secret = calls::new_secret();
-    let (sealed, until) = (app.seal.close_text(&secret), app.clock.steady() + GRACE);
+    let rotation = rotating(&app, caller.workspace_id(), id, &secret);
     let answer = Answer::json(StatusCode::OK, &Made::new(id, secret))?.secret();
-    let rotate = || store::rotate(caller.workspace_id(), id, &sealed, until).into();
-    request.commit(answer, rotate).await?.or_missing(not_found)
+    request.commit(answer, || rotation.clone().into()).await?.or_missing(not_found)
+}
+
+/// Gives a webhook another secret.
+pub fn rotating(app: &App, workspace_id: WorkspaceId, id: WebhookId, secret: &str) -> Stmt {
+    store::rotate(workspace_id, id, &app.seal.close_text(secret), app.clock.steady() + GRACE)
 }
 
 /// List the events of a webhook
@@ -243,9 +265,14 @@ async fn attempts(caller: Caller, path: EventPath, Newest(page): Newest) -> Json
     responses((status = 200, description = "The event is delivered again.", body = EventReference), OfState),
 )]
 async fn replay(caller: Caller, State(app): State<App>, path: EventPath) -> JsonResult<EventReference> {
-    find_event(&caller, &path).await?;
-    let replay = || store::replay(caller.workspace_id(), path.webhook, path.event, app.clock.steady());
-    match caller.try_commit(replay).await? {
+    send_again(&caller, &app, &path).await.map(|()| Json(EventReference::to(path.event)))
+}
+
+/// Delivers an event anew.
+pub async fn send_again(actor: &impl Actor, app: &App, path: &EventPath) -> Result<(), Error> {
+    find_event(actor, path).await?;
+    let replay = || store::replay(actor.workspace_id(), path.webhook, path.event, app.clock.steady());
+    match actor.try_commit(replay).await? {
         Err(DbError::Unexpected { statement: 0 }) => {
             let message = "The webhook is disabled. Enable it first.".into();
             return Err(Error::Conflict { message });
@@ -253,14 +280,14 @@ async fn replay(caller: Caller, State(app): State<App>, path: EventPath) -> Json
         settled => settled.or_missing(no_event)?,
     };
     app.wake_webhooks();
-    Ok(Json(EventReference::to(path.event)))
+    Ok(())
 }
 
-async fn find(caller: &Caller, id: WebhookId) -> Result<Whole, Error> {
+async fn find(caller: &impl Actor, id: WebhookId) -> Result<Whole, Error> {
     caller.query::<Option<Whole>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }
 
-async fn find_event(caller: &Caller, path: &EventPath) -> Result<EventWhole, Error> {
+async fn find_event(caller: &impl Actor, path: &EventPath) -> Result<EventWhole, Error> {
     find(caller, path.webhook).await?;
     caller.query::<Option<EventWhole>>(|| store::event_of(path.webhook, path.event)).await?.ok_or_else(no_event)
 }

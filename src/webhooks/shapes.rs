@@ -21,19 +21,19 @@ pub struct Item {
     #[schema(pattern = "^webhook$")]
     object: &'static str,
     #[schema(value_type = Uuid)]
-    id: WebhookId,
+    pub(super) id: WebhookId,
     #[schema(example = "https://example.com/webhooks")]
-    endpoint: String,
+    pub(super) endpoint: String,
     #[serde(serialize_with = "as_list")]
     #[schema(value_type = Vec<EventType>)]
-    events: EventTypes,
-    status: Status,
+    pub(super) events: EventTypes,
+    pub(super) status: Status,
     /// Why it was disabled, where nobody did it; left out otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "The endpoint answered 410 Gone.")]
-    disabled_reason: Option<String>,
+    pub(super) disabled_reason: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Time,
+    pub(super) created_at: Time,
 }
 
 from_row!(Item { object = "webhook", id, endpoint, events, status, disabled_reason, created_at });
@@ -47,7 +47,7 @@ fn as_list<S: serde::Serializer>(events: &EventTypes, serializer: S) -> Result<S
 #[schema(as = Webhook)]
 pub struct Whole {
     #[serde(flatten)]
-    item: Item,
+    pub(super) item: Item,
     /// What every delivery is signed with; null where it cannot be opened here.
     #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", required = true)]
     signing_secret: Option<String>,
@@ -100,12 +100,12 @@ words! {
 pub struct EventItem {
     /// The id that every delivery of the event carries behind `msg_`.
     #[schema(value_type = Uuid)]
-    id: WebhookEventId,
+    pub(super) id: WebhookEventId,
     #[serde(rename = "type")]
-    kind: EventType,
+    pub(super) kind: EventType,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Time,
-    status: Outcome,
+    pub(super) created_at: Time,
+    pub(super) status: Outcome,
     #[serde(skip)]
     #[schema(ignore)]
     is_under_way: bool,
@@ -128,13 +128,13 @@ pub struct EventWhole {
     #[schema(pattern = "^webhook_event$")]
     object: &'static str,
     #[serde(flatten)]
-    item: EventItem,
+    pub(super) item: EventItem,
     /// When it is tried next; null where it is not.
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
-    next_attempt_at: Option<Time>,
+    pub(super) next_attempt_at: Option<Time>,
     /// What is posted: `type`, `created_at` and `data`.
     #[schema(value_type = Object)]
-    payload: Value,
+    pub(super) payload: Value,
 }
 
 from_row!(EventWhole { object = "webhook_event", item, next_attempt_at, payload: json });
@@ -155,18 +155,18 @@ pub struct AttemptItem {
     id: WebhookAttemptId,
     /// 0 where there was no answer.
     #[schema(example = 200)]
-    http_status_code: i64,
+    pub(super) http_status_code: i64,
     /// How the answer began, up to 1 KiB.
-    response: String,
+    pub(super) response: String,
     /// Why it did not count as delivered; left out where it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "the answer was 500")]
-    error: Option<String>,
+    pub(super) error: Option<String>,
     /// In milliseconds.
     #[schema(example = 42)]
-    duration: i64,
+    pub(super) duration: i64,
     #[schema(value_type = String, format = DateTime)]
-    sent_at: Time,
+    pub(super) sent_at: Time,
 }
 
 from_row!(AttemptItem { id, http_status_code, response, error, duration, sent_at });

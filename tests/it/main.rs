@@ -6,6 +6,7 @@
 mod asking;
 mod binary;
 mod dns;
+mod form_filling;
 mod graphs;
 mod harness;
 mod sink;
@@ -70,6 +71,7 @@ mod links;
 mod lists;
 mod logins;
 mod mail_decisions;
+mod mail_pages;
 mod mcp;
 mod migrations;
 mod receiving;

@@ -10,7 +10,7 @@ use axum::routing::get;
 use http::{HeaderMap, StatusCode};
 
 use crate::accounts::{Membership, may_grant, memberships};
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Session};
 use crate::clock::SECOND;
 use crate::credentials::{Scope, ScopeSet};
@@ -254,7 +254,7 @@ async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
         (None, _) => (decision, refused(&Refusal::access_denied())),
         (Some(code), None) => {
             let secret = secret::token();
-            let actor = Actor::Person(session.user_id);
+            let actor = DoneBy::Person(session.user_id);
             let approval = Entry { target: &open.client.name, ..Entry::new("app.approved", actor) };
             // No fence: the right is asked for once more when the code is redeemed.
             let batch = decision

@@ -1,0 +1,253 @@
+//! Sending a mail from the dashboard: one that is written there, or a test of a template.
+
+use askama::Template;
+use axum::extract::State as Shared;
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::draft::{self, Draft};
+use super::templated::{TestWish, filled, test_mail};
+use super::{Emails, NewEmail, Origin, queue};
+use crate::accounts::{Accepted, Manage, Member};
+use crate::error::Error;
+use crate::id::{EmailId, TemplateId};
+use crate::templates::{self, Named};
+use crate::web::{self, Body, Field, Form, Layout, Link, LongForm, PageResult, PathId, Shell};
+
+#[derive(Template)]
+#[template(path = "emails/send.html")]
+struct SendPage {
+    layout: Layout,
+    shell: Shell,
+    title: String,
+    lede: &'static str,
+    back: Link,
+    action: String,
+    hidden: Vec<(String, String)>,
+    problem: Option<String>,
+    /// What is left out for a test of a template: it has that.
+    is_test: bool,
+    from: Field,
+    to: Field,
+    cc: Field,
+    bcc: Field,
+    reply_to: Field,
+    subject: Field,
+    html: Field,
+    text: Field,
+    template: Field,
+    variables: Field,
+    scheduled_at: Field,
+}
+
+fn field(value: impl Into<String>) -> Field {
+    Field { value: value.into(), error: None }
+}
+
+impl SendPage {
+    fn empty(member: &Member<Manage>, id: EmailId) -> SendPage {
+        let mut hidden = member.hidden(&purpose(id));
+        hidden.push(("id".into(), id.to_string()));
+        SendPage {
+            layout: member.layout(),
+            shell: member.shell("/emails"),
+            title: "Send an email".into(),
+            lede: "One mail, written here. It goes the way of all others, and is found among them.",
+            back: Link { href: member.address("/emails"), label: "Emails".into() },
+            action: member.address("/emails/new"),
+            hidden,
+            problem: None,
+            is_test: false,
+            from: Field::default(),
+            to: Field::default(),
+            cc: Field::default(),
+            bcc: Field::default(),
+            reply_to: Field::default(),
+            subject: Field::default(),
+            html: Field::default(),
+            text: Field::default(),
+            template: Field::default(),
+            variables: Field::default(),
+            scheduled_at: Field::default(),
+        }
+    }
+
+    /// With what was typed.
+    fn of(member: &Member<Manage>, id: EmailId, form: &Form) -> SendPage {
+        SendPage {
+            from: field(form.text("from")),
+            to: field(form.lines("to")),
+            cc: field(form.lines("cc")),
+            bcc: field(form.lines("bcc")),
+            reply_to: field(form.lines("reply_to")),
+            subject: field(form.text("subject")),
+            html: field(form.lines("html")),
+            text: field(form.lines("text")),
+            template: field(form.text("template")),
+            variables: field(form.lines("variables")),
+            scheduled_at: field(form.text("scheduled_at")),
+            ..SendPage::empty(member, id)
+        }
+    }
+
+    /// The same, for a test of a template.
+    fn for_test(self, member: &Member<Manage>, id: TemplateId, name: &str) -> SendPage {
+        let address = member.address(&format!("/templates/{id}"));
+        SendPage {
+            shell: member.shell("/templates"),
+            title: format!("Send a test of {name}"),
+            lede: "The draft, with samples for what you give no value for. Its subject begins with [Test].",
+            action: format!("{address}/test"),
+            back: Link { href: address, label: name.to_owned() },
+            is_test: true,
+            ..self
+        }
+    }
+
+    fn refused(mut self, refusal: &Error) -> PageResult {
+        let message = refusal.message().into_owned();
+        let named = match web::field_of(refusal).as_deref() {
+            Some("from") => Some(&mut self.from),
+            Some("to") => Some(&mut self.to),
+            Some("cc") => Some(&mut self.cc),
+            Some("bcc") => Some(&mut self.bcc),
+            Some("reply_to") => Some(&mut self.reply_to),
+            Some("subject") => Some(&mut self.subject),
+            Some("html") => Some(&mut self.html),
+            Some("text") => Some(&mut self.text),
+            Some("template") => Some(&mut self.template),
+            Some("variables") => Some(&mut self.variables),
+            Some("scheduled_at") => Some(&mut self.scheduled_at),
+            _ if matches!(refusal, Error::DomainRefused { .. }) => Some(&mut self.from),
+            _ => None,
+        };
+        match named {
+            Some(field) => field.error = Some(message),
+            None => self.problem = Some(message),
+        }
+        Ok(web::page(refusal.status(), &self))
+    }
+
+    /// Values of variables, as JSON.
+    fn values(&self) -> Result<Map<String, Value>, Error> {
+        let text = self.variables.value.trim();
+        if text.is_empty() {
+            return Ok(Map::new());
+        }
+        serde_json::from_str(text)
+            .map_err(|error| Error::invalid(format!("The `variables` are an object of JSON: {error}.")))
+    }
+
+    /// As a request would say it.
+    fn fields(&self) -> Result<Map<String, Value>, Error> {
+        let mut fields = Map::new();
+        for (name, list) in [("to", &self.to), ("cc", &self.cc), ("bcc", &self.bcc), ("reply_to", &self.reply_to)] {
+            fields.extend(addresses(list).map(|list| (name.to_owned(), list)));
+        }
+        let texts = [
+            ("from", &self.from),
+            ("subject", &self.subject),
+            ("html", &self.html),
+            ("text", &self.text),
+            ("scheduled_at", &self.scheduled_at),
+        ];
+        let texts = texts.into_iter().filter(|(_, field)| !field.value.is_empty());
+        fields.extend(texts.map(|(name, field)| (name.to_owned(), field.value.as_str().into())));
+        if !self.template.value.is_empty() {
+            let template = serde_json::json!({"id": self.template.value.trim(), "variables": self.values()?});
+            fields.insert("template".into(), template);
+        }
+        Ok(fields)
+    }
+}
+
+/// One address a line.
+fn addresses(list: &Field) -> Option<Value> {
+    let lines = list.value.lines().map(str::trim).filter(|line| !line.is_empty());
+    let all: Vec<Value> = lines.map(Value::from).collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+fn purpose(id: EmailId) -> String {
+    format!("send email {id}")
+}
+
+/// The id that the mail of a form gets.
+fn id_of(form: &Form) -> Result<EmailId, Error> {
+    let unnamed = || Error::BadRequest { message: "The form does not say which mail it is. Load it again.".into() };
+    form.text("id").parse().map_err(|_| unnamed())
+}
+
+/// Whether a refusal is about what was typed.
+fn is_about_form(refusal: &Error) -> bool {
+    refusal.status().is_client_error()
+}
+
+pub async fn ask(member: Member<Manage>) -> PageResult {
+    let page = SendPage::empty(&member, member.app.clock.ordered_id());
+    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), ..page }))
+}
+
+pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: LongForm) -> PageResult {
+    let id = id_of(&form)?;
+    let accepted = member.accept(&purpose(id), &form)?;
+    let page = SendPage::of(&member, id, &form);
+    let sending = async {
+        let body = Box::pin(filled(&emails, member.workspace_id(), Body::new(page.fields()?))).await?;
+        let draft = Draft::new(&emails, member.workspace_id(), draft::read(body)?)?;
+        hand_over(&emails, &accepted, id, draft).await
+    };
+    match sending.await {
+        Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
+        Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// It was no program that handed it in.
+async fn hand_over(emails: &Emails, accepted: &Accepted<'_>, id: EmailId, draft: Draft) -> Result<(), Error> {
+    let email = NewEmail { origin: Origin::Command, ..draft.email };
+    queue::send((&emails.occurrences, &emails.domains), accepted, id, email).await
+}
+
+async fn outline(
+    member: &Member<Manage>,
+    id: Result<PathId<TemplateId>, Error>,
+) -> Result<(TemplateId, String), Error> {
+    let gone = || Error::not_found("There is no such template here. It may have been deleted already.");
+    let PathId(id) = id.map_err(|_| gone())?;
+    let name = templates::name_of(&member.app.db, member.workspace_id(), id).await?.ok_or_else(gone)?;
+    Ok((id, name))
+}
+
+pub async fn ask_test(member: Member<Manage>, id: Result<PathId<TemplateId>, Error>) -> PageResult {
+    let (id, name) = outline(&member, id).await?;
+    let page = SendPage::empty(&member, member.app.clock.ordered_id()).for_test(&member, id, &name);
+    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), ..page }))
+}
+
+pub async fn send_test(
+    member: Member<Manage>,
+    Shared(emails): Shared<Emails>,
+    id: Result<PathId<TemplateId>, Error>,
+    form: Form,
+) -> PageResult {
+    let (template_id, name) = outline(&member, id).await?;
+    let id = id_of(&form)?;
+    let accepted = member.accept(&purpose(id), &form)?;
+    let page = SendPage::of(&member, id, &form).for_test(&member, template_id, &name);
+    let sending = async {
+        let mut fields = Map::from_iter([("variables".to_owned(), page.values()?.into())]);
+        fields.extend(addresses(&page.to).map(|list| ("to".to_owned(), list)));
+        let from = page.from.value.trim();
+        fields.extend((!from.is_empty()).then(|| ("from".to_owned(), from.into())));
+        let wish: TestWish = web::read_fields(fields)?;
+        let draft = test_mail(&emails, &accepted, &Named::from(template_id), wish).await?;
+        hand_over(&emails, &accepted, id, draft).await
+    };
+    match Box::pin(sending).await {
+        Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
+        Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
+        Err(error) => Err(error.into()),
+    }
+}

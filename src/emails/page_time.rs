@@ -1,0 +1,55 @@
+//! What a person decides of a mail that has not left: another time, or not at all.
+
+use axum::extract::State as Shared;
+use http::StatusCode;
+
+use super::page_one::find;
+use super::pages::titled;
+use super::routes::{move_to, take_back};
+use super::{Emails, State};
+use crate::accounts::{Manage, Member};
+use crate::error::Error;
+use crate::id::EmailId;
+use crate::web::{self, ConfirmPage, Form, PageResult, PathId};
+
+type Id = Result<PathId<EmailId>, Error>;
+
+pub fn purpose(act: &str, id: EmailId) -> String {
+    format!("{act} email {id}")
+}
+
+/// Whether a mail can be taken back.
+pub fn is_open(state: State) -> bool {
+    matches!(state, State::Scheduled | State::Queued)
+}
+
+pub async fn reschedule(member: Member<Manage>, Shared(emails): Shared<Emails>, id: Id, form: Form) -> PageResult {
+    let id = find(&member, id.map(|PathId(id)| id)).await?.summary.id;
+    let accepted = member.accept(&purpose("reschedule", id), &form)?;
+    move_to(&emails, &accepted, id, form.text("scheduled_at").trim()).await?;
+    Ok(member.see_other(&format!("/emails/{id}?rescheduled")))
+}
+
+pub async fn ask_cancel(member: Member<Manage>, id: Id) -> PageResult {
+    let email = find(&member, id.map(|PathId(id)| id)).await?;
+    let (id, address) = (email.summary.id, member.address(&format!("/emails/{}", email.summary.id)));
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/emails"),
+        title: "Take this mail back?".into(),
+        subject: titled(email.summary.subject),
+        sentence: "It has not left yet, and will not be sent. This cannot be undone.".into(),
+        action: format!("{address}/cancel"),
+        hidden: member.hidden(&purpose("cancel", id)),
+        button: "Do not send it".into(),
+        cancel: address,
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+pub async fn cancel(member: Member<Manage>, Shared(emails): Shared<Emails>, id: Id, form: Form) -> PageResult {
+    let id = find(&member, id.map(|PathId(id)| id)).await?.summary.id;
+    let accepted = member.accept(&purpose("cancel", id), &form)?;
+    take_back(&emails, &accepted, id).await?;
+    Ok(member.see_other(&format!("/emails/{id}?canceled")))
+}

@@ -208,7 +208,7 @@ impl Member<Manage> {
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
         self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
         let act = Act::of(purpose, &self.path);
-        let name = ["name", "email", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
+        let name = ["name", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
         Ok(Accepted { member: self, act, name: name.unwrap_or_default() })
     }
 }

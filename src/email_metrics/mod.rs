@@ -16,7 +16,7 @@ mod store;
 pub use counts::{Counted, Counts, Tally};
 pub use fold::fold;
 pub use routes::router as routes;
-pub use store::totals;
+pub use store::{by_quarter, totals};
 
 use crate::db::Sql;
 

@@ -11,6 +11,7 @@ mod harness;
 mod sink;
 mod store;
 
+mod account_pages;
 mod app_automations;
 mod authorize;
 mod authorize_order;

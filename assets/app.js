@@ -182,7 +182,7 @@ function keepFresh() {
       note.textContent = "";
     } catch {
       failures = Math.min(failures + 1, 5);
-      if (failures > 1) note.textContent = "The server does not answer. This may be out of date.";
+      if (failures > 1) note.textContent = "This may be out of date: the server does not answer, or you were signed out.";
     }
     plan();
   };

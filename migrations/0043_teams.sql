@@ -48,6 +48,10 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_age ON audit_log (created_at);
 INSERT INTO chores (name, due_at, attempt) VALUES ('audit_log', 0, 0);
 
+-- The workspace on whose page a client was registered; NULL for those of the operator and of strangers.
+ALTER TABLE oauth_clients ADD COLUMN workspace_id UUID;
+CREATE INDEX oauth_clients_by_workspace ON oauth_clients (workspace_id) WHERE workspace_id IS NOT NULL;
+
 -- A second factor: what the app that makes codes shares with us, sealed; the last step whose code was used; and codes
 -- for when the app is lost.
 CREATE TABLE second_factors (

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 
-use super::Accounts;
 use super::member::{Look, Member};
+use super::{Accounts, second_factor};
 use crate::audit;
 use crate::auth::{self, ListedSession};
 use crate::db::{Batch, DbError};
@@ -32,6 +32,8 @@ struct AccountPage {
     shell: Shell,
     notice: Option<String>,
     password_url: String,
+    has_second_factor: bool,
+    second_factor_url: String,
     sessions: Vec<SessionRow>,
     end: String,
     end_others: String,
@@ -49,14 +51,19 @@ struct SessionRow {
 
 async fn show(member: Member<Look>) -> PageResult {
     let sessions = auth::sessions_of(&member.app.db, member.session.user_id).await?;
-    let notice = [("ended", "That browser is signed out."), ("ended-others", "Every other browser is signed out.")]
-        .into_iter()
-        .find_map(|(done, sentence)| member.notice(done, sentence));
+    let notices = [
+        ("ended", "That browser is signed out."),
+        ("ended-others", "Every other browser is signed out."),
+        ("second-factor-removed", "The second factor is turned off. Your password alone logs you in."),
+    ];
+    let notice = notices.into_iter().find_map(|(done, sentence)| member.notice(done, sentence));
     let content = AccountPage {
         layout: member.layout(),
         shell: member.shell("/account"),
         notice,
         password_url: member.address("/password"),
+        has_second_factor: second_factor::in_force(&member.app.db, member.session.user_id).await?.is_some(),
+        second_factor_url: member.address("/account/second-factor"),
         sessions: sessions.into_iter().map(|session| row(&member, session)).collect(),
         end: member.address("/account/sessions/end"),
         end_others: member.address("/account/sessions/end-others"),

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Accounts;
 use super::device::Device;
+use super::second_factor::{self, CodePage};
 use super::store;
 use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Asker, Origin, SESSION, Session, VISIT};
@@ -26,7 +27,10 @@ use crate::web::{self, Field, Form, Layout, PageResult, Params, Sender, Sent};
 const LONGEST_NEXT: usize = 2000;
 
 pub fn router() -> Router<Accounts> {
-    Router::new().route("/login", get(show).post(submit)).route("/logout", post(leave))
+    Router::new()
+        .route("/login", get(show).post(submit))
+        .route("/login/code", post(submit_code))
+        .route("/logout", post(leave))
 }
 
 #[derive(Template)]
@@ -138,10 +142,9 @@ async fn submit(
         return Ok(again(StatusCode::FORBIDDEN, text.into()));
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
-        Ok(Some(cookies)) => {
-            let mut response = Redirect::to(&to.address(&app)).into_response();
-            response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
-            Ok(response)
+        Ok(Some(LoggedIn::Wholly(cookies))) => Ok(welcome(&app, &to, cookies)),
+        Ok(Some(LoggedIn::Halfway(challenge))) => {
+            Ok(code_page(&app, &headers, StatusCode::OK, &to, &challenge, Field::default()))
         }
         Ok(None) => Ok(again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into())),
         Err(error @ Error::RateLimited { .. }) => Ok(again(error.status(), error.message().into_owned())),
@@ -149,16 +152,28 @@ async fn submit(
     }
 }
 
-/// The cookies of a new session and of a browser that is known from now on, if
-/// address and password belong together. A session that the browser had before
-/// ends: none survives a log-in.
+/// How far somebody is who has shown the right password.
+enum LoggedIn {
+    /// With the cookies of a new session and of a browser that is known from now on.
+    Wholly([HeaderValue; 2]),
+    /// The second factor is to be shown as well; what the form carries that asks for it.
+    Halfway(String),
+}
+
+fn welcome(app: &Accounts, to: &Destination, cookies: [HeaderValue; 2]) -> Response {
+    let mut response = Redirect::to(&to.address(app)).into_response();
+    response.headers_mut().extend(cookies.map(|cookie| (SET_COOKIE, cookie)));
+    response
+}
+
+/// Lets somebody in, if address and password belong together.
 async fn log_in(
     app: &Accounts,
     headers: &HeaderMap,
     sender: IpAddr,
     email: &str,
     password: String,
-) -> Result<Option<[HeaderValue; 2]>, Error> {
+) -> Result<Option<LoggedIn>, Error> {
     let account = email.trim().to_lowercase();
     let device = Device::find(app, headers).await?;
     let (asker, attempts) = begin_attempts(app, sender, &account, &device).await?;
@@ -170,18 +185,89 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
+    if second_factor::in_force(&app.db, user_id).await?.is_some() {
+        let challenge = second_factor::challenge(&app.db, &app.clock, user_id, &kept).await?;
+        return Ok(Some(LoggedIn::Halfway(challenge)));
+    }
+    let (batch, cookies) = session(app, headers, sender, device, (user_id, &kept)).await?;
+    match app.db.commit(batch).await {
+        Ok(_) => Ok(Some(LoggedIn::Wholly(cookies))),
+        Err(DbError::Stale) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A new session and its cookies. One that the browser had before ends: none survives a log-in.
+async fn session(
+    app: &Accounts,
+    headers: &HeaderMap,
+    sender: IpAddr,
+    device: Device,
+    (user_id, kept): (UserId, &str),
+) -> Result<(Batch, [HeaderValue; 2]), Error> {
     let (stored, cookie) = auth::start_session_from(app, user_id, Origin::of(sender, headers));
     let (remembered, device_cookie) = device.remember(app, user_id);
-    let mut batch = begin(user_id, &kept, stored);
+    let mut batch = begin(user_id, kept, stored);
     batch.append(remembered);
     let entry = Entry { address: Some(sender), ..Entry::new("session.started", DoneBy::Person(user_id)) };
     batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     if let Some(before) = auth::find_session(app, headers).await? {
         batch.push(before.end());
     }
-    match app.db.commit(batch).await {
-        Ok(_) => Ok(Some([cookie, device_cookie])),
-        Err(DbError::Stale) => Ok(None),
+    Ok((batch, [cookie, device_cookie]))
+}
+
+fn code_page(
+    app: &Accounts,
+    headers: &HeaderMap,
+    status: StatusCode,
+    to: &Destination,
+    challenge: &str,
+    code: Field,
+) -> Response {
+    let visit = auth::read_cookie(app, headers, VISIT).unwrap_or_default();
+    let mut hidden =
+        vec![("token".to_owned(), auth::form_token(visit, "login")), ("challenge".to_owned(), challenge.to_owned())];
+    hidden.extend(to.request.map(|id| ("request".to_owned(), id.to_string())));
+    hidden.extend(to.next.clone().map(|next| ("next".to_owned(), next)));
+    let action = format!("{}/login/code", app.addresses.dashboard.path());
+    CodePage { layout: Layout::dashboard(app), action, hidden, code }.respond(status)
+}
+
+/// The second step: a code of the app, or a recovery code.
+async fn submit_code(
+    State(app): State<Accounts>,
+    Extension(Sender(sender)): Extension<Sender>,
+    headers: HeaderMap,
+    form: Form,
+) -> PageResult {
+    let to = Destination::of(&app, &form.text("request"), &form.text("next"));
+    let visit = auth::read_cookie(&app, &headers, VISIT).unwrap_or_default();
+    auth::check_form(visit, "login", &form.text("token"))?;
+    let token = form.text("challenge");
+    let too_late = || {
+        let error = Some("That took too long, or was done already. Log in once more.".to_owned());
+        page(&app, &headers, StatusCode::FORBIDDEN, &to, "", error)
+    };
+    let Some(shown) = second_factor::challenged(&app.db, &app.clock, &token).await? else { return Ok(too_late()) };
+    let Some(factor) = second_factor::in_force(&app.db, shown.user_id).await? else { return Ok(too_late()) };
+    let attempt = app.attempts.by_account.begin(&second_factor::name(shown.user_id), app.clock.steady()).await?;
+    let wrong = || {
+        let error = "This is not the code of this moment, or it was used already. Wait for the next one.";
+        let code = Field { value: String::new(), error: Some(error.into()) };
+        code_page(&app, &headers, StatusCode::UNPROCESSABLE_ENTITY, &to, &token, code)
+    };
+    let Some(used) = factor.accept(&app, &form.text("code")).await? else {
+        attempt.failed();
+        return Ok(wrong());
+    };
+    let device = Device::find(&app, &headers).await?;
+    let of = (shown.user_id, shown.password_hash.as_str());
+    let (batch, cookies) = session(&app, &headers, sender, device, of).await?;
+    match app.db.commit(batch.and(used).and(second_factor::answered(&token))).await {
+        Ok(_) => Ok(welcome(&app, &to, cookies)),
+        Err(DbError::Unexpected { .. }) => Ok(wrong()),
+        Err(DbError::Stale) => Ok(too_late()),
         Err(error) => Err(error.into()),
     }
 }

@@ -206,7 +206,7 @@ impl<D: Duty> Member<D> {
 impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
-        let name = ["name", "email", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
+        let name = ["name", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
         let accepted = self.accept_token(purpose, &form.text("token"))?;
         Ok(Accepted { name: name.unwrap_or_default(), ..accepted })
     }

@@ -10,14 +10,17 @@ mod login;
 mod member;
 mod password;
 mod reset;
+mod second_factor;
 mod setup;
 mod store;
 mod team;
 mod team_store;
+mod totp;
 mod workspaces;
 
 pub use device::{Device, sweep as sweep_devices};
 pub use letters::Letters;
+pub use second_factor::reset as reset_second_factor;
 pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 
@@ -40,7 +43,7 @@ use crate::id::{UserId, WorkspaceId};
 use crate::limits::{Attempts, KeyedLimit};
 use crate::text::words;
 
-pub const STATEMENTS: &[&[Sql]] = &[device::ALL, reset::ALL, store::ALL, team_store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[device::ALL, reset::ALL, second_factor::ALL, store::ALL, team_store::ALL];
 
 /// The pages of accounts.
 pub fn pages() -> Router<Accounts> {
@@ -50,6 +53,7 @@ pub fn pages() -> Router<Accounts> {
         .merge(member::router())
         .merge(account::router())
         .merge(password::router())
+        .merge(second_factor::router())
         .merge(team::router())
         .merge(invitation::router())
         .merge(workspaces::router())
@@ -60,7 +64,9 @@ pub fn pages() -> Router<Accounts> {
 pub async fn sweep_links(db: &Db, now: i64) -> Result<(), DbError> {
     // Who invited somebody sees for a while that the time is over.
     let invitations = team_store::delete_expired_invitations(now - 30 * DAY);
-    db.commit(Batch::from(invitations).and(reset::delete_expired(now))).await.map(drop)
+    db.commit(Batch::from(invitations).and(reset::delete_expired(now)).and(second_factor::delete_old_challenges(now)))
+        .await
+        .map(drop)
 }
 
 /// What accounts need beside what all share. Clones share it.

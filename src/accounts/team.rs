@@ -163,7 +163,7 @@ fn member_row<D: Duty>(member: &Member<D>, listed: Listed) -> MemberRow {
     };
     let hands_over = is_owner(member) && !is_self && listed.role != Role::Owner && listed.disabled_at.is_none();
     MemberRow {
-        change: in_reach.then(change),
+        change: (in_reach && !is_self).then(change),
         remove_url: (in_reach && !is_self).then(|| address("remove")),
         transfer_url: hands_over.then(|| address("transfer")),
         email: listed.email,
@@ -303,6 +303,16 @@ fn last_owner() -> Error {
     Error::Conflict { message }
 }
 
+/// Whoever changes their own role could be left without the right to.
+fn not_oneself(member: &Member<Manage>, one: &Listed) -> Result<(), Error> {
+    if one.id != member.session.user_id {
+        return Ok(());
+    }
+    let message = "Your own role is changed by somebody else. To go, leave the workspace; to hand it over, make \
+                   somebody else the owner.";
+    Err(Error::Conflict { message: message.into() })
+}
+
 /// What a change of a member came to.
 fn settled(outcome: Result<Vec<crate::db::Effect>, DbError>) -> Result<(), Error> {
     match outcome {
@@ -322,6 +332,7 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<UserId>, Error>) ->
 async fn change_role(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("role", one.id), &form)?;
+    not_oneself(&member, &one)?;
     let role =
         Role::parse(&form.text("role")).filter(|role| givable(&member).contains(role)).ok_or_else(only_owners)?;
     if role == one.role {
@@ -346,6 +357,7 @@ async fn ask_to_remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>
 async fn remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("remove", one.id), &form)?;
+    not_oneself(&member, &one)?;
     let batch = store::remove(member.workspace_id(), one.id, is_owner(&member), member.app.clock.now());
     settled(accepted.noting("member.removed", one.id.uuid(), &one.email).commit(batch).await?)?;
     Ok(member.see_other("/team?removed"))
@@ -366,8 +378,7 @@ async fn transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>, for
     if !is_owner(&member) || one.id == member.session.user_id || one.disabled_at.is_some() {
         return Err(only_owners().into());
     }
-    let owns = store::owns(member.workspace_id(), member.session.user_id);
-    let batch = store::transfer(member.workspace_id(), member.session.user_id, one.id).when(owns);
+    let batch = store::transfer(member.workspace_id(), member.session.user_id, one.id);
     match accepted.noting("workspace.transferred", one.id.uuid(), &one.email).commit(batch).await? {
         Err(DbError::Unexpected { .. }) => Err(gone().into()),
         outcome => outcome.map(|_| member.see_other("/team?transferred")).map_err(Into::into),

@@ -135,7 +135,8 @@ pub(super) fn remove(workspace_id: WorkspaceId, user_id: UserId, by_owner: bool,
 pub(super) fn transfer(workspace_id: WorkspaceId, from: UserId, to: UserId) -> Batch {
     let roles = [(to, Role::Owner), (from, Role::Admin)];
     let set = |(user_id, role): (UserId, Role)| -> Stmt { set_role(workspace_id, user_id, role.as_str()) };
-    let mut batch = Batch::from(lock_team(workspace_id));
+    // In its place: behind the change, nobody who handed it over owns it.
+    let mut batch = Batch::from(lock_team(workspace_id)).fence(owns(workspace_id, from));
     roles.map(set).into_iter().for_each(|stmt| batch.push(stmt));
     batch
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::Router;
+use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 
@@ -17,7 +18,10 @@ use crate::id::{ApiKeyId, DomainId};
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 
 pub fn router() -> Router<App> {
-    Router::new().route("/keys", get(list).post(create)).route("/keys/{id}/delete", get(ask).post(delete))
+    Router::new()
+        .route("/keys", get(list).post(create))
+        .route("/keys/{id}/rename", get(show_name).post(rename))
+        .route("/keys/{id}/delete", get(ask).post(delete))
 }
 
 #[derive(Template)]
@@ -61,7 +65,20 @@ struct KeyRow {
     created: Stamp,
     last_used: Option<Stamp>,
     through_app: bool,
+    rename_url: Option<String>,
     delete_url: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "api_keys/rename.html")]
+struct RenamePage {
+    layout: Layout,
+    shell: Shell,
+    start: String,
+    action: String,
+    hidden: Vec<(String, String)>,
+    key_name: Field,
+    cancel: String,
 }
 
 /// What the form for a new key shows.
@@ -90,6 +107,7 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
         shell: member.shell("/keys"),
         notice: member
             .notice("deleted", "The key is deleted.")
+            .or(member.notice("renamed", "The key has its new name. What it may do is as before."))
             .or(member.notice("repeated", "That key had been created already. It is in the list below."))
             .filter(|_| draft.fresh.is_none()),
         fresh: draft.fresh,
@@ -115,6 +133,7 @@ async fn domain_choices<D: Duty>(member: &Member<D>, chosen: Option<DomainId>) -
 fn row<D: Duty>(member: &Member<D>, key: Item) -> KeyRow {
     let now = member.app.clock.now();
     KeyRow {
+        rename_url: member.may_manage().then(|| member.address(&format!("/keys/{}/rename", key.id))),
         delete_url: member.may_manage().then(|| member.address(&format!("/keys/{}/delete", key.id))),
         name: key.name,
         start: key.prefix,
@@ -148,11 +167,10 @@ async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let name = match name {
         Ok(name) if !held_wrongly => name,
         name => {
-            let too_long = || format!("A key needs a name of at most {} characters.", KeyName::LONGEST);
             let both = || {
                 "A key with full access is not held to a domain. Let it only send mail, or choose any domain.".into()
             };
-            let name = Field { value: form.text("name"), error: name.is_err().then(too_long) };
+            let name = Field { value: form.text("name"), error: name.is_err().then(wrong_name) };
             let domain_error = held_wrongly.then(both);
             let draft = Draft { name, sending_only, domain_id, domain_error, fresh: None };
             return page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, draft).await;
@@ -180,10 +198,55 @@ fn gone() -> Error {
     Error::not_found("There is no such key here. It may have been deleted already.")
 }
 
+async fn find(member: &Member<Manage>, id: ApiKeyId) -> Result<Item, Error> {
+    let key: Option<Item> = member.query(store::by_id(member.workspace_id(), id)).await?;
+    key.ok_or_else(gone)
+}
+
+fn rename_purpose(id: ApiKeyId) -> String {
+    format!("rename key {id}")
+}
+
+async fn show_name(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let key = find(&member, id).await?;
+    let name = Field { value: key.name, error: None };
+    Ok(rename_page(&member, StatusCode::OK, id, key.prefix, name))
+}
+
+fn rename_page(member: &Member<Manage>, status: StatusCode, id: ApiKeyId, start: String, key_name: Field) -> Response {
+    let content = RenamePage {
+        layout: member.layout(),
+        shell: member.shell("/keys"),
+        start,
+        action: member.address(&format!("/keys/{id}/rename")),
+        hidden: member.hidden(&rename_purpose(id)),
+        key_name,
+        cancel: member.address("/keys"),
+    };
+    web::page(status, &content)
+}
+
+async fn rename(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>, form: Form) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let accepted = member.accept(&rename_purpose(id), &form)?;
+    let Ok(name) = form.text("name").parse::<KeyName>() else {
+        let key = find(&member, id).await?;
+        let name = Field { value: form.text("name"), error: Some(wrong_name()) };
+        return Ok(rename_page(&member, StatusCode::UNPROCESSABLE_ENTITY, id, key.prefix, name));
+    };
+    let renamed = store::rename(member.workspace_id(), id, name.as_str());
+    accepted.commit(renamed.into()).await?.or_missing(gone)?;
+    Ok(member.see_other("/keys?renamed"))
+}
+
+fn wrong_name() -> String {
+    format!("A key needs a name of at most {} characters.", KeyName::LONGEST)
+}
+
 async fn ask(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let key: Option<Item> = member.query(store::by_id(member.workspace_id(), id)).await?;
-    let key = key.ok_or_else(gone)?;
+    let key = find(&member, id).await?;
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/keys"),

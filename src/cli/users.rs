@@ -7,10 +7,11 @@ use serde_json::json;
 use super::password::PasswordInput;
 use super::{CommandContext, Output};
 use crate::accounts::{self, EmailAddress, ListedUser, Role};
+use crate::audit::{self, Actor, Entry};
 use crate::auth;
 use crate::clock::rfc3339;
 use crate::db::Batch;
-use crate::id::UserId;
+use crate::id::{Id, UserId};
 
 #[derive(Subcommand, Debug)]
 pub enum Users {
@@ -30,6 +31,8 @@ pub enum Users {
         #[arg(long)]
         workspace: Option<String>,
     },
+    /// Take the second factor from a user who has lost it; the password is then enough
+    ResetSecondFactor(One),
     /// Change a user's password and sign them out everywhere
     Passwd {
         #[arg(long)]
@@ -74,16 +77,27 @@ impl Users {
             Users::List(output) => list(context, output).await,
             Users::Disable(one) => {
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::disable_user(id, context.clock.now()), "disabled").await
+                let mut batch = noted(context, id, "user.disabled");
+                batch.append(accounts::disable_user(id, context.clock.now()));
+                change(context, &one, batch, "disabled").await
             }
             Users::Enable(one) => {
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::enable_user(id), "enabled").await
+                let mut batch = noted(context, id, "user.enabled");
+                batch.append(accounts::enable_user(id));
+                change(context, &one, batch, "enabled").await
+            }
+            Users::ResetSecondFactor(one) => {
+                let id = find(context, &one.email).await?;
+                change(context, &one, accounts::reset_second_factor(id, &context.clock), "reset").await
             }
             Users::Remove { one, workspace } => {
                 let workspace = context.workspace(workspace.as_deref()).await?;
                 let id = find(context, &one.email).await?;
-                change(context, &one, accounts::remove_member(workspace.id, id, context.clock.now()), "removed").await
+                let entry = Entry { target_id: Some(id.uuid()), ..Entry::new("member.removed", Actor::Command) };
+                let mut batch = Batch::from(audit::note(workspace.id, &context.clock, &entry));
+                batch.append(accounts::remove_member(workspace.id, id, context.clock.now()));
+                change(context, &one, batch, "removed").await
             }
             Users::Passwd { email, password, output } => passwd(context, &email, password, output).await,
         }
@@ -93,7 +107,8 @@ impl Users {
 async fn create(context: &CommandContext, new: Create) -> anyhow::Result<()> {
     let hash = auth::hash_password(new.password.read_new()?.as_str());
     let workspace = context.workspace(new.workspace.as_deref()).await?;
-    let (user, batch) = accounts::new_user(&context.clock, &new.email, &hash, &workspace, new.role);
+    let (user, mut batch) = accounts::new_user(&context.clock, &new.email, &hash, &workspace, new.role);
+    batch.append(noted(context, user.id, "user.created"));
     accounts::create_user(&context.db, batch).await.with_context(|| format!("--email {}", new.email.as_str()))?;
     let role = match new.role {
         Some(role) => role,
@@ -121,6 +136,12 @@ async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The log of every workspace of a user tells what a command does.
+fn noted(context: &CommandContext, user_id: UserId, action: &str) -> Batch {
+    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new(action, Actor::Command) };
+    audit::note_of_user(user_id, &context.clock, &entry).into()
+}
+
 async fn find(context: &CommandContext, email: &EmailAddress) -> anyhow::Result<UserId> {
     let found = accounts::find_user(&context.db, &email.key()).await?;
     found.with_context(|| format!("--email {}: there is no such user", email.as_str()))
@@ -140,7 +161,9 @@ async fn passwd(
     output: Output,
 ) -> anyhow::Result<()> {
     let hash = auth::hash_password(password.read_new()?.as_str());
-    let (set, email) = (accounts::set_password(&email.key(), &hash), email.as_str());
+    let user_id = accounts::find_user(&context.db, &email.key()).await?;
+    let (mut set, email) = (accounts::set_password(&email.key(), &hash), email.as_str());
+    user_id.into_iter().for_each(|id| set.append(noted(context, id, "password.changed")));
     context.commit(set, || anyhow!("--email {email}: there is no user with this address")).await?;
     let words = format!("Changed the password of {email}, who is signed out everywhere.");
     output.tell(&json!({"email": email, "changed": true}), words);

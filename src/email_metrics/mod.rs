@@ -18,7 +18,7 @@ pub use counts::{Counted, Counts, Tally};
 pub use fold::fold;
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use store::totals;
+pub use store::{by_quarter, totals};
 
 use crate::db::Sql;
 

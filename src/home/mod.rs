@@ -2,12 +2,17 @@
 //! workspace in the dashboard.
 
 mod overview;
+mod plot;
+mod store;
 mod welcome;
 
 use axum::Router;
 use axum::routing::get;
 
 use crate::app::App;
+use crate::db::Sql;
+
+pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
 /// The dashboard's first page.
 pub fn pages() -> Router<App> {

@@ -1,21 +1,35 @@
-//! The overview of a workspace: what is there, and what to do first.
+//! The overview of a workspace: what needs attention, what became of its mail, and what to do first.
 
 use askama::Template;
 use http::StatusCode;
 
+use super::plot::{self, Plot, Span};
+use super::store::{self, FaultyDomain, MOST};
 use crate::accounts::{Look, Member};
+use crate::clock::DAY;
 use crate::db::{Stmt, from_row};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
-use crate::{api_keys, emails, events, oauth};
+use crate::{api_keys, email_metrics, emails, events, oauth};
 
 #[derive(Template)]
 #[template(path = "home/overview.html")]
 struct HomePage {
     layout: Layout,
     shell: Shell,
+    alerts: Vec<Alert>,
     tiles: Vec<Tile>,
+    plots: Vec<Plot>,
+    /// What to do first; none once all of it is done.
     steps: Vec<Step>,
+    done: usize,
+}
+
+/// Something that waits for somebody.
+struct Alert {
+    icon: &'static str,
+    text: String,
+    link: Link,
 }
 
 struct Tile {
@@ -75,45 +89,135 @@ pub async fn show(member: Member<Look>) -> PageResult {
         label,
         text,
     };
+    let steps = steps(&member, [keys.count > 0, emails.count > 0]).await?;
+    let done = steps.iter().filter(|step| step.done).count();
     let page = HomePage {
         layout: member.layout(),
         shell: member.shell("/"),
+        alerts: alerts(&member).await?,
         tiles: vec![
+            tile("/emails", "mail", &emails, "Emails", emails.since("newest", "none yet", now)),
             tile("/events", "event", &events, "Events", events.since("newest", "none defined yet", now)),
             tile("/keys", "key", &keys, "API keys", keys.since("last used", "none used yet", now)),
             tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
-            tile("/emails", "mail", &emails, "Emails", emails.since("newest", "none yet", now)),
         ],
-        steps: steps(&member, [keys.count > 0, events.count > 0, apps.count > 0]),
+        plots: plots(&member, now).await?,
+        steps: if done == steps.len() { Vec::new() } else { steps },
+        done,
     };
     Ok(web::page(StatusCode::OK, &page))
 }
 
-fn steps(member: &Member<Look>, [keyed, defined, connected]: [bool; 3]) -> Vec<Step> {
-    let base = member.app.addresses.base.as_str();
-    vec![
+/// "3 runs", "1 run", "more than 100 runs".
+fn counted(count: usize, one: &str, many: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count if count as i64 > MOST => format!("More than {MOST} {many}"),
+        count => format!("{count} {many}"),
+    }
+}
+
+async fn alerts(member: &Member<Look>) -> Result<Vec<Alert>, Error> {
+    let workspace = member.workspace_id();
+    let since = member.app.clock.now() - 7 * DAY;
+    let count = async |stmt: Stmt| Ok::<_, Error>(member.read(stmt).await?.len());
+    let alert = |icon, text, path: &str, label: &str| Alert {
+        icon,
+        text,
+        link: Link { href: member.address(path), label: label.to_owned() },
+    };
+    let mut alerts = Vec::new();
+    match count(store::held_mail(workspace)).await? {
+        0 => {}
+        held => {
+            let text = format!(
+                "{} waiting for somebody to decide: nobody knows whether it arrived.",
+                counted(held, "mail is", "mails are")
+            );
+            alerts.push(alert("hourglass", text, "/emails?state=uncertain", "Decide"));
+        }
+    }
+    match count(store::failed_runs(workspace, since)).await? {
+        0 => {}
+        failed => {
+            let text = format!("{} failed in the last 7 days.", counted(failed, "run", "runs"));
+            alerts.push(alert("branch", text, "/automations", "Look at the automations"));
+        }
+    }
+    let domains: Vec<FaultyDomain> = member.query(store::faulty_domains(workspace)).await?;
+    for FaultyDomain { id, name, status } in domains.into_iter().take(5) {
+        let text = match status.as_str() {
+            "not_started" | "pending" => format!("{name} is not verified yet: mail cannot be sent from it."),
+            _ => format!("{name} has failing DNS records."),
+        };
+        alerts.push(alert("globe", text, &format!("/domains/{id}"), "See its records"));
+    }
+    match count(store::failed_webhooks(workspace)).await? {
+        0 => {}
+        failed => {
+            let text = format!(
+                "{} disabled, because calls to it kept failing.",
+                counted(failed, "webhook is", "webhooks are")
+            );
+            alerts.push(alert("warning", text, "/webhooks", "Look at the webhooks"));
+        }
+    }
+    Ok(alerts)
+}
+
+/// Mail of the last day and of the last week.
+async fn plots(member: &Member<Look>, now: i64) -> Result<Vec<Plot>, Error> {
+    let span = (Span::Week.start(now), now + DAY);
+    let rows = member.read(email_metrics::by_quarter(member.workspace_id(), span)).await?;
+    let counts = plot::read(&rows)?;
+    Ok([Span::Day, Span::Week].map(|span| Plot::new(span, &counts, now)).into())
+}
+
+async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<Step>, Error> {
+    let workspace = member.workspace_id();
+    let link = |path: &str, label: &str| Some(Link { href: member.address(path), label: label.into() });
+    let is_verified: bool = member.query(store::verified_domain(workspace)).await?;
+    let automated: bool = member.query(store::any_automation(workspace)).await?;
+    Ok(vec![
         Step {
             title: "Create an API key",
             text: "Programs show it when they call the API.",
-            link: Some(Link { href: member.address("/keys"), label: "To the API keys".into() }),
+            link: link("/keys", "To the API keys"),
             command: None,
             done: keyed,
         },
         Step {
-            title: "Define an event",
-            text: "Put the key into POSTHORN_KEY first.",
+            title: "Send a first mail",
+            text: "Put the key into POSTHORN_KEY first. What this server captures can be read under Emails.",
             link: None,
-            command: Some(web::first_call(&member.app)),
-            done: defined,
+            command: Some(first_mail(member)),
+            done: sent,
         },
         Step {
-            title: "Connect an app",
-            text: "Apps that speak OAuth find all they need here, and then ask for your approval.",
-            link: None,
-            command: Some(format!("curl {base}/.well-known/oauth-authorization-server")),
-            done: connected,
+            title: "Add your domain",
+            text: "It is shown which DNS records to set, and when they were found.",
+            link: link("/domains", "To the domains"),
+            command: None,
+            done: is_verified,
         },
-    ]
+        Step {
+            title: "Automate something",
+            text: "An automation answers events: a welcome, a reminder, a receipt.",
+            link: link("/automations", "To the automations"),
+            command: None,
+            done: automated,
+        },
+    ])
+}
+
+fn first_mail(member: &Member<Look>) -> String {
+    let base = member.app.addresses.base.as_str();
+    let to = &member.session.email;
+    format!(
+        "curl {base}/emails \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
+         -H \"Content-Type: application/json\" \\\n  \
+         -d '{{\"from\":\"you@example.com\",\"to\":\"{to}\",\"subject\":\"Hello\",\"text\":\"It works.\"}}'"
+    )
 }
 
 #[cfg(test)]
@@ -124,6 +228,8 @@ mod tests {
     fn many_are_not_counted_to_the_end() {
         let shown = |count| Tally { count, last: None }.shown();
         assert_eq!((shown(0), shown(1000), shown(1001)), ("0".into(), "1000".into(), "1000+".into()));
+        assert_eq!(counted(1, "run", "runs"), "1 run");
+        assert_eq!(counted(101, "run", "runs"), "More than 100 runs");
     }
 
     #[test]

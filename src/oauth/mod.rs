@@ -37,7 +37,7 @@ pub use fuzzing::{raw_query, redirect_match};
 pub use grant::{Token, decide, revoke_token, router as grant_routes, tally};
 pub use metadata::outside as metadata_outside;
 
-pub const STATEMENTS: &[&[Sql]] = &[authorize::ALL, clients::ALL, grant::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[authorize::ALL, clients::ALL, clients::PAGE_STATEMENTS, grant::ALL];
 
 /// What OAuth needs beside what all share. Clones share it.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ pub fn routes() -> OpenApiRouter<OAuth> {
 
 /// The pages of consent and of what came of it.
 pub fn pages() -> Router<OAuth> {
-    consent::router().merge(grant::pages())
+    consent::router().merge(grant::pages()).merge(clients::pages())
 }
 
 /// Deletes what has expired: requests that nobody decided in time, codes and tokens.

@@ -330,6 +330,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         forms::STATEMENTS,
         grants::STATEMENTS,
         hold::STATEMENTS,
+        home::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         receiving::STATEMENTS,

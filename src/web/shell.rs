@@ -77,9 +77,10 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
                 place("/team", "person", "Team"),
                 place("/keys", "key", "API keys"),
                 place("/apps", "apps", "Connected apps"),
+                place("/clients", "computer", "OAuth clients"),
                 place("/audit", "list", "Audit log"),
                 place("/settings", "gear", "Settings"),
-                place("/workspaces", "computer", "Workspaces"),
+                place("/workspaces", "home", "Workspaces"),
             ],
         ),
     ];

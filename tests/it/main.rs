@@ -12,6 +12,7 @@ mod harness;
 mod sink;
 mod store;
 
+mod account_pages;
 mod app_automations;
 mod authorize;
 mod authorize_order;

@@ -2,6 +2,8 @@
 
 mod cache;
 mod client;
+mod page_store;
+mod pages;
 mod register;
 mod registration;
 #[cfg(test)]
@@ -16,6 +18,8 @@ use crate::oauth::answer::preflighted;
 
 pub use cache::{Clients, Known};
 pub use client::{AuthMethod, Client, Grant, GrantSet};
+pub use page_store::ALL as PAGE_STATEMENTS;
+pub use pages::router as pages;
 pub use registration::{Origin, RegisteredClient, Registration};
 pub use store::{
     ALL, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents, verify_client,

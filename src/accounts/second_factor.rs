@@ -1,0 +1,317 @@
+//! A second factor beside the password: an app that makes codes, and recovery codes for when it is lost.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::StatusCode;
+use qrcodegen::{QrCode, QrCodeEcc};
+
+use super::Accounts;
+use super::member::{Look, Member};
+use super::totp::Secret;
+use crate::audit::{self, Entry};
+use crate::clock::{Clock, MINUTE};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
+use crate::error::Error;
+use crate::id::{Id, UserId};
+use crate::seal::Seal;
+use crate::secret;
+use crate::web::{self, Field, Form, Layout, PageResult, Shell};
+
+const BEGIN: &str = "begin a second factor";
+const CONFIRM: &str = "confirm the second factor";
+const REMOVE: &str = "remove the second factor";
+
+const RECOVERY_CODES: usize = 10;
+
+/// How long somebody who has shown the password may look for the code.
+const CHALLENGE: i64 = 10 * MINUTE;
+
+statements! {
+    functions {
+        /// One that is in force stays.
+        fn begin_factor(user_id: UserId, secret: &str) expects 1 = Sql::both(
+            "INSERT INTO second_factors (user_id, secret, last_step) VALUES ($1, $2, 0)
+             ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, last_step = 0
+             WHERE second_factors.confirmed_at IS NULL");
+        fn confirm_factor(user_id: UserId, now: i64, step: i64) expects 1 = Sql::both(
+            "UPDATE second_factors SET confirmed_at = $2, last_step = $3 WHERE user_id = $1 AND confirmed_at IS NULL");
+        /// A code is used once: of two that show it, one finds its row.
+        fn use_step(user_id: UserId, step: i64) expects 1 = Sql::both(
+            "UPDATE second_factors SET last_step = $2
+             WHERE user_id = $1 AND confirmed_at IS NOT NULL AND last_step < $2");
+        fn delete_factor(user_id: UserId) = Sql::both("DELETE FROM second_factors WHERE user_id = $1");
+        fn insert_code(user_id: UserId, hash: &[u8; 32]) = Sql::both(
+            "INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)");
+        fn use_code(user_id: UserId, hash: &[u8; 32]) expects 1 = Sql::both(
+            "DELETE FROM recovery_codes WHERE user_id = $1 AND hash = $2");
+        fn delete_codes(user_id: UserId) = Sql::both("DELETE FROM recovery_codes WHERE user_id = $1");
+        fn insert_challenge(hash: &[u8; 32], user_id: UserId, password_hash: &str, expires_at: i64) = Sql::both(
+            "INSERT INTO login_challenges (hash, user_id, password_hash, expires_at) VALUES ($1, $2, $3, $4)");
+        fn use_challenge(hash: &[u8; 32]) expects 1 = Sql::both("DELETE FROM login_challenges WHERE hash = $1");
+        pub(super) fn delete_old_challenges(now: i64) = Sql::both("DELETE FROM login_challenges WHERE expires_at < $1");
+    }
+    reads {
+        fn find_factor(user_id: UserId) -> Option<Factor> = Sql::both(
+            "SELECT user_id, secret, confirmed_at, last_step FROM second_factors WHERE user_id = $1");
+        fn find_challenge(hash: &[u8; 32], now: i64) -> Option<Challenge> = Sql::both(
+            "SELECT user_id, password_hash FROM login_challenges WHERE hash = $1 AND expires_at > $2");
+        fn has_code(user_id: UserId, hash: &[u8; 32]) -> bool = Sql::both(
+            "SELECT 1 FROM recovery_codes WHERE user_id = $1 AND hash = $2");
+        fn codes_left(user_id: UserId) -> Vec<i64> = Sql::both(
+            "SELECT 1 FROM recovery_codes WHERE user_id = $1 LIMIT 100");
+    }
+}
+
+pub(super) struct Factor {
+    user_id: UserId,
+    secret: String,
+    confirmed_at: Option<i64>,
+    last_step: i64,
+}
+
+from_row!(Factor { user_id, secret, confirmed_at, last_step });
+
+/// Somebody who has shown the password.
+pub(super) struct Challenge {
+    pub user_id: UserId,
+    pub password_hash: String,
+}
+
+from_row!(Challenge { user_id, password_hash });
+
+impl Factor {
+    fn secret(&self, seal: &Seal) -> Result<Secret, Error> {
+        let opened = seal.open_text(&self.secret).and_then(|text| Secret::parse(&text));
+        opened.ok_or_else(|| {
+            tracing::error!(
+                "a second factor was sealed with another key; `posthorn users reset-second-factor` ends it"
+            );
+            Error::Internal
+        })
+    }
+
+    /// What uses up a code that is right: one of the app, or a recovery code.
+    pub(super) async fn accept(&self, app: &Accounts, code: &str) -> Result<Option<Stmt>, Error> {
+        if let Some(step) = self.secret(&app.seal)?.step_of(code, app.clock.now(), self.last_step) {
+            return Ok(Some(use_step(self.user_id, step)));
+        }
+        let hash = secret::hash(&plain(code));
+        Ok(has_code(&app.db, self.user_id, &hash).await?.then(|| use_code(self.user_id, &hash)))
+    }
+}
+
+/// The factor of a user, if it is in force.
+pub(super) async fn in_force(db: &Db, user_id: UserId) -> Result<Option<Factor>, DbError> {
+    Ok(find_factor(db, user_id).await?.filter(|factor| factor.confirmed_at.is_some()))
+}
+
+/// Asks somebody who has shown the password for the code: what the form carries.
+pub(super) async fn challenge(db: &Db, clock: &Clock, user_id: UserId, kept: &str) -> Result<String, DbError> {
+    let token = secret::token();
+    db.commit(insert_challenge(&secret::hash(&token), user_id, kept, clock.now() + CHALLENGE)).await?;
+    Ok(token)
+}
+
+pub(super) async fn challenged(db: &Db, clock: &Clock, token: &str) -> Result<Option<Challenge>, DbError> {
+    find_challenge(db, &secret::hash(token), clock.now()).await
+}
+
+/// Ends the question, with the answer.
+pub(super) fn answered(token: &str) -> Stmt {
+    use_challenge(&secret::hash(token))
+}
+
+/// Takes the second factor from a user, for whoever runs the server.
+pub fn reset(user_id: UserId, clock: &Clock) -> Batch {
+    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new("second_factor.reset", audit::Actor::Command) };
+    Batch::from(audit::note_of_user(user_id, clock, &entry)).and(delete_factor(user_id)).and(delete_codes(user_id))
+}
+
+/// Recovery codes as people type them: case and dashes count for nothing.
+fn plain(code: &str) -> String {
+    code.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect()
+}
+
+fn recovery_code() -> String {
+    let letters = secret::letters(12).to_lowercase();
+    let parts: Vec<&str> = [0, 4, 8].map(|at| &letters[at..at + 4]).into();
+    parts.join("-")
+}
+
+pub fn router() -> Router<Accounts> {
+    Router::new()
+        .route("/account/second-factor", get(show).post(confirm))
+        .route("/account/second-factor/begin", post(begin))
+        .route("/account/second-factor/remove", post(remove))
+}
+
+#[derive(Template)]
+#[template(path = "accounts/second_factor.html")]
+struct FactorPage {
+    layout: Layout,
+    shell: Shell,
+    state: Stage,
+    /// Recovery codes, shown this once.
+    fresh: Vec<String>,
+    code: Field,
+    action: String,
+    hidden: Vec<(String, String)>,
+}
+
+/// How far somebody is.
+enum Stage {
+    Off,
+    Begun { secret: String, qr: Option<Qr> },
+    On { codes_left: usize },
+}
+
+struct Qr {
+    size: i32,
+    path: String,
+}
+
+impl Qr {
+    fn of(text: &str) -> Option<Qr> {
+        let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
+        let size = code.size();
+        let dark = (0..size).flat_map(|y| (0..size).map(move |x| (x, y))).filter(|(x, y)| code.get_module(*x, *y));
+        let path = dark.map(|(x, y)| format!("M{} {}h1v1h-1z", x + 4, y + 4)).collect();
+        Some(Qr { size: size + 8, path })
+    }
+}
+
+async fn show(State(app): State<Accounts>, member: Member<Look>) -> PageResult {
+    page(&app, &member, StatusCode::OK, Field::default(), Vec::new()).await
+}
+
+async fn page(
+    app: &Accounts,
+    member: &Member<Look>,
+    status: StatusCode,
+    code: Field,
+    fresh: Vec<String>,
+) -> PageResult {
+    let factor = find_factor(&app.db, member.session.user_id).await?;
+    let (state, path, purpose) = match &factor {
+        None => (Stage::Off, "/account/second-factor/begin", BEGIN),
+        Some(Factor { confirmed_at: Some(_), .. }) => {
+            let codes_left = codes_left(&app.db, member.session.user_id).await?.len();
+            (Stage::On { codes_left }, "/account/second-factor/remove", REMOVE)
+        }
+        Some(factor) => {
+            let secret = factor.secret(&app.seal)?;
+            let qr = Qr::of(&secret.address(&member.session.email, app.addresses.dashboard.authority()));
+            (Stage::Begun { secret: secret.text(), qr }, "/account/second-factor", CONFIRM)
+        }
+    };
+    let content = FactorPage {
+        layout: member.layout(),
+        shell: member.shell("/account"),
+        state,
+        fresh,
+        code,
+        action: member.address(path),
+        hidden: member.hidden(purpose),
+    };
+    Ok(web::page(status, &content))
+}
+
+async fn begin(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
+    let kept = app.seal.close_text(&Secret::new().text());
+    match member.commit_own(BEGIN, &form, begin_factor(member.session.user_id, &kept).into()).await? {
+        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(member.see_other("/account/second-factor")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn wrong(app: &Accounts, member: &Member<Look>) -> PageResult {
+    let error = "This is not the code of this moment, or it was used already. Wait for the next one.";
+    let code = Field { value: String::new(), error: Some(error.into()) };
+    page(app, member, StatusCode::UNPROCESSABLE_ENTITY, code, Vec::new()).await
+}
+
+async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
+    let user_id = member.session.user_id;
+    let factor = find_factor(&app.db, user_id).await?.ok_or_else(gone)?;
+    let attempt = app.attempts.by_account.begin(&name(user_id), app.clock.steady()).await?;
+    let Some(step) = factor.secret(&app.seal)?.step_of(&form.text("code"), app.clock.now(), factor.last_step) else {
+        attempt.failed();
+        return wrong(&app, &member).await;
+    };
+    let fresh: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
+    let entry = member.entry("second_factor.added", Some(user_id.uuid()), "");
+    let mut batch = Batch::from(confirm_factor(user_id, app.clock.now(), step)).and(delete_codes(user_id));
+    fresh.iter().for_each(|code| batch.push(insert_code(user_id, &secret::hash(&plain(code)))));
+    batch.push(audit::note_of_user(user_id, &app.clock, &entry));
+    match member.commit_own(CONFIRM, &form, batch).await? {
+        Ok(_) => page(&app, &member, StatusCode::OK, Field::default(), fresh).await,
+        Err(DbError::Unexpected { .. }) => Ok(member.see_other("/account/second-factor")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no second factor to confirm. Begin anew.")
+}
+
+/// Under what name wrong codes of a user are counted.
+pub(super) fn name(user_id: UserId) -> String {
+    format!("second factor of {user_id}")
+}
+
+async fn remove(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
+    let user_id = member.session.user_id;
+    let factor = in_force(&app.db, user_id).await?.ok_or_else(gone)?;
+    let attempt = app.attempts.by_account.begin(&name(user_id), app.clock.steady()).await?;
+    let Some(used) = factor.accept(&app, &form.text("code")).await? else {
+        attempt.failed();
+        return wrong(&app, &member).await;
+    };
+    let entry = member.entry("second_factor.removed", Some(user_id.uuid()), "");
+    let batch = Batch::from(used)
+        .and(delete_factor(user_id))
+        .and(delete_codes(user_id))
+        .and(audit::note_of_user(user_id, &app.clock, &entry));
+    match member.commit_own(REMOVE, &form, batch).await? {
+        Ok(_) => Ok(member.see_other("/account?second-factor-removed")),
+        Err(DbError::Unexpected { .. }) => wrong(&app, &member).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The page that asks for the code at the log-in.
+#[derive(Template)]
+#[template(path = "accounts/login_code.html")]
+pub(super) struct CodePage {
+    pub layout: Layout,
+    pub action: String,
+    pub hidden: Vec<(String, String)>,
+    pub code: Field,
+}
+
+impl CodePage {
+    pub fn respond(self, status: StatusCode) -> Response {
+        web::page(status, &self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recovery_code_is_typed_as_people_type() {
+        let code = recovery_code();
+        assert_eq!((code.len(), code.matches('-').count()), (14, 2));
+        assert_eq!(plain(&code.to_uppercase()), plain(&code.replace('-', " ")));
+    }
+
+    #[test]
+    fn a_qr_code_has_a_quiet_zone() {
+        let qr = Qr::of("otpauth://totp/x").expect("a code");
+        assert!(qr.size > 28 && qr.path.starts_with("M4 4h1v1h-1z"), "{}", qr.path);
+    }
+}

@@ -1,0 +1,163 @@
+//! What became of mail, drawn by the server: bars, told apart by lightness and by words.
+
+use crate::clock::{DAY, HOUR};
+use crate::db::{DbError, Row};
+use crate::email_metrics::{Counted, Counts};
+
+/// How high the tallest bar is, and how wide a place.
+const HEIGHT: i64 = 96;
+const WIDTH: i64 = 14;
+
+/// A span of time in equal parts.
+pub struct Plot {
+    pub title: &'static str,
+    pub summary: String,
+    pub width: i64,
+    pub bars: Vec<Bar>,
+    pub first: String,
+    pub last: String,
+    pub is_empty: bool,
+}
+
+pub struct Bar {
+    pub x: i64,
+    pub title: String,
+    pub parts: Vec<Part>,
+}
+
+/// Of one bar: how many, from where to where.
+pub struct Part {
+    pub class: &'static str,
+    pub y: i64,
+    pub height: i64,
+}
+
+/// What a plot shows.
+#[derive(Clone, Copy)]
+pub enum Span {
+    Day,
+    Week,
+}
+
+impl Span {
+    fn step(self) -> i64 {
+        match self {
+            Span::Day => HOUR,
+            Span::Week => DAY,
+        }
+    }
+
+    fn count(self) -> i64 {
+        match self {
+            Span::Day => 24,
+            Span::Week => 7,
+        }
+    }
+
+    /// When it begins, seen from now: the part that is under way is its last.
+    pub fn start(self, now: i64) -> i64 {
+        now - now.rem_euclid(self.step()) - (self.count() - 1) * self.step()
+    }
+
+    fn label(self, at: i64) -> String {
+        let time = jiff::Timestamp::from_microsecond(at).unwrap_or_default();
+        time.strftime(match self {
+            Span::Day => "%H:00 UTC",
+            Span::Week => "%a %-d %b",
+        })
+        .to_string()
+    }
+}
+
+/// The counters of each quarter-hour, as the store tells them.
+pub fn read(rows: &[Row]) -> Result<Vec<(i64, Counts)>, DbError> {
+    rows.iter().map(|row| Ok((row.int(0)?, Counts::read(row, 3)?))).collect()
+}
+
+fn bounced(counts: &Counts) -> i64 {
+    let kinds = [Counted::BouncedPermanent, Counted::BouncedTransient, Counted::BouncedUndetermined, Counted::Failed];
+    kinds.into_iter().map(|kind| counts.of(kind)).sum()
+}
+
+impl Plot {
+    pub fn new(span: Span, counted: &[(i64, Counts)], now: i64) -> Plot {
+        let start = span.start(now);
+        let mut buckets = vec![Counts::default(); span.count() as usize];
+        for (period, counts) in counted {
+            let at = (period - start).div_euclid(span.step());
+            if let Some(bucket) = usize::try_from(at).ok().and_then(|at| buckets.get_mut(at)) {
+                *bucket += *counts;
+            }
+        }
+        let total = buckets.iter().fold(Counts::default(), |mut sum, counts| {
+            sum += *counts;
+            sum
+        });
+        let size = |counts: &Counts| counts.of(Counted::Sent).max(counts.of(Counted::Delivered) + bounced(counts));
+        let most = buckets.iter().map(size).max().unwrap_or_default().max(1);
+        let places = (0..).zip(&buckets);
+        let bars = places.map(|(at, counts)| Bar {
+            x: at * WIDTH,
+            title: format!("{}: {}", span.label(start + at * span.step()), in_words(counts)),
+            parts: parts(counts, size(counts), most),
+        });
+        Plot {
+            title: match span {
+                Span::Day => "Last 24 hours",
+                Span::Week => "Last 7 days",
+            },
+            summary: in_words(&total),
+            width: span.count() * WIDTH,
+            bars: bars.collect(),
+            first: span.label(start),
+            last: span.label(start + (span.count() - 1) * span.step()),
+            is_empty: size(&total) == 0,
+        }
+    }
+}
+
+fn in_words(counts: &Counts) -> String {
+    format!(
+        "{} sent, {} delivered, {} bounced or failed",
+        counts.of(Counted::Sent),
+        counts.of(Counted::Delivered),
+        bounced(counts)
+    )
+}
+
+/// From the ground: what was delivered, what bounced, and the rest of what was sent.
+fn parts(counts: &Counts, size: i64, most: i64) -> Vec<Part> {
+    let (delivered, lost) = (counts.of(Counted::Delivered), bounced(counts));
+    let mut top = HEIGHT;
+    let of = [("plot-delivered", delivered), ("plot-bounced", lost), ("plot-sent", size - delivered - lost)];
+    let drawn = of.into_iter().filter(|(_, count)| *count > 0).map(|(class, count)| {
+        // Whatever there is can be seen.
+        let height = (count * HEIGHT / most).max(2);
+        top -= height;
+        Part { class, y: top.max(0), height }
+    });
+    drawn.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_767_323_045_678_901;
+
+    #[test]
+    fn what_is_counted_falls_into_its_hour() {
+        let mut counts = Counts::default();
+        counts.add(Counted::Sent, 4);
+        counts.add(Counted::Delivered, 3);
+        counts.add(Counted::BouncedPermanent, 1);
+        let hour = NOW - NOW.rem_euclid(HOUR);
+        let plot = Plot::new(Span::Day, &[(hour, counts), (hour - HOUR, counts), (hour - 30 * HOUR, counts)], NOW);
+        assert_eq!(plot.bars.len(), 24);
+        assert_eq!(plot.summary, "8 sent, 6 delivered, 2 bounced or failed");
+        let heights: Vec<i64> = plot.bars[23].parts.iter().map(|part| part.height).collect();
+        assert_eq!((heights, plot.bars[22].parts.len(), plot.bars[0].parts.len()), (vec![72, 24], 2, 0));
+        assert!(plot.bars[23].title.starts_with("03:00 UTC: 4 sent"), "{}", plot.bars[23].title);
+        assert!(!plot.is_empty && Plot::new(Span::Week, &[], NOW).is_empty);
+    }
+}

@@ -1,0 +1,30 @@
+//! Clients that the people of a workspace have registered.
+
+use super::client::Client;
+use super::store::delete_client;
+use crate::db::{Batch, Sql, statements};
+use crate::id::WorkspaceId;
+
+statements! {
+    functions {
+        /// Says whose page a client was registered on. Others neither see it in theirs nor delete it.
+        pub fn claim(id: &str, workspace_id: WorkspaceId) expects 1 = Sql::both(
+            "UPDATE oauth_clients SET workspace_id = $2 WHERE id = $1");
+        /// Finds its row where the client is the workspace's own.
+        fn is_own(id: &str, workspace_id: WorkspaceId) expects 1 = Sql::both(
+            "UPDATE oauth_clients SET workspace_id = workspace_id WHERE id = $1 AND workspace_id = $2");
+    }
+    reads {
+        pub fn of_workspace(workspace_id: WorkspaceId) -> Vec<Client> = Sql::both(
+            "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
+                    verified_host, disabled_at, created_at
+             FROM oauth_clients WHERE workspace_id = $1 ORDER BY created_at DESC, id LIMIT 200");
+    }
+}
+
+/// Deletes a client of a workspace everywhere at once.
+pub fn delete(workspace_id: WorkspaceId, id: &str, now: i64) -> Batch {
+    let mut batch = Batch::from(is_own(id, workspace_id));
+    batch.append(delete_client(id, now));
+    batch
+}

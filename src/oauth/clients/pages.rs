@@ -1,0 +1,190 @@
+//! OAuth clients in the dashboard: apps that the people of a workspace write themselves.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::Path;
+use axum::routing::get;
+use http::StatusCode;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::client::{AuthMethod, Client};
+use super::registration::{Origin, Registration};
+use super::{page_store, store};
+use crate::accounts::{Duty, Look, Manage, Member};
+use crate::db::{Batch, DbError};
+use crate::error::{Error, OrMissing};
+use crate::oauth::OAuth;
+use crate::oauth::refusal::ErrorCode;
+use crate::secret;
+use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, Shell, Stamp};
+
+pub fn router() -> Router<OAuth> {
+    Router::new().route("/clients", get(list).post(register)).route("/clients/{id}/delete", get(ask).post(delete))
+}
+
+#[derive(Template)]
+#[template(path = "oauth/clients.html")]
+struct ClientsPage {
+    layout: Layout,
+    shell: Shell,
+    notice: Option<String>,
+    /// The client just registered; its secret is shown this once.
+    fresh: Option<Fresh>,
+    may_manage: bool,
+    action: String,
+    hidden: Vec<(String, String)>,
+    draft: Draft,
+    clients: Vec<ClientRow>,
+}
+
+struct Fresh {
+    name: String,
+    id: String,
+    secret: Option<String>,
+}
+
+/// What was typed, and what is wrong with it.
+#[derive(Default)]
+struct Draft {
+    name: Field,
+    redirect_uris: Field,
+    keeps_secret: bool,
+    sending_only: bool,
+}
+
+struct ClientRow {
+    name: String,
+    id: String,
+    kind: &'static str,
+    redirect_uris: Vec<String>,
+    scopes: String,
+    is_disabled: bool,
+    created: Stamp,
+    delete_url: Option<String>,
+}
+
+async fn list(member: Member<Look>) -> PageResult {
+    page(&member, StatusCode::OK, Draft::default(), None).await
+}
+
+async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft, fresh: Option<Fresh>) -> PageResult {
+    let clients = page_store::of_workspace(&member.app.db, member.workspace_id()).await?;
+    // The form carries the id of the client to come: sent twice, it registers one.
+    let id: Uuid = member.app.clock.ordered_id();
+    let mut hidden = member.hidden(&purpose(id));
+    hidden.push(("id".into(), id.to_string()));
+    let content = ClientsPage {
+        layout: member.layout(),
+        shell: member.shell("/clients"),
+        notice: member
+            .notice("deleted", "The client is deleted. Its tokens work no more.")
+            .or(member.notice("repeated", "That client had been registered already. It is in the list below."))
+            .filter(|_| fresh.is_none()),
+        fresh,
+        may_manage: member.may_manage(),
+        action: member.address("/clients"),
+        hidden,
+        draft,
+        clients: clients.into_iter().map(|client| row(member, client)).collect(),
+    };
+    Ok(web::page(status, &content))
+}
+
+fn row<D: Duty>(member: &Member<D>, client: Client) -> ClientRow {
+    ClientRow {
+        delete_url: member.may_manage().then(|| member.address(&format!("/clients/{}/delete", client.id))),
+        kind: if client.auth_method == AuthMethod::None { "public" } else { "keeps a secret" },
+        scopes: client.scopes.to_string(),
+        is_disabled: client.disabled_at.is_some(),
+        created: Stamp::ago(client.created_at, member.app.clock.now()),
+        name: client.name,
+        id: client.id,
+        redirect_uris: client.redirect_uris,
+    }
+}
+
+fn purpose(id: Uuid) -> String {
+    format!("register client {id}")
+}
+
+async fn register(member: Member<Manage>, form: Form) -> PageResult {
+    let id: Uuid = form.text("id").parse().map_err(|_| Error::BadRequest {
+        message: "The form does not say which client it is. Load the page again.".into(),
+    })?;
+    let accepted = member.accept(&purpose(id), &form)?;
+    let field = |name: &str| Field { value: form.text(name), error: None };
+    let mut draft = Draft {
+        name: field("name"),
+        redirect_uris: field("redirect_uris"),
+        keeps_secret: !form.text("keeps_secret").is_empty(),
+        sending_only: form.text("scope") == "emails:send",
+    };
+    let lines: Vec<&str> = draft.redirect_uris.value.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut metadata = json!({
+        "client_name": draft.name.value.trim(),
+        "redirect_uris": lines,
+        "token_endpoint_auth_method": if draft.keeps_secret { "client_secret_basic" } else { "none" },
+    });
+    if draft.sending_only {
+        metadata["scope"] = json!("emails:send");
+    }
+    let registration = match Registration::parse(&metadata, Origin::Administrator) {
+        Ok(registration) => registration,
+        Err(refusal) => {
+            let error = Some(format!("{}.", refusal.description()));
+            match refusal.error() {
+                ErrorCode::InvalidRedirectUri => draft.redirect_uris.error = error,
+                _ => draft.name.error = error,
+            }
+            return page(&member, StatusCode::UNPROCESSABLE_ENTITY, draft, None).await;
+        }
+    };
+    let client = registration.into_client(id.to_string(), member.app.clock.now());
+    let secret = client.auth_method.has_secret().then(secret::token);
+    let hash = secret.as_deref().map(secret::hash);
+    let batch = Batch::from(store::insert_client(&client, "operator", hash.as_ref()))
+        .and(page_store::claim(&client.id, member.workspace_id()));
+    match accepted.noting("client.registered", id, &client.name).commit(batch).await? {
+        Ok(_) => {}
+        Err(DbError::Duplicate(_)) => return Ok(member.see_other("/clients?repeated")),
+        Err(error) => return Err(error.into()),
+    }
+    let fresh = Fresh { name: client.name, id: client.id, secret };
+    page(&member, StatusCode::OK, Draft::default(), Some(fresh)).await
+}
+
+fn gone() -> Error {
+    Error::not_found("There is no such client here. It may have been deleted already.")
+}
+
+async fn find(member: &Member<Manage>, id: &str) -> Result<Client, Error> {
+    let all = page_store::of_workspace(&member.app.db, member.workspace_id()).await?;
+    all.into_iter().find(|client| client.id == id).ok_or_else(gone)
+}
+
+async fn ask(member: Member<Manage>, Path(id): Path<String>) -> PageResult {
+    let client = find(&member, &id).await?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/clients"),
+        title: "Delete this client?".into(),
+        subject: client.name,
+        sentence: "Everybody who approved it is disconnected, in every workspace, at once. This cannot be undone."
+            .into(),
+        action: member.address(&format!("/clients/{id}/delete")),
+        hidden: member.hidden(&format!("delete client {id}")),
+        button: "Delete".into(),
+        cancel: member.address("/clients"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn delete(member: Member<Manage>, Path(id): Path<String>, form: Form) -> PageResult {
+    let accepted = member.accept(&format!("delete client {id}"), &form)?;
+    let client = find(&member, &id).await?;
+    let batch = page_store::delete(member.workspace_id(), &id, member.app.clock.now());
+    let accepted = accepted.noting("client.deleted", Uuid::try_parse(&id).ok(), &client.name);
+    accepted.commit(batch).await?.or_missing(gone)?;
+    Ok(member.see_other("/clients?deleted"))
+}

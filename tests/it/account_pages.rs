@@ -1,0 +1,189 @@
+//! A second factor, clients of one's own, names of keys, and the overview.
+
+use posthorn::accounts::{self, Role};
+use posthorn::auth;
+use ring::hmac;
+use serde_json::json;
+
+use crate::flow::Person;
+use crate::harness::{Answer, NOW, TestApp, on_both};
+
+/// What an app shows at a moment that was given the secret.
+fn code(secret: &str, micros: i64) -> String {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let groups = secret.bytes().map(|byte| alphabet.iter().position(|known| *known == byte).expect("base32") as u64);
+    let groups: Vec<u64> = groups.collect();
+    let bytes: Vec<u8> = groups
+        .chunks(8)
+        .flat_map(|eight| {
+            let bits = eight.iter().fold(0_u64, |bits, group| bits << 5 | group);
+            (0..5).rev().map(move |byte| (bits >> (byte * 8)) as u8)
+        })
+        .collect();
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &bytes);
+    let tag = hmac::sign(&key, &(micros / 30_000_000).to_be_bytes());
+    let tag = tag.as_ref();
+    let at = usize::from(tag[19] & 15);
+    let bits = u32::from_be_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]) & 0x7fff_ffff;
+    format!("{:06}", bits % 1_000_000)
+}
+
+fn cookies(answer: &Answer) -> String {
+    let all = answer.headers.get_all("set-cookie").iter().filter_map(|cookie| cookie.to_str().ok());
+    all.filter_map(|cookie| cookie.split(';').next()).collect::<Vec<_>>().join("; ")
+}
+
+fn value(page: &str, name: &str) -> String {
+    let found = page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next());
+    found.unwrap_or_else(|| panic!("no {name}: {page}")).to_owned()
+}
+
+async fn with_password(app: &TestApp) -> Person {
+    let owner = app.owner().await;
+    let hash = auth::hash_password("correct horse");
+    app.app.db.commit(accounts::set_password("owner@example.com", &hash)).await.expect("a password");
+    app.browser(owner.id, &owner.email).await
+}
+
+/// Turns the second factor on, and tells the secret and the recovery codes.
+async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
+    let begun = app.fill(owner, "/account/second-factor", "/account/second-factor/begin", "").await;
+    assert_eq!(begun.status, 303, "{}", begun.text());
+    let page = app.see("/dashboard/account/second-factor", owner).await.text();
+    assert!(page.contains("<svg class=\"qr\""), "{page}");
+    let secret =
+        page.split("<code>").nth(1).and_then(|rest| rest.split("</code>").next()).expect("a secret").to_owned();
+    let wrong = app.fill(owner, "/account/second-factor", "/account/second-factor", "code=000000").await;
+    assert_eq!(wrong.status, 422);
+    let right = format!("code={}", code(&secret, NOW));
+    let on = app.fill(owner, "/account/second-factor", "/account/second-factor", &right).await;
+    assert_eq!(on.status, 200, "{}", on.text());
+    let codes = on.text();
+    let codes = codes.split("<code>").nth(1).and_then(|rest| rest.split("</code>").next()).expect("codes");
+    (secret, codes.lines().map(str::to_owned).collect())
+}
+
+/// Shows the password, and tells the page that follows and the browser's cookie.
+async fn halfway(app: &TestApp) -> (String, String) {
+    let page = app.get("/dashboard/login").send().await;
+    let (token, cookie) = (value(&page.text(), "token"), cookies(&page));
+    let form = format!("token={token}&email=owner%40example.com&password=correct+horse&next=/dashboard/w/1/keys");
+    let request = app.post("/dashboard/login").header("cookie", &cookie);
+    let answer = request.body("application/x-www-form-urlencoded", form).send().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.headers.get("set-cookie").is_none(), "nobody is let in yet");
+    (answer.text(), cookie)
+}
+
+async fn show_code(app: &TestApp, (page, cookie): &(String, String), code: &str) -> Answer {
+    let form = format!(
+        "token={}&challenge={}&next={}&code={code}",
+        value(page, "token"),
+        value(page, "challenge"),
+        value(page, "next")
+    );
+    let request = app.post("/dashboard/login/code").header("cookie", cookie);
+    request.body("application/x-www-form-urlencoded", form).send().await
+}
+
+on_both! {
+    async fn a_second_factor_is_asked_for_and_each_code_counts_once(app: TestApp) {
+        let owner = with_password(&app).await;
+        let (secret, codes) = factor(&app, &owner).await;
+        assert_eq!(codes.len(), 10);
+        let kept = app.store.rows("SELECT secret FROM second_factors").await[0][0].clone().expect("a secret");
+        assert!(matches!(app.store.url().as_str(), url if url.starts_with("postgres")) || !kept.contains(&secret), "it is sealed");
+        let asked = halfway(&app).await;
+        assert_eq!(show_code(&app, &asked, &code(&secret, NOW)).await.status, 422, "that code was used to turn it on");
+        app.clock.advance(30_000_000);
+        let now = code(&secret, NOW + 30_000_000);
+        let let_in = show_code(&app, &asked, &now).await;
+        assert_eq!((let_in.status, let_in.header("location")), (303, Some("/dashboard/w/1/keys")), "{}", let_in.text());
+        let other = halfway(&app).await;
+        assert_eq!(show_code(&app, &other, &now).await.status, 422, "a code counts once");
+        assert_eq!(show_code(&app, &other, &codes[0].to_uppercase()).await.status, 303, "a recovery code does as well");
+        let third = halfway(&app).await;
+        assert_eq!(show_code(&app, &third, &codes[0]).await.status, 422, "and counts once, too");
+        app.clock.advance(11 * 60_000_000);
+        assert_eq!(show_code(&app, &third, &codes[1]).await.status, 403, "a while later it is too late");
+    }
+
+    async fn guesses_at_a_second_factor_have_an_end(app: TestApp) {
+        let owner = with_password(&app).await;
+        factor(&app, &owner).await;
+        let asked = halfway(&app).await;
+        let mut statuses = Vec::new();
+        for _ in 0..11 {
+            statuses.push(show_code(&app, &asked, "123123").await.status);
+        }
+        assert!(statuses.contains(&422) && statuses.last() == Some(&429), "{statuses:?}");
+    }
+
+    async fn a_second_factor_is_turned_off_with_a_code_or_by_the_operator(app: TestApp) {
+        let owner = with_password(&app).await;
+        let (_, codes) = factor(&app, &owner).await;
+        let wrong = app.fill(&owner, "/account/second-factor", "/account/second-factor/remove", "code=1").await;
+        assert_eq!(wrong.status, 422);
+        let off = app.fill(&owner, "/account/second-factor", "/account/second-factor/remove", &format!("code={}", codes[3])).await;
+        assert_eq!(off.status, 303, "{}", off.text());
+        assert_eq!((app.count("second_factors").await, app.count("recovery_codes").await), (0, 0));
+        app.clock.advance(60_000_000);
+        let begun = app.fill(&owner, "/account/second-factor", "/account/second-factor/begin", "").await;
+        assert_eq!(begun.status, 303);
+        app.app.db.commit(accounts::reset_second_factor(owner.id, &app.clock)).await.expect("reset");
+        assert_eq!(app.count("second_factors").await, 0);
+    }
+
+    async fn clients_are_registered_and_deleted_by_their_own_workspace(app: TestApp) {
+        let owner = app.owner().await;
+        let wrong = app.fill(&owner, "/clients", "/clients", "name=Shop&redirect_uris=ftp%3A%2F%2Fx&scope=all").await;
+        assert_eq!(wrong.status, 422);
+        assert!(wrong.text().contains("ftp://x</textarea>") && wrong.text().contains("f-redirect_uris-error"), "{}", wrong.text());
+        let fields = "name=Shop&redirect_uris=https%3A%2F%2Fshop.example%2Fback&scope=emails%3Asend&keeps_secret=yes";
+        let made = app.fill(&owner, "/clients", "/clients", fields).await;
+        assert!(made.status == 200 && made.text().contains("Its secret."), "{}", made.text());
+        let id = app.store.rows("SELECT id FROM oauth_clients").await[0][0].clone().expect("an id");
+        let page = app.see("/dashboard/clients", &owner).await.text();
+        assert!(page.contains(&id) && page.contains("https://shop.example/back") && page.contains("emails:send"), "{page}");
+        let second = app.fill(&owner, "/workspaces", "/workspaces", "name=Second").await.location().trim_end_matches('/').to_owned();
+        assert!(!app.see(&format!("{second}/clients"), &owner).await.text().contains(&id));
+        assert_eq!(app.see(&format!("{second}/clients/{id}/delete"), &owner).await.status, 404);
+        let member = app.person("member@example.com", Role::Member).await;
+        assert_eq!(app.see(&format!("/dashboard/clients/{id}/delete"), &member).await.status, 403);
+        let path = format!("/clients/{id}/delete");
+        assert_eq!(app.fill(&owner, &path, &path, "").await.status, 303);
+        assert_eq!(app.count("oauth_clients").await, 0);
+    }
+
+    async fn a_key_gets_another_name(app: TestApp) {
+        let owner = app.owner().await;
+        let key = app.full_key().await;
+        let id = app.get("/api-keys").key(&key).send().await.json()["data"][0]["id"].as_str().expect("an id").to_owned();
+        let path = format!("/keys/{id}/rename");
+        let empty = app.fill(&owner, &path, &path, "name=").await;
+        assert!(empty.status == 422 && empty.text().contains("A key needs a name"), "{}", empty.text());
+        assert_eq!(app.fill(&owner, &path, &path, "name=web+shop").await.status, 303);
+        assert!(app.see("/dashboard/keys", &owner).await.text().contains("web shop"));
+        assert_eq!(app.get("/api-keys").key(&key).send().await.status, 200, "it works as before");
+    }
+
+    async fn the_overview_tells_what_needs_attention_and_what_to_do(app: TestApp) {
+        let owner = app.owner().await;
+        let page = app.see("/dashboard/", &owner).await.text();
+        assert!(page.contains("0 of 4 done") && !page.contains("Needs attention"), "{page}");
+        let key = app.full_key().await;
+        let added = app.post("/domains").key(&key).json(json!({"name": "shop.example"})).send().await;
+        assert_eq!(added.status, 201, "{}", added.text());
+        let page = app.see("/dashboard/", &owner).await.text();
+        assert!(page.contains("1 of 4 done") && page.contains("Needs attention") && page.contains("shop.example is not verified yet"), "{page}");
+        assert!(page.contains("0 sent, 0 delivered") && !page.contains("style=\""));
+        let period = NOW - NOW % 900_000_000;
+        let workspace = app.store.id(app.workspace().await);
+        let nil = app.store.id(posthorn::id::WorkspaceId::from(uuid::Uuid::nil()));
+        app.store.run(&format!(
+            "INSERT INTO email_counts VALUES ({workspace}, {period}, '', {nil}, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)"
+        )).await;
+        let page = app.see("/dashboard/", &owner).await.text();
+        assert!(page.contains("5 sent, 3 delivered, 1 bounced or failed") && page.contains("plot-delivered"), "{page}");
+    }
+}

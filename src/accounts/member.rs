@@ -188,7 +188,12 @@ impl<D: Duty> Member<D> {
 impl Member<Manage> {
     /// Refuses a form that was not made here for this purpose.
     pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
-        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
+        self.accept_token(purpose, &form.text("token"))
+    }
+
+    /// The same, of a form that came otherwise: with a file.
+    pub fn accept_token(&self, purpose: &str, token: &str) -> Result<Accepted<'_>, Error> {
+        self.session.check_form(&self.purpose(purpose), token)?;
         Ok(Accepted { member: self })
     }
 }

@@ -4,7 +4,7 @@
 use std::future::Future;
 
 use super::caller::{Caller, Need};
-use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
+use crate::db::{Batch, Db, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::id::WorkspaceId;
 
@@ -53,5 +53,25 @@ impl<N: Need> Actor for Caller<N> {
 
     async fn settle(&self, batch: Batch) -> Settled {
         self.commit_once(batch).await
+    }
+}
+
+/// Whoever has the store itself in hand, at work in one workspace: a command.
+pub struct Operator<'a> {
+    pub db: &'a Db,
+    pub workspace_id: WorkspaceId,
+}
+
+impl Actor for Operator<'_> {
+    fn workspace_id(&self) -> WorkspaceId {
+        self.workspace_id
+    }
+
+    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
+        Ok(self.db.read(stmt).await?)
+    }
+
+    async fn settle(&self, batch: Batch) -> Settled {
+        Ok(self.db.commit(batch).await)
     }
 }

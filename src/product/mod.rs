@@ -230,6 +230,7 @@ impl Product {
             .merge(api_keys::pages().with_state(app()))
             .merge(domains::pages().with_state(self.domains.clone()))
             .merge(contacts::pages().with_state(self.occurrences().clone()))
+            .merge(topics::pages().with_state(app()))
             .merge(events::pages().with_state(app()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))

@@ -46,6 +46,10 @@ pub fn places(current: &str) -> Vec<Place> {
     vec![
         place("/", "home", "Overview"),
         place("/contacts", "people", "Contacts"),
+        place("/segments", "tag", "Segments"),
+        place("/topics", "topic", "Topics"),
+        place("/properties", "property", "Properties"),
+        place("/imports", "import", "Imports"),
         place("/events", "event", "Events"),
         place("/automations", "branch", "Automations"),
         place("/domains", "globe", "Domains"),

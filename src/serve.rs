@@ -169,7 +169,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         return;
     }
     let each = || (app.occurrences().clone(), stopping.clone());
-    let (imports, judging, tracked) = (each(), each(), each());
+    let (imports, erasures, judging, tracked) = (each(), each(), each(), each());
     let checks = (app.domains().clone(), stopping.clone());
     let mail = (each(), app.domains().clone());
     let runs = (each(), app.domains().clone(), app.templates().clone());
@@ -193,6 +193,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
     // Files are read row by row, which takes long: not on the threads that answer.
     let importing = move || contacts::run_imports(imports.0.clone(), imports.1.clone());
     let imports = keep_running("imports", move || limits::aside("imports", importing()));
+    let erasures = keep_running("erasures", move || contacts::run_erasures(erasures.0.clone(), erasures.1.clone()));
     let judging = keep_running("segments", move || contacts::run_judging(judging.0.clone(), judging.1.clone()));
     let upkeep = (App::clone(app), stopping.clone());
     let upkeep = keep_running("upkeep", move || upkeep::run(upkeep.0.clone(), upkeep.1.clone()));
@@ -202,7 +203,7 @@ async fn work(app: &Product, stopping: watch::Receiver<bool>) {
         tokio::time::sleep(Duration::from_secs(app.config.drain_seconds)).await;
     };
     tokio::select! {
-        _ = async { tokio::join!(mail, runs, hooks, audiences, imports, judging, checks, upkeep, tracked) } => {}
+        _ = async { tokio::join!(mail, runs, hooks, audiences, imports, erasures, judging, checks, upkeep, tracked) } => {}
         () = patience => tracing::warn!("some work did not finish in time; it is tried again when its lease is over"),
     }
 }

@@ -84,6 +84,8 @@ struct LoginAttempts {
     by_address: Attempts,
     /// Those who ask for a way to a new password, by address of mail and by where they are.
     resets: KeyedLimit<String>,
+    /// Invitations, which are letters to anybody at all, by who invites.
+    invitations: KeyedLimit<UserId>,
 }
 
 holds_app!(Accounts { app: App });
@@ -94,6 +96,7 @@ impl Accounts {
             by_account: Attempts::new(10),
             by_address: Attempts::new(50),
             resets: KeyedLimit::new(5, Duration::from_secs(3600)),
+            invitations: KeyedLimit::new(100, Duration::from_secs(3600)),
         };
         Accounts { app, hasher: Arc::default(), attempts: Arc::new(attempts), letters }
     }
@@ -104,6 +107,7 @@ impl Accounts {
         self.attempts.by_account.sweep(now);
         self.attempts.by_address.sweep(now);
         self.attempts.resets.sweep();
+        self.attempts.invitations.sweep();
     }
 }
 

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Accounts;
 use super::member::{Look, Member, signed_out};
-use super::{Password, store};
+use super::{Password, reset, store};
 use crate::audit;
 use crate::auth::{self, Asker, Origin};
 use crate::db::DbError;
@@ -122,6 +122,7 @@ async fn change(
     let mut batch = store::change_password(session.user_id, &kept, &hash)
         .fence(auth::session_stands(&session.hash))
         .and(auth::delete_sessions_of(session.user_id))
+        .and(reset::delete_links_of(session.user_id))
         .and(started)
         .and(audit::note_of_user(
             session.user_id,

@@ -12,6 +12,7 @@ use super::Accounts;
 use super::member::{Look, Member};
 use super::totp::Secret;
 use crate::audit::{self, Entry};
+use crate::auth;
 use crate::clock::{Clock, MINUTE};
 use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
 use crate::error::Error;
@@ -36,8 +37,10 @@ statements! {
             "INSERT INTO second_factors (user_id, secret, last_step) VALUES ($1, $2, 0)
              ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, last_step = 0
              WHERE second_factors.confirmed_at IS NULL");
-        fn confirm_factor(user_id: UserId, now: i64, step: i64) expects 1 = Sql::both(
-            "UPDATE second_factors SET confirmed_at = $2, last_step = $3 WHERE user_id = $1 AND confirmed_at IS NULL");
+        /// The secret is still the one whose code was shown.
+        fn confirm_factor(user_id: UserId, now: i64, step: i64, secret: &str) expects 1 = Sql::both(
+            "UPDATE second_factors SET confirmed_at = $2, last_step = $3
+             WHERE user_id = $1 AND confirmed_at IS NULL AND secret = $4");
         /// A code is used once: of two that show it, one finds its row.
         fn use_step(user_id: UserId, step: i64) expects 1 = Sql::both(
             "UPDATE second_factors SET last_step = $2
@@ -126,7 +129,7 @@ pub(super) fn answered(token: &str) -> Stmt {
 
 /// Takes the second factor from a user, for whoever runs the server.
 pub fn reset(user_id: UserId, clock: &Clock) -> Batch {
-    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new("second_factor.reset", audit::Actor::Command) };
+    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new("second_factor.reset", audit::DoneBy::Command) };
     Batch::from(audit::note_of_user(user_id, clock, &entry)).and(delete_factor(user_id)).and(delete_codes(user_id))
 }
 
@@ -243,7 +246,10 @@ async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) 
     };
     let fresh: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
     let entry = member.entry("second_factor.added", Some(user_id.uuid()), "");
-    let mut batch = Batch::from(confirm_factor(user_id, app.clock.now(), step)).and(delete_codes(user_id));
+    // Browsers that were let in by the password alone show the code, too.
+    let mut batch = Batch::from(confirm_factor(user_id, app.clock.now(), step, &factor.secret))
+        .and(delete_codes(user_id))
+        .and(auth::delete_other_sessions(user_id, &member.session.hash));
     fresh.iter().for_each(|code| batch.push(insert_code(user_id, &secret::hash(&plain(code)))));
     batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     match member.commit_own(CONFIRM, &form, batch).await? {

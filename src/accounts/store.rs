@@ -79,6 +79,8 @@ statements! {
     END_SESSIONS = Sql::both(
         "DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email_key = $1)")
         .raising();
+    END_RESET_LINKS = Sql::both(
+        "DELETE FROM reset_links WHERE user_id = (SELECT id FROM users WHERE email_key = $1)");
     DISABLE_USER = Sql::both("UPDATE users SET disabled_at = $2 WHERE id = $1").raising();
     ENABLE_USER = Sql::both("UPDATE users SET disabled_at = NULL WHERE id = $1");
     REMOVE_MEMBER = Sql::both(
@@ -120,10 +122,10 @@ pub async fn users(db: &Db) -> Result<Vec<Listed>, DbError> {
     }
 }
 
-/// Gives a user another password, and ends all sessions.
+/// Gives a user another password, and ends all sessions and all links to a new one.
 pub fn set_password(email_key: &str, hash: &str) -> Batch {
     let set = SET_PASSWORD.with([email_key.into(), hash.into()]).expect(1);
-    Batch::from(set).and(END_SESSIONS.with([email_key.into()]))
+    Batch::from(set).and(END_SESSIONS.with([email_key.into()])).and(END_RESET_LINKS.with([email_key.into()]))
 }
 
 /// Changes a password, if it is still the one that was shown.

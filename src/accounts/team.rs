@@ -217,11 +217,18 @@ async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form)
     if members.iter().any(|one| one.email.to_lowercase() == email.key()) {
         return again("This person is a member already.").await;
     }
+    has_room(&app, &member)?;
     let id = app.clock.ordered_id();
     let (batch, fresh) = prepare(&app, &member, id, &email, role);
     accepted.noting("member.invited", id.uuid(), email.as_str()).commit(batch).await??;
     app.wake_mail();
     page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
+}
+
+/// Invitations are letters to anybody at all, in the name of the server.
+fn has_room(app: &Accounts, member: &Member<Manage>) -> Result<(), Error> {
+    let has_room = app.attempts.invitations.has_room(&member.session.user_id);
+    if has_room { Ok(()) } else { Err(Error::RateLimited { retry_after: 60 }) }
 }
 
 /// An invitation with its letter, and what to show of it.
@@ -275,6 +282,7 @@ async fn renew(
         return Err(only_owners().into());
     }
     let address: EmailAddress = email.parse().map_err(|_| no_invitation())?;
+    has_room(&app, &member)?;
     let (batch, fresh) = prepare(&app, &member, id, &address, role);
     accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await??;
     app.wake_mail();
@@ -339,8 +347,8 @@ async fn change_role(member: Member<Manage>, id: Result<PathId<UserId>, Error>, 
         return Ok(member.see_other("/team"));
     }
     let mut batch = store::change_role(member.workspace_id(), one.id, role, is_owner(&member), member.app.clock.now());
-    if role == Role::Owner || one.role == Role::Owner {
-        batch.guard(store::owns(member.workspace_id(), member.session.user_id));
+    if is_owner(&member) {
+        batch = batch.fence(store::owns(member.workspace_id(), member.session.user_id));
     }
     let told = format!("{}: {} → {}", one.email, one.role.as_str(), role.as_str());
     settled(accepted.noting("member.role_changed", one.id.uuid(), &told).commit(batch).await?)?;
@@ -358,7 +366,11 @@ async fn remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form:
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("remove", one.id), &form)?;
     not_oneself(&member, &one)?;
-    let batch = store::remove(member.workspace_id(), one.id, is_owner(&member), member.app.clock.now());
+    let mut batch = store::remove(member.workspace_id(), one.id, is_owner(&member), member.app.clock.now());
+    // Who owns it no more, as of this moment, decides about no owner.
+    if is_owner(&member) {
+        batch = batch.fence(store::owns(member.workspace_id(), member.session.user_id));
+    }
     settled(accepted.noting("member.removed", one.id.uuid(), &one.email).commit(batch).await?)?;
     Ok(member.see_other("/team?removed"))
 }

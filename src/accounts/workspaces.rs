@@ -93,7 +93,10 @@ fn refused(value: String, error: String) -> Field {
 }
 
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
-    let id: WorkspaceId = form.text("id").parse().map_err(|_| Error::BadRequest {
+    // Whoever holds a session can make its form tokens, so this may be any id. That of nobody's workspace is kept for
+    // letters, which only their addressees may read.
+    let named: Option<WorkspaceId> = form.text("id").parse().ok();
+    let id = named.filter(|id| !id.uuid().is_nil()).ok_or_else(|| Error::BadRequest {
         message: "The form does not say which workspace it is. Load the page again.".into(),
     })?;
     let accepted = member.accept(&purpose(id), &form)?;

@@ -39,6 +39,7 @@ pub fn done(verb: &str) -> String {
         "undo" => "undone".into(),
         "redo" => "redone".into(),
         "make" => "made".into(),
+        "withdraw" => "withdrawn".into(),
         "set" | "put" => verb,
         "stop" | "drop" | "skip" => format!("{verb}{}ed", &verb[verb.len() - 1..]),
         _ if verb.contains('_') => verb,

@@ -1,7 +1,7 @@
 //! Who acts in a workspace, whichever way: what programs and people do alike is written once, for both.
 
 use super::caller::{Caller, Need};
-use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
+use crate::db::{Batch, Db, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::id::{DomainId, GrantId, WorkspaceId};
 
@@ -73,5 +73,25 @@ impl<N: Need> Actor for Caller<N> {
 
     async fn commit_once(&self, batch: Batch) -> Settled {
         Caller::commit_once(self, batch).await
+    }
+}
+
+/// Whoever has the store itself in hand, at work in one workspace: a command.
+pub struct Operator<'a> {
+    pub db: &'a Db,
+    pub workspace_id: WorkspaceId,
+}
+
+impl Actor for Operator<'_> {
+    fn workspace_id(&self) -> WorkspaceId {
+        self.workspace_id
+    }
+
+    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
+        Ok(self.db.read(stmt).await?)
+    }
+
+    async fn settle(&self, batch: Batch) -> Settled {
+        Ok(self.db.commit(batch).await)
     }
 }

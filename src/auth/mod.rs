@@ -14,7 +14,7 @@ pub use session::{
     read_cookie, refuse_foreign, start as start_session, start_from as start_session_from, sweep as sweep_sessions,
 };
 
-pub use actor::{Actor, Settled};
+pub use actor::{Actor, Operator, Settled};
 pub use caller::{Caller, FullAccess, Need, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
 pub use fair_queue::Asker;
 pub use session::Session;

@@ -3,6 +3,7 @@
 mod backup;
 mod broadcasts;
 mod clients;
+mod contacts;
 mod doctor;
 mod help;
 mod hold;
@@ -63,6 +64,9 @@ enum Command {
     /// Mail to everybody in a segment
     #[command(subcommand)]
     Broadcasts(broadcasts::Broadcasts),
+    /// What is kept of one person
+    #[command(subcommand)]
+    Contacts(contacts::Contacts),
     /// Templates of mail as files
     #[command(subcommand)]
     Templates(templates::Templates),
@@ -144,6 +148,7 @@ impl Cli {
             Command::Clients(command) => command.run(&context().await?).await,
             Command::Send(command) => command.run(context().await?, config.clone()).await,
             Command::Broadcasts(command) => command.run(context().await?, config.clone()).await,
+            Command::Contacts(command) => command.run(context().await?, config.clone()).await,
             Command::Templates(command) => command.run(context().await?, config.clone()).await,
             Command::Hold(command) => command.run(&context().await?).await,
             Command::Resume(command) => command.run(&context().await?).await,

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::password::PasswordInput;
 use super::{CommandContext, Output};
 use crate::accounts::{self, EmailAddress, ListedUser, Role};
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth;
 use crate::clock::rfc3339;
 use crate::db::Batch;
@@ -94,7 +94,7 @@ impl Users {
             Users::Remove { one, workspace } => {
                 let workspace = context.workspace(workspace.as_deref()).await?;
                 let id = find(context, &one.email).await?;
-                let entry = Entry { target_id: Some(id.uuid()), ..Entry::new("member.removed", Actor::Command) };
+                let entry = Entry { target_id: Some(id.uuid()), ..Entry::new("member.removed", DoneBy::Command) };
                 let mut batch = Batch::from(audit::note(workspace.id, &context.clock, &entry));
                 batch.append(accounts::remove_member(workspace.id, id, context.clock.now()));
                 change(context, &one, batch, "removed").await
@@ -138,7 +138,7 @@ async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
 
 /// The log of every workspace of a user tells what a command does.
 fn noted(context: &CommandContext, user_id: UserId, action: &str) -> Batch {
-    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new(action, Actor::Command) };
+    let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new(action, DoneBy::Command) };
     audit::note_of_user(user_id, &context.clock, &entry).into()
 }
 

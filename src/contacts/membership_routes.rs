@@ -88,12 +88,7 @@ async fn add(
 }
 
 /// Puts a contact into a segment.
-pub(super) async fn join(
-    actor: &impl Actor,
-    contact: &Contact,
-    segment_id: SegmentId,
-    now: i64,
-) -> Result<(), Error> {
+pub(super) async fn join(actor: &impl Actor, contact: &Contact, segment_id: SegmentId, now: i64) -> Result<(), Error> {
     let join = write::join_segment(actor.workspace_id(), contact, segment_id, now);
     joined(actor, segment_id, actor.act(join).await?).await.map(drop)
 }

@@ -148,9 +148,10 @@ pub async fn ask(member: Member<Manage>, named: Named) -> PageResult {
         layout: member.layout(),
         shell: member.shell("/contacts"),
         title: "Delete this contact?".into(),
-        sentence: "The contact leaves its segments, and what it chose of topics is forgotten. Mail that was sent to it, \
+        sentence:
+            "The contact leaves its segments, and what it chose of topics is forgotten. Mail that was sent to it, \
                    and its runs, stay as they are. To remove everything that is known of the person, erase it instead."
-            .into(),
+                .into(),
         action: format!("{address}/delete"),
         hidden: member.hidden(&purpose("delete", &contact)),
         button: "Delete".into(),

@@ -99,8 +99,7 @@ pub async fn page<D: Duty>(
     let is_open = |(id, _, fills_itself): &(SegmentId, String, bool)| {
         !fills_itself && joined.iter().all(|(known, ..)| known != id)
     };
-    let open: Vec<(SegmentId, String)> =
-        all.into_iter().filter(is_open).map(|(id, name, _)| (id, name)).collect();
+    let open: Vec<(SegmentId, String)> = all.into_iter().filter(is_open).map(|(id, name, _)| (id, name)).collect();
     let standings = Subscriptions::find(app, workspace, contact.id).await?;
     let topics = standings.map(|standings| standings.topics).unwrap_or_default();
     let content = OnePage {

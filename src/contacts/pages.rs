@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::person_form::{Choice, choices};
 use super::search::{self, Wanted};
 use super::shapes::Item;
-use super::{page_edit, page_one, store};
+use super::{download, imports, page_edit, page_erase, page_one, property_pages, segment_pages, store};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
@@ -33,6 +33,12 @@ pub fn router() -> Router<Occurrences> {
         .route("/contacts/{contact}/segments", post(page_edit::join))
         .route("/contacts/{contact}/segments/{segment_id}/remove", post(page_edit::leave))
         .route("/contacts/{contact}/delete", get(page_edit::ask).post(page_edit::delete))
+        .route("/contacts/{contact}/erase", get(page_erase::ask).post(page_erase::erase))
+        .route("/contacts/{contact}/export", get(page_erase::export))
+        .merge(segment_pages::router())
+        .merge(property_pages::router())
+        .merge(imports::pages())
+        .route("/contacts.csv", get(download::contacts))
 }
 
 #[derive(Template)]

@@ -59,11 +59,6 @@ impl From<&Contact> for Named {
 }
 
 impl Named {
-    /// What somebody typed, in a page or a command.
-    pub fn typed(text: &str) -> Named {
-        Named(Key::read(text))
-    }
-
     pub async fn find(&self, actor: &impl Actor) -> Result<Contact, Error> {
         let workspace = actor.workspace_id();
         let rows = match &self.0 {
@@ -73,6 +68,11 @@ impl Named {
         };
         Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)
     }
+}
+
+/// The contact that somebody names by its id or its address, in a command.
+pub async fn find_named(actor: &impl Actor, text: &str) -> Result<Contact, Error> {
+    Named(Key::read(text)).find(actor).await
 }
 
 pub fn not_found() -> Error {

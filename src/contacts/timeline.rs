@@ -54,14 +54,15 @@ statements! {
              ORDER BY e.id DESC LIMIT $5");
         fn runs(workspace_id: WorkspaceId, contact_id: ContactId) with [workspace_id, contact_id, SHOWN] = Sql::both(
             "SELECT r.automation_id, r.id, a.name, r.status, r.created_at, o.id, o.name
-             FROM runs r JOIN automations a ON a.id = r.automation_id
+             FROM runs r JOIN automations a ON a.workspace_id = r.workspace_id AND a.id = r.automation_id
              LEFT JOIN occurrences o ON o.workspace_id = r.workspace_id AND o.id = r.occurrence_id
              WHERE r.contact_id = $2 AND r.workspace_id = $1 AND a.deleted_at IS NULL
              ORDER BY r.created_at DESC LIMIT $3");
-        fn mails_of_run(workspace_id: WorkspaceId, run_id: RunId) with [workspace_id, run_id, SHOWN] = Sql::both(
+        /// In the order of its index, which leads to no other mail.
+        fn mails_of_run(run_id: RunId) with [run_id, SHOWN] = Sql::both(
             "SELECT e.id, e.subject, e.created_at, (SELECT v.type FROM email_events v WHERE v.email_id = e.id
                  ORDER BY v.id DESC LIMIT 1)
-             FROM emails e WHERE e.run_id = $2 AND e.workspace_id = $1 ORDER BY e.id DESC LIMIT $3");
+             FROM emails e WHERE e.run_id = $1 AND e.run_id IS NOT NULL ORDER BY e.step LIMIT $2");
         /// When mails were opened, or clicked in.
         fn engagements(workspace_id: WorkspaceId, contact_id: ContactId, key: Uuid)
             with [workspace_id, contact_id, key, SHOWN] = Sql::both(
@@ -162,7 +163,7 @@ impl Timeline {
             entries.extend(rows.into_iter().map(of_event));
             let rows: Vec<RunRow> = member.query(runs(workspace, contact.id)).await?;
             for row in rows {
-                let sent: Vec<MailRow> = member.query(mails_of_run(workspace, row.id)).await?;
+                let sent: Vec<MailRow> = member.query(mails_of_run(row.id)).await?;
                 entries.extend(sent.into_iter().map(mail));
                 if let Some((id, name)) = row.occurrence_id.zip(row.event) {
                     entries.push(of_event(EventRow { id, name, at: row.at }));

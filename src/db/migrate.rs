@@ -50,6 +50,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0037_relay_reports", include_str!("../../migrations/0037_relay_reports.sql")),
     ("0038_receiving", include_str!("../../migrations/0038_receiving.sql")),
     ("0039_numbers", include_str!("../../migrations/0039_numbers.sql")),
+    ("0040_erasures", include_str!("../../migrations/0040_erasures.sql")),
     ("0041_automation_drafts", include_str!("../../migrations/0041_automation_drafts.sql")),
     ("0043_teams", include_str!("../../migrations/0043_teams.sql")),
 ];

@@ -235,6 +235,7 @@ impl Product {
             .merge(email_metrics::pages().with_state(app()))
             .merge(domains::pages().with_state(self.domains.clone()))
             .merge(contacts::pages().with_state(self.occurrences().clone()))
+            .merge(topics::pages().with_state(app()))
             .merge(events::pages().with_state(self.events.clone()))
             .merge(automations::pages().with_state(app()))
             .merge(emails::pages().with_state(self.emails.clone()))

@@ -22,12 +22,14 @@ pub use filling::Filling;
 pub use filter::{Counted, EventCount, Facts, Filter, engagement_name, event_key};
 pub use filters::Filters;
 pub use routes::{
-    check_filter, detail, fills_itself, is_self_filling, must_exist, must_take_members, not_found, why_not_taken,
+    add as create, change, check_filter, detail, fills_itself, is_self_filling, must_exist, must_take_members,
+    not_found, remove as delete, why_not_taken,
 };
 pub use segment::{SegmentList, SegmentName};
-pub use shapes::{Detail, Item, Wish};
+pub use shapes::{Detail, Item, SegmentChange, Wish};
 pub use store::{
-    add, choices, count, exists, has_deltas, insert, is_member, names, names_between, newest_of_contact, page_of_contact,
+    add, choices, count, exists, has_deltas, insert, is_member, names, names_between, newest_of_contact, page,
+    page_of_contact,
     refill_naming, remove, take_up, takes_members,
 };
 pub(crate) use upkeep::due;

@@ -87,7 +87,7 @@ fn insertion(
 }
 
 /// Makes a segment, as a form asks for it.
-pub(super) async fn add(
+pub async fn add(
     actor: &impl Actor,
     app: &App,
     name: &SegmentName,
@@ -165,7 +165,7 @@ async fn update(
 }
 
 /// Changes a segment.
-pub(super) async fn change(actor: &impl Actor, app: &App, id: SegmentId, change: SegmentChange) -> Result<(), Error> {
+pub async fn change(actor: &impl Actor, app: &App, id: SegmentId, change: SegmentChange) -> Result<(), Error> {
     let SegmentChange { name, filter } = change;
     must_exist(actor, id).await?;
     // Null and an empty object are no filter; what is left out stays.
@@ -205,7 +205,7 @@ async fn delete(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Del
     Ok(Json(Deleted::of(id)))
 }
 
-pub(super) async fn remove(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
+pub async fn remove(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
     actor.act(store::delete(actor.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(())
 }

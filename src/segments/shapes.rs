@@ -124,7 +124,7 @@ pub struct Item {
     #[schema(value_type = Uuid)]
     pub(super) id: SegmentId,
     #[schema(example = "Newsletter")]
-    pub(super) name: String,
+    pub name: String,
     #[schema(format = DateTime)]
     pub(super) created_at: String,
 }

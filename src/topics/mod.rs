@@ -3,6 +3,7 @@
 //!
 //! What a contact chose is told and changed by `contacts`.
 
+mod pages;
 mod routes;
 mod shapes;
 mod store;
@@ -10,6 +11,7 @@ mod topic;
 
 use crate::db::Sql;
 
+pub use pages::router as pages;
 pub use routes::{must_exist, not_found, router as routes};
 pub use shapes::{Chosen, Standing};
 pub use store::{all_of_contact, choices, choose, forget, names, page_of_contact};

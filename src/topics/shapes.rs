@@ -17,19 +17,19 @@ pub struct Item {
     #[schema(pattern = "^topic$", nullable = false)]
     object: Option<&'static str>,
     #[schema(value_type = Uuid)]
-    id: TopicId,
+    pub(super) id: TopicId,
     #[schema(example = "Product news")]
-    name: String,
+    pub(super) name: String,
     /// Left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "What is new, about once a month.")]
-    description: Option<String>,
+    pub(super) description: Option<String>,
     #[schema(value_type = Subscription)]
     pub(super) default_subscription: String,
     #[schema(value_type = Visibility)]
-    visibility: String,
+    pub(super) visibility: String,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Time,
+    pub(super) created_at: Time,
 }
 
 from_row!(Item { object = None, id, name, description, default_subscription, visibility, created_at });

@@ -54,7 +54,16 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
     let group = |label, places| PlaceGroup { label, places };
     let mut groups = vec![
         group("", vec![place("/", "home", "Overview")]),
-        group("People", vec![place("/contacts", "people", "Contacts")]),
+        group(
+            "People",
+            vec![
+                place("/contacts", "people", "Contacts"),
+                place("/segments", "tag", "Segments"),
+                place("/topics", "topic", "Topics"),
+                place("/properties", "property", "Properties"),
+                place("/imports", "import", "Imports"),
+            ],
+        ),
         group("Automate", vec![place("/automations", "branch", "Automations"), place("/events", "event", "Events")]),
         group(
             "Mail",

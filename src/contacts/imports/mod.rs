@@ -5,6 +5,7 @@
 mod apply;
 mod form;
 mod fuzzing;
+mod pages;
 mod plan;
 mod routes;
 mod shapes;
@@ -12,6 +13,7 @@ mod store;
 mod worker;
 
 pub use fuzzing::csv_file;
+pub use pages::router as pages;
 pub use routes::router;
 pub use store::ALL;
 pub use worker::{claim, round, run, step, sweep};

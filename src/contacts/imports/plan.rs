@@ -92,6 +92,79 @@ impl Upload {
     }
 }
 
+/// The first rows of a file, to be seen by who says what its columns are.
+pub struct Sample {
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+    position: usize,
+    line: i64,
+}
+
+impl Sample {
+    /// What a file begins with; `is_whole` says that this is all of it.
+    pub fn of(start: &[u8], is_whole: bool, most: usize) -> Result<Sample, Error> {
+        let (header, position, line) = header(start, is_whole)?;
+        let (mut at, mut rows) = (position, Vec::new());
+        while rows.len() < most
+            && let Scan::Record(record) = csv::scan(start.get(at..).unwrap_or_default(), is_whole)
+        {
+            at += record.bytes;
+            rows.extend(record.fields.ok().filter(|fields| !fields.is_empty()));
+        }
+        Ok(Sample { header, rows, position, line })
+    }
+
+    /// What a column seems to hold, by its name.
+    pub fn guess(&self, column: usize, declared: &[Declared]) -> String {
+        let is_here = |field: &str| guess(&self.header, field) == Some(column);
+        if let Some(field) = ["email", "first_name", "last_name", "unsubscribed"].into_iter().find(|one| is_here(one)) {
+            return field.into();
+        }
+        let name = self.header.get(column).map_or("", String::as_str);
+        let property = declared.iter().find(|property| property.key == name);
+        property.map_or(String::new(), |property| format!("property:{}", property.key))
+    }
+
+    /// What is to be done with a file of this size. `meanings` says of each column what it holds: nothing, a field of
+    /// contacts, `property:` with a key, or `own`, a property that is called as the column is.
+    pub fn upload(
+        &self,
+        size: usize,
+        meanings: &[String],
+        overwrites: bool,
+        segment_ids: Vec<SegmentId>,
+    ) -> Result<Upload, Error> {
+        let mut columns: Map<String, Value> = Map::new();
+        let mut properties = Vec::new();
+        for (column, meaning) in meanings.iter().enumerate().take(self.header.len()) {
+            let own = || self.header.get(column).cloned().unwrap_or_default();
+            match meaning.strip_prefix("property:") {
+                Some(key) => properties.push(PropertyColumn { key: key.to_owned(), column, kind: None }),
+                None if meaning == "own" => properties.push(PropertyColumn { key: own(), column, kind: None }),
+                None if meaning.is_empty() => {}
+                None if columns.contains_key(meaning) => {
+                    return Err(Error::invalid(format!("Two columns are said to be `{}`.", shown(meaning))));
+                }
+                None => drop(columns.insert(meaning.clone(), column.into())),
+            }
+        }
+        let column = |field: &str| columns.get(field).and_then(Value::as_u64).map(|column| column as usize);
+        let missing = || Error::invalid("No column is said to hold the addresses. Choose `Address` for one of them.");
+        let plan = Plan {
+            width: self.header.len(),
+            email: column("email").ok_or_else(missing)?,
+            first_name: column("first_name"),
+            last_name: column("last_name"),
+            unsubscribed: column("unsubscribed"),
+            properties,
+            overwrites,
+            segment_ids,
+            choices: Vec::new(),
+        };
+        Ok(Upload { file: 0..size, plan, position: self.position, line: self.line })
+    }
+}
+
 /// The header, and where what follows it begins. `is_whole` says that the file
 /// ends where its start does.
 fn header(start: &[u8], is_whole: bool) -> Result<(Vec<String>, usize, i64), Error> {

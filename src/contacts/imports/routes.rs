@@ -26,7 +26,7 @@ use crate::web::{
 use crate::{segments, topics};
 
 /// The largest file.
-const LARGEST: usize = 50 << 20;
+pub(super) const LARGEST: usize = 50 << 20;
 
 /// What the other fields of the form and its boundaries may take.
 const AROUND: usize = 1 << 20;
@@ -35,7 +35,7 @@ const AROUND: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many pieces of a file go into a commit: others want to write, too.
-const CHUNKS_AT_ONCE: usize = 2;
+pub(super) const CHUNKS_AT_ONCE: usize = 2;
 
 /// How many imports are listed where no limit is given.
 const UNLIMITED: usize = 10;
@@ -45,7 +45,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 }
 
 /// A form that may hold a large file.
-struct HandedIn(Form);
+pub(super) struct HandedIn(pub Form);
 
 impl<S: Send + Sync> FromRequest<S> for HandedIn
 where

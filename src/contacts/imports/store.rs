@@ -33,6 +33,13 @@ statements! {
         pub(super) fn read_chunk(import: &Claimed, number: i64)
             with [import.workspace_id, import.id, number] = Sql::both(
             "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
+        /// A piece of a file that waits for somebody to say what its columns are.
+        pub fn piece(workspace_id: WorkspaceId, id: ImportId, number: i64) = Sql::both(
+            "SELECT bytes FROM contact_import_chunks WHERE workspace_id = $1 AND import_id = $2 AND number = $3");
+        /// How long such a file is.
+        pub fn length(workspace_id: WorkspaceId, id: ImportId) = Sql::both(
+            "SELECT CAST(COALESCE(SUM(LENGTH(bytes)), 0) AS BIGINT) FROM contact_import_chunks
+             WHERE workspace_id = $1 AND import_id = $2");
         pub fn by_id(workspace_id: WorkspaceId, id: ImportId) = Sql::both(
             "SELECT id, status, total, created, updated, skipped, failed, created_at, completed_at, errors
              FROM contact_imports WHERE workspace_id = $1 AND id = $2");

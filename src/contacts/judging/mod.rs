@@ -16,7 +16,7 @@ use crate::segments;
 use crate::work::{self, Next, Tasks, Worker};
 
 pub use fill::{claim as claim_segment, step as fill_step};
-pub use preview::router;
+pub use preview::{Preview, preview_filter, router};
 pub use store::ALL;
 
 /// Works until told to stop.

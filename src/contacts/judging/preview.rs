@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::facts::{self, Questions};
 use super::{sent, store};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::{HOUR, first_id_at};
 use crate::contacts::{Contact, shapes::Item};
 use crate::error::Error;
@@ -53,11 +53,11 @@ pub struct Preview {
     object: &'static str,
     /// How many contacts fit the filter.
     #[schema(minimum = 0)]
-    contacts_count: i64,
+    pub contacts_count: i64,
     /// Whether all contacts were looked at. Else the number is an estimate by the newest of them.
-    exact: bool,
+    pub exact: bool,
     /// The newest contacts that fit, at most ten.
-    contacts: Vec<Item>,
+    pub contacts: Vec<Item>,
 }
 
 /// Preview a segment
@@ -71,13 +71,18 @@ pub struct Preview {
 async fn preview(caller: Caller, State(app): State<Occurrences>, body: Body<PreviewBody>) -> JsonResult<Preview> {
     let Wish(filter) = body.read()?.filter;
     let filter = filter.ok_or_else(|| Error::invalid("The `filter` field is empty: there is nothing to try."))?;
-    segments::check_filter(&caller, &filter).await?;
-    let (times, mut is_exact) = times(&caller, &app, &filter).await?;
-    let questions = Questions::of(std::iter::once(&filter)).always_answered(&filter);
-    let (workspace_id, now, began) = (caller.workspace_id(), app.clock.now(), Instant::now());
+    Ok(Json(preview_filter(&caller, &app, &filter).await?))
+}
+
+/// Who would be in a segment with this filter.
+pub async fn preview_filter(actor: &impl Actor, app: &Occurrences, filter: &Filter) -> Result<Preview, Error> {
+    segments::check_filter(actor, filter).await?;
+    let (times, mut is_exact) = times(actor, app, filter).await?;
+    let questions = Questions::of(std::iter::once(filter)).always_answered(filter);
+    let (workspace_id, now, began) = (actor.workspace_id(), app.clock.now(), Instant::now());
     let (mut before, mut seen, mut count, mut shown) = (Uuid::max(), 0, 0, Vec::new());
     loop {
-        let rows = caller.read(|| store::contacts_before(workspace_id, before, PAGE)).await?;
+        let rows = actor.rows(store::contacts_before(workspace_id, before, PAGE)).await?;
         let contacts: Vec<Contact> = rows.iter().map(Contact::read).collect::<Result<_, _>>()?;
         let facts = facts::read(&app.db, workspace_id, &contacts, &questions, now).await?;
         for (contact, mut facts) in contacts.iter().zip(facts) {
@@ -94,14 +99,14 @@ async fn preview(caller: Caller, State(app): State<Occurrences>, body: Body<Prev
             break;
         }
         if began.elapsed() > PATIENCE {
-            let all = caller.read(|| store::count_contacts(workspace_id)).await?.first().map(|row| row.int(0));
+            let all = actor.rows(store::count_contacts(workspace_id)).await?.first().map(|row| row.int(0));
             count =
                 (i128::from(count) * i128::from(all.transpose()?.unwrap_or(seen).max(seen)) / i128::from(seen)) as i64;
             is_exact = false;
             break;
         }
     }
-    Ok(Json(Preview { object: "segment_preview", contacts_count: count, exact: is_exact, contacts: shown }))
+    Ok(Preview { object: "segment_preview", contacts_count: count, exact: is_exact, contacts: shown })
 }
 
 /// When events happened, by event and contact, the newest first.
@@ -109,7 +114,7 @@ type Times = HashMap<Uuid, HashMap<ContactId, Vec<i64>>>;
 
 /// When the events happened that a filter counts, and whether that is all of them. Who is in a segment is judged by
 /// what is kept for that; this is what happened before anybody asked.
-async fn times(caller: &Caller, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
+async fn times(actor: &impl Actor, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
     let (mut times, mut is_all) = (Times::new(), true);
     for event in filter.events() {
         let mut of_event: HashMap<ContactId, Vec<i64>> = HashMap::new();
@@ -118,8 +123,8 @@ async fn times(caller: &Caller, app: &Occurrences, filter: &Filter) -> Result<(T
                 // Clocks may have been set since.
                 let after =
                     event.within().map_or(Uuid::nil(), |within| first_id_at(app.clock.steady() - within - HOUR));
-                let latest = || store::latest(caller.workspace_id(), name, after, MOST_OCCURRENCES);
-                let rows = caller.read(latest).await?;
+                let latest = store::latest(actor.workspace_id(), name, after, MOST_OCCURRENCES);
+                let rows = actor.rows(latest).await?;
                 is_all &= (rows.len() as i64) < MOST_OCCURRENCES;
                 for row in rows {
                     of_event.entry(row.id(0)?).or_default().push(row.int(1)?);
@@ -128,7 +133,7 @@ async fn times(caller: &Caller, app: &Occurrences, filter: &Filter) -> Result<(T
             // Everything that was done is counted already.
             Counted::Engagement(..) => continue,
             Counted::Broadcast(id) => {
-                let whose = (caller.workspace_id(), *id);
+                let whose = (actor.workspace_id(), *id);
                 let (mails, more) = sent::sent_after(&app.db, whose, id.uuid(), MOST_OCCURRENCES).await?;
                 is_all &= more.is_none();
                 mails.iter().for_each(|mail| of_event.entry(mail.contact_id).or_default().push(mail.at));

@@ -1,0 +1,333 @@
+//! The page on which the rules of a segment that fills itself are written and tried.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::judging::{self, Preview};
+use super::page_one::declared;
+use super::pages::grouped;
+use super::properties::Declared;
+use super::rule_editor::{Group, MOST_GROUPS, OPERATORS, Row, Rules, filter_of};
+use super::segment_pages::gone;
+use crate::accounts::{Duty, Manage, Member};
+use crate::error::Error;
+use crate::id::{SegmentId, TopicId};
+use crate::occurrences::Occurrences;
+use crate::segments::{self, SegmentChange, SegmentName, Wish};
+use crate::topics;
+use crate::web::{self, Change, Field, Form, Layout, PageResult, PathId, Shell};
+
+/// How many blank rows a group ends with.
+const BLANK: usize = 2;
+
+const CREATE: &str = "create a segment that fills itself";
+
+#[derive(Template)]
+#[template(path = "segments/rules.html")]
+struct RulesPage {
+    layout: Layout,
+    shell: Shell,
+    title: &'static str,
+    action: String,
+    back: String,
+    hidden: Vec<(String, String)>,
+    /// The name of a segment to be made; `None`: it is there.
+    segment_name: Option<Field>,
+    /// Whether taking the rules away is offered.
+    may_clear: bool,
+    editor: Editor,
+    tried: Option<Tried>,
+}
+
+/// The rules as a page shows them.
+pub struct Editor {
+    pub is_json: bool,
+    pub json: Field,
+    pub problem: Option<String>,
+    pub is_any: bool,
+    pub groups: Vec<ShownGroup>,
+}
+
+pub struct ShownGroup {
+    pub number: usize,
+    pub is_any: bool,
+    pub rows: Vec<ShownRow>,
+}
+
+pub struct ShownRow {
+    pub id: String,
+    /// The row in words, for those who only look.
+    pub sentence: String,
+    pub fields: Vec<(String, String, bool)>,
+    pub operators: Vec<(&'static str, &'static str, bool)>,
+    pub name: String,
+    pub value: String,
+    pub within: String,
+}
+
+/// Who would be in the segment.
+struct Tried {
+    sentence: String,
+    emails: Vec<String>,
+}
+
+/// What can be asked for, each with its label.
+async fn askable<D: Duty>(member: &Member<D>, declared: &[Declared]) -> Result<Vec<(String, String)>, Error> {
+    let own = [
+        ("contact.email", "Address"),
+        ("contact.first_name", "First name"),
+        ("contact.last_name", "Last name"),
+        ("contact.unsubscribed", "Unsubscribed (true or false)"),
+        ("contact.created_at", "Added at"),
+        ("emails.opened", "Mails opened (how many)"),
+        ("emails.clicked", "Mails clicked in (how many)"),
+        ("events.", "Event, named beside (how often)"),
+        ("broadcasts.", "Broadcast, its id beside (“sent”)"),
+    ];
+    let mut all: Vec<(String, String)> = own.iter().map(|(field, label)| ((*field).into(), (*label).into())).collect();
+    let property =
+        |property: &Declared| (format!("contact.properties.{}", property.key), format!("Property {}", property.key));
+    all.extend(declared.iter().map(property));
+    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
+    all.extend(
+        topics.into_iter().map(|(id, name)| (format!("topics.{id}"), format!("Topic {name} (opt_in or opt_out)"))),
+    );
+    Ok(all)
+}
+
+impl Editor {
+    /// What a filter says, without anything to fill in.
+    pub async fn of<D: Duty>(member: &Member<D>, filter: &Value, declared: &[Declared]) -> Result<Editor, Error> {
+        let rules = Rules::of(filter);
+        let json = serde_json::to_string_pretty(filter).unwrap_or_default();
+        let mut editor = Editor::shown(member, rules.clone().unwrap_or_default(), declared, 0).await?;
+        (editor.is_json, editor.json.value) = (rules.is_none(), json);
+        Ok(editor)
+    }
+
+    async fn shown<D: Duty>(
+        member: &Member<D>,
+        mut rules: Rules,
+        declared: &[Declared],
+        blank: usize,
+    ) -> Result<Editor, Error> {
+        let askable = askable(member, declared).await?;
+        if blank > 0 && rules.groups.len() < MOST_GROUPS {
+            rules.groups.push(Group { is_any: !rules.groups.is_empty(), rows: Vec::new() });
+        }
+        let row = |group: usize, (at, row): (usize, Row)| shown_row(&askable, format!("{group}-{at}"), row);
+        let group = |(number, group): (usize, Group)| ShownGroup {
+            number,
+            is_any: group.is_any,
+            rows: group
+                .rows
+                .into_iter()
+                .chain(std::iter::repeat_n(Row::default(), blank))
+                .enumerate()
+                .map(|each| row(number, each))
+                .collect(),
+        };
+        Ok(Editor {
+            is_json: false,
+            json: Field::default(),
+            problem: None,
+            is_any: rules.is_any,
+            groups: rules.groups.into_iter().enumerate().map(group).collect(),
+        })
+    }
+}
+
+fn shown_row(askable: &[(String, String)], id: String, row: Row) -> ShownRow {
+    let is_known = askable.iter().any(|(field, _)| *field == row.field);
+    let mut fields: Vec<(String, String, bool)> =
+        askable.iter().map(|(field, label)| (field.clone(), label.clone(), *field == row.field)).collect();
+    if !is_known && !row.field.is_empty() {
+        fields.push((row.field.clone(), row.field.clone(), true));
+    }
+    let operators = OPERATORS.map(|(word, label)| (word, label, word == row.operator));
+    let label = askable.iter().find(|(field, _)| *field == row.field).map_or(row.field.as_str(), |(_, label)| label);
+    let operator = OPERATORS.iter().find(|(word, _)| *word == row.operator).map_or("", |(_, label)| label);
+    let label = label
+        .split(" (")
+        .next()
+        .unwrap_or(label)
+        .trim_end_matches(", named beside")
+        .trim_end_matches(", its id beside");
+    let mut sentence = format!("{label} {} {operator} {}", row.name, row.value).replace("  ", " ");
+    if !row.within.is_empty() {
+        sentence += &format!(" within {}", row.within);
+    }
+    ShownRow {
+        id,
+        sentence,
+        fields,
+        operators: operators.to_vec(),
+        name: row.name,
+        value: row.value,
+        within: row.within,
+    }
+}
+
+/// What the page is about: a segment to be made, or one that is there.
+struct Subject {
+    id: Option<SegmentId>,
+    name: Option<Field>,
+    may_clear: bool,
+}
+
+async fn page(
+    member: &Member<Manage>,
+    status: StatusCode,
+    subject: Subject,
+    editor: Editor,
+    tried: Option<Tried>,
+) -> Result<Response, Error> {
+    let path = match subject.id {
+        Some(id) => format!("/segments/{id}/rules"),
+        None => "/segments/new".into(),
+    };
+    let content = RulesPage {
+        layout: member.layout(),
+        shell: member.shell("/segments"),
+        title: if subject.id.is_some() { "Who belongs into it" } else { "A segment that fills itself" },
+        action: member.address(&path),
+        back: member.address(&subject.id.map_or("/segments".into(), |id| format!("/segments/{id}"))),
+        hidden: member.hidden(&purpose(subject.id)),
+        segment_name: subject.name,
+        may_clear: subject.may_clear,
+        editor,
+        tried,
+    };
+    Ok(web::page(status, &content))
+}
+
+fn purpose(id: Option<SegmentId>) -> String {
+    id.map_or(CREATE.into(), |id| format!("rules of segment {id}"))
+}
+
+pub async fn blank(member: Member<Manage>) -> PageResult {
+    let declared = declared(&member).await?;
+    let editor = Editor::shown(&member, Rules::default(), &declared, BLANK + 1).await?;
+    let subject = Subject { id: None, name: Some(Field::default()), may_clear: false };
+    Ok(page(&member, StatusCode::OK, subject, editor, None).await?)
+}
+
+pub async fn edit(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let detail = segments::detail(&member, id).await?;
+    let declared = declared(&member).await?;
+    let rules = detail.filter.as_ref().map_or_else(|| Some(Rules::default()), Rules::of);
+    let is_json = rules.is_none();
+    let mut editor = Editor::shown(&member, rules.unwrap_or_default(), &declared, BLANK).await?;
+    editor.is_json = is_json;
+    editor.json.value = detail
+        .filter
+        .as_ref()
+        .map(|filter| serde_json::to_string_pretty(filter).unwrap_or_default())
+        .unwrap_or_default();
+    let subject = Subject { id: Some(id), name: None, may_clear: detail.filter.is_some() };
+    Ok(page(&member, StatusCode::OK, subject, editor, None).await?)
+}
+
+pub async fn create(State(app): State<Occurrences>, member: Member<Manage>, form: Form) -> PageResult {
+    Ok(take(&app, &member, None, &form).await?)
+}
+
+pub async fn save(
+    State(app): State<Occurrences>,
+    member: Member<Manage>,
+    id: Result<PathId<SegmentId>, Error>,
+    form: Form,
+) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    Ok(take(&app, &member, Some(id), &form).await?)
+}
+
+/// Tries rules, or saves them: which, says the button that was pressed.
+async fn take(
+    app: &Occurrences,
+    member: &Member<Manage>,
+    id: Option<SegmentId>,
+    form: &Form,
+) -> Result<Response, Error> {
+    let accepted = member.accept(&purpose(id), form)?;
+    let declared = declared(member).await?;
+    let (act, given) = (form.text("act"), form.text("name"));
+    let name = SegmentName::try_from(given.trim().to_owned());
+    let wrong_name = match (&name, id) {
+        (Err(wrong), None) if act == "save" => Some(format!("The `name` field {wrong}.")),
+        _ => None,
+    };
+    let saved = async {
+        let filter = filter_of(form, &declared).map_err(Error::invalid)?;
+        match (act.as_str(), id) {
+            ("clear", Some(id)) => {
+                let change = SegmentChange { name: None, filter: Change(Some(None)) };
+                segments::change(&accepted, app, id, change).await.map(|()| Outcome::Saved(id))
+            }
+            ("save", _) if wrong_name.is_some() => Ok(Outcome::Shown),
+            ("save", Some(id)) => {
+                let filter = filter.ok_or_else(none)?;
+                let change = SegmentChange { name: None, filter: Change(Some(Some(Wish(Some(filter))))) };
+                segments::change(&accepted, app, id, change).await.map(|()| Outcome::Saved(id))
+            }
+            ("save", None) => {
+                let (filter, name) = (filter.ok_or_else(none)?, name.map_err(|_| none())?);
+                segments::create(&accepted, app, &name, Some(&filter)).await.map(Outcome::Saved)
+            }
+            ("preview", _) => {
+                let filter = filter.ok_or_else(none)?;
+                judging::preview_filter(&accepted, app, &filter).await.map(Outcome::Tried)
+            }
+            _ => Ok(Outcome::Shown),
+        }
+    };
+    let (status, problem, tried) = match saved.await {
+        Ok(Outcome::Saved(id)) => return Ok(member.see_other(&format!("/segments/{id}?saved"))),
+        Ok(Outcome::Tried(preview)) => (StatusCode::OK, None, Some(tried(preview))),
+        Ok(Outcome::Shown) if wrong_name.is_none() => (StatusCode::OK, None, None),
+        Ok(Outcome::Shown) => (StatusCode::UNPROCESSABLE_ENTITY, None, None),
+        Err(error @ (Error::Invalid { .. } | Error::Missing { .. })) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, Some(error.message().into_owned()), None)
+        }
+        Err(error) => return Err(error),
+    };
+    let more = if act == "more" { 2 * BLANK } else { BLANK };
+    let mut editor = Editor::shown(member, Rules::sent(form), &declared, more).await?;
+    editor.is_json = form.text("mode") == "json";
+    editor.json.value = form.text("json");
+    match editor.is_json {
+        true => editor.json.error = problem,
+        false => editor.problem = problem,
+    }
+    let subject = Subject {
+        name: id.is_none().then_some(Field { value: given, error: wrong_name }),
+        may_clear: id.is_some(),
+        id,
+    };
+    page(member, status, subject, editor, tried).await
+}
+
+enum Outcome {
+    Saved(SegmentId),
+    Tried(Preview),
+    Shown,
+}
+
+fn none() -> Error {
+    Error::invalid("There is no rule yet. Choose a field in at least one row.")
+}
+
+fn tried(preview: Preview) -> Tried {
+    let count = grouped(preview.contacts_count);
+    let sentence = match (preview.exact, preview.contacts_count) {
+        (true, 0) => "Nobody fits these rules.".into(),
+        (true, 1) => "1 contact fits these rules.".into(),
+        (true, _) => format!("{count} contacts fit these rules."),
+        (false, _) => format!("About {count} contacts fit these rules, estimated by the newest contacts."),
+    };
+    Tried { sentence, emails: preview.contacts.into_iter().map(|contact| contact.email).collect() }
+}

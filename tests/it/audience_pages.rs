@@ -1,0 +1,209 @@
+//! Segments, topics, properties and imports in the dashboard.
+
+use posthorn::contacts;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::automation_pages::{owner, page};
+use crate::harness::{Answer, TestApp, on_both};
+use crate::people_pages::{contact, submit};
+
+/// Hands in a file by the form on the page of imports.
+async fn hand_in(app: &TestApp, cookie: &str, file: &str) -> Answer {
+    let list = page(app, cookie, "/imports").await;
+    let token = list
+        .split("enctype=\"multipart/form-data\"")
+        .nth(1)
+        .and_then(|form| form.split("name=\"token\" value=\"").nth(1));
+    let token = token.and_then(|rest| rest.split('"').next()).expect("a token");
+    let body = format!(
+        "--b\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\n{token}\r\n\
+         --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n{file}\r\n--b--\r\n"
+    );
+    app.post("/dashboard/imports").header("cookie", cookie).body("multipart/form-data; boundary=b", body).send().await
+}
+
+async fn work_off(app: &TestApp) {
+    let mut last = Uuid::nil().into();
+    while contacts::import_round(app.app.occurrences(), &mut last).await.expect("a round") {}
+}
+
+async fn fill(app: &TestApp) {
+    while contacts::judging_round(app.app.occurrences()).await.expect("a round") {}
+}
+
+on_both! {
+    async fn a_segment_is_made_renamed_and_deleted(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let list = page(&app, &cookie, "/segments").await;
+        assert!(list.contains("No segments yet."));
+        let refused = submit(&app, &cookie, &list, "/segments", &[("name", " ")]).await;
+        assert!(refused.status == 422 && refused.text().contains("must be one line"), "{}", refused.text());
+        let made = submit(&app, &cookie, &list, "/segments", &[("name", "<b>VIP</b>")]).await;
+        assert_eq!(made.status, 303);
+        let at = made.location().trim_start_matches("/dashboard").split('?').next().expect("a path").to_owned();
+        let id = at.rsplit('/').next().expect("an id").to_owned();
+        contact(&app, &key, json!({"email": "ada@example.com", "segments": [id]})).await;
+        fill(&app).await;
+        let one = page(&app, &cookie, &at).await;
+        assert!(one.contains("&#60;b&#62;VIP") && one.contains("ada@example.com") && one.contains("<dd>1</dd>"), "{one}");
+        let long = "x".repeat(256);
+        let refused = submit(&app, &cookie, &one, "/rename", &[("name", &long)]).await;
+        assert!(refused.status == 422 && refused.text().contains(&long));
+        assert_eq!(submit(&app, &cookie, &one, "/rename", &[("name", "Friends")]).await.status, 303);
+        assert!(page(&app, &cookie, "/segments").await.contains("Friends"));
+        let ask = page(&app, &cookie, &format!("{at}/delete")).await;
+        assert!(ask.contains("1 contacts are in it") || ask.contains("contacts are in it"));
+        assert_eq!(submit(&app, &cookie, &ask, "/delete", &[]).await.location(), "/dashboard/segments?deleted");
+        assert_eq!(app.get(format!("/dashboard{at}")).header("cookie", &cookie).send().await.status, 404);
+    }
+
+    async fn rules_are_written_in_rows_counted_and_saved(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        app.post("/contact-properties").key(&key).json(json!({"key": "seats", "type": "number"})).send().await;
+        contact(&app, &key, json!({"email": "ada@example.com", "properties": {"seats": 5}})).await;
+        contact(&app, &key, json!({"email": "bob@example.com", "properties": {"seats": 1}})).await;
+        contact(&app, &key, json!({"email": "cy@other.example", "properties": {"seats": 9}})).await;
+        let blank = page(&app, &cookie, "/segments/new").await;
+        assert!(blank.contains("Property seats"));
+        let typed = [("name", "Big"), ("mode", "rows"), ("join", "all"), ("join0", "all"),
+            ("field0", "contact.properties.seats"), ("name0", ""), ("operator0", "gte"), ("value0", "3"), ("within0", ""),
+            ("field0", ""), ("name0", ""), ("operator0", "eq"), ("value0", ""), ("within0", ""),
+            ("join1", "any"), ("field1", "contact.email"), ("name1", ""), ("operator1", "ends_with"), ("value1", "@example.com"), ("within1", "")];
+        let with = |act: &'static str| typed.iter().copied().chain([("act", act)]).collect::<Vec<_>>();
+        let tried = submit(&app, &cookie, &blank, "/segments/new", &with("preview")).await;
+        assert_eq!(tried.status, 200, "{}", tried.text());
+        for piece in ["1 contact fits these rules.", "ada@example.com", "value=\"Big\"", "value=\"3\"", "Nothing is saved yet."] {
+            assert!(tried.text().contains(piece), "{piece}: {}", tried.text());
+        }
+        let saved = submit(&app, &cookie, &blank, "/segments/new", &with("save")).await;
+        assert_eq!(saved.status, 303, "{}", saved.text());
+        fill(&app).await;
+        let at = saved.location().trim_start_matches("/dashboard").split('?').next().expect("a path").to_owned();
+        let one = page(&app, &cookie, &at).await;
+        assert!(one.contains("ada@example.com") && !one.contains("bob@example.com") && one.contains("Property seats is at least 3"), "{one}");
+        let id = at.rsplit('/').next().expect("an id");
+        let stored = app.get(format!("/segments/{id}")).key(&key).send().await.json();
+        assert_eq!(stored["filter"]["rules"][0]["rules"][0]["value"], 3);
+
+        let edit = page(&app, &cookie, &format!("{at}/rules")).await;
+        let wrong = [("mode", "rows"), ("field0", "contact.properties.seats"), ("name0", ""), ("operator0", "gte"),
+            ("value0", "many"), ("within0", ""), ("act", "save")];
+        let refused = submit(&app, &cookie, &edit, "/rules", &wrong).await;
+        assert!(refused.status == 422 && refused.text().contains("compares with a number") && refused.text().contains("value=\"many\""), "{}", refused.text());
+        let none = submit(&app, &cookie, &edit, "/rules", &[("mode", "rows"), ("act", "save")]).await;
+        assert!(none.status == 422 && none.text().contains("There is no rule yet."));
+        let broken = submit(&app, &cookie, &edit, "/rules", &[("mode", "json"), ("json", "{\"type\":"), ("act", "save")]).await;
+        assert!(broken.status == 422 && broken.text().contains("not valid JSON") && broken.text().contains("{&#34;type&#34;:"), "{}", broken.text());
+        let deep = json!({"type": "and", "rules": [{"type": "or", "rules": [{"type": "and", "rules": [
+            {"type": "rule", "field": "contact.email", "operator": "contains", "value": "bob"}]}]}]}).to_string();
+        let saved = submit(&app, &cookie, &edit, "/rules", &[("mode", "json"), ("json", &deep), ("act", "save")]).await;
+        assert_eq!(saved.status, 303, "{}", saved.text());
+        fill(&app).await;
+        let one = page(&app, &cookie, &at).await;
+        assert!(one.contains("bob@example.com"), "{one}");
+        assert!(page(&app, &cookie, &format!("{at}/rules")).await.contains("value=\"json\" checked"));
+        let cleared = submit(&app, &cookie, &edit, "/rules", &[("act", "clear")]).await;
+        assert_eq!(cleared.status, 303, "{}", cleared.text());
+        assert!(page(&app, &cookie, &at).await.contains("by hand"));
+    }
+
+    async fn topics_are_made_changed_and_deleted(app: TestApp) {
+        let key = app.full_key().await;
+        let theirs = app.second_workspace_key().await;
+        let cookie = owner(&app).await;
+        let list = page(&app, &cookie, "/topics").await;
+        assert!(list.contains("No topics yet."));
+        let long = "x".repeat(51);
+        let refused = submit(&app, &cookie, &list, "/topics", &[("name", &long), ("description", "Kept")]).await;
+        assert!(refused.status == 422 && refused.text().contains(&long) && refused.text().contains("Kept"), "{}", refused.text());
+        let typed = [("name", "News"), ("description", "Once a month"), ("visibility", "public"), ("default_subscription", "opt_in")];
+        assert_eq!(submit(&app, &cookie, &list, "/topics", &typed).await.status, 303);
+        let stored = app.get("/topics").key(&key).send().await.json()["data"][0].clone();
+        assert_eq!((&stored["name"], &stored["default_subscription"], &stored["visibility"]), (&json!("News"), &json!("opt_in"), &json!("public")));
+        let at = format!("/topics/{}", stored["id"].as_str().expect("an id"));
+        let one = page(&app, &cookie, &at).await;
+        let saved = submit(&app, &cookie, &one, &at, &[("name", "Product news"), ("description", ""), ("visibility", "private")]).await;
+        assert_eq!(saved.status, 303, "{}", saved.text());
+        let changed = app.get(&at).key(&key).send().await.json();
+        assert_eq!((&changed["name"], &changed["visibility"], changed.get("description")), (&json!("Product news"), &json!("private"), None));
+        let ask = page(&app, &cookie, &format!("{at}/delete")).await;
+        assert_eq!(submit(&app, &cookie, &ask, "/delete", &[]).await.status, 303);
+        assert_eq!(app.get(format!("/dashboard{at}")).header("cookie", &cookie).send().await.status, 404);
+        let other = app.post("/topics").key(&theirs).json(json!({"name": "X", "default_subscription": "opt_in"})).send().await;
+        let other = other.json()["id"].as_str().expect("an id").to_owned();
+        assert_eq!(app.get(format!("/dashboard/topics/{other}")).header("cookie", &cookie).send().await.status, 404);
+    }
+
+    async fn properties_are_declared_given_fallbacks_and_deleted(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let list = page(&app, &cookie, "/properties").await;
+        let refused = submit(&app, &cookie, &list, "/properties", &[("key", "a b"), ("type", "number"), ("fallback_value", "1")]).await;
+        assert!(refused.status == 422 && refused.text().contains("value=\"a b\""), "{}", refused.text());
+        let refused = submit(&app, &cookie, &list, "/properties", &[("key", "seats"), ("type", "number"), ("fallback_value", "many")]).await;
+        assert!(refused.status == 422 && refused.text().contains("must be a number"), "{}", refused.text());
+        let typed = [("key", "seats"), ("type", "number"), ("fallback_value", "1")];
+        assert_eq!(submit(&app, &cookie, &list, "/properties", &typed).await.status, 303);
+        let again = submit(&app, &cookie, &list, "/properties", &typed).await;
+        assert!(again.status == 422 && again.text().contains("is declared already"));
+        let stored = app.get("/contact-properties").key(&key).send().await.json()["data"][0].clone();
+        assert_eq!(stored["fallback_value"], 1);
+        let list = page(&app, &cookie, "/properties").await;
+        let refused = submit(&app, &cookie, &list, "/fallback", &[("fallback_value", "x")]).await;
+        assert!(refused.status == 422 && refused.text().contains("must be a number"));
+        assert_eq!(submit(&app, &cookie, &list, "/fallback", &[("fallback_value", "")]).await.status, 303);
+        assert_eq!(app.get("/contact-properties").key(&key).send().await.json()["data"][0]["fallback_value"], json!(null));
+        let id = stored["id"].as_str().expect("an id");
+        let ask = page(&app, &cookie, &format!("/properties/{id}/delete")).await;
+        assert_eq!(submit(&app, &cookie, &ask, "/delete", &[]).await.status, 303);
+        assert_eq!(app.count("contact_properties").await, 0);
+    }
+
+    async fn a_file_is_mapped_by_sight_imported_and_had_again(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        app.post("/contact-properties").key(&key).json(json!({"key": "seats", "type": "number"})).send().await;
+        let vip = app.post("/segments").key(&key).json(json!({"name": "VIP"})).send().await.json()["id"].as_str().expect("an id").to_owned();
+        let empty = hand_in(&app, &cookie, "").await;
+        assert_eq!(empty.status, 422, "{}", empty.text());
+        let file = "Mail,Name,Seats,Junk\nada@example.com,Ada,3,x\nno address,Bob,1,x\ncy@example.com,\"Cy, \"\"C\"\"\",many,x\n";
+        let handed = hand_in(&app, &cookie, file).await;
+        assert_eq!(handed.status, 303, "{}", handed.text());
+        let at = handed.location().trim_start_matches("/dashboard").to_owned();
+        let map = page(&app, &cookie, &at).await;
+        for piece in ["ada@example.com", "Cy, &#34;C&#34;", "Property seats", "VIP"] {
+            assert!(map.contains(piece), "{piece}: {map}");
+        }
+        let refused = submit(&app, &cookie, &map, "/map", &[("column", ""), ("column", "first_name"), ("column", ""), ("column", "")]).await;
+        assert!(refused.status == 422 && refused.text().contains("No column is said to hold the addresses"), "{}", refused.text());
+        let typed = [("column", "email"), ("column", "first_name"), ("column", "property:seats"), ("column", ""), ("on_conflict", "skip"), ("segment", &vip)];
+        let begun = submit(&app, &cookie, &map, "/map", &typed).await;
+        assert_eq!(begun.status, 303, "{}", begun.text());
+        let one = begun.location().trim_start_matches("/dashboard").to_owned();
+        assert!(page(&app, &cookie, &one).await.contains("data-refresh=\"2\""));
+        work_off(&app).await;
+        let done = page(&app, &cookie, &one).await;
+        for piece in ["Done", "Refused rows", "<td role=\"cell\" data-label=\"Line\">3</td>", "must be a number"] {
+            assert!(done.contains(piece), "{piece}: {done}");
+        }
+        assert!(!done.contains("data-refresh"));
+        assert!(page(&app, &cookie, "/imports").await.contains(&one));
+        let found = app.get("/contacts/ada@example.com").key(&key).send().await.json();
+        assert_eq!((&found["first_name"], &found["properties"]["seats"]["value"]), (&json!("Ada"), &json!(3)));
+        let moved = app.get(format!("/dashboard{at}")).header("cookie", &cookie).send().await;
+        assert_eq!(moved.status, 303);
+
+        let file = app.get("/dashboard/contacts.csv").header("cookie", &cookie).send().await;
+        assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));
+        assert!(file.text().starts_with("\"email\",\"first_name\",\"last_name\",\"unsubscribed\",\"created_at\",\"seats\"\r\n\"ada@example.com\",\"Ada\",\"\",\"false\","), "{}", file.text());
+        let some = app.get(format!("/dashboard/contacts.csv?segment={vip}")).header("cookie", &cookie).send().await;
+        assert_eq!(some.text().lines().count(), 2);
+        app.store.run("UPDATE memberships SET role = 'member'").await;
+        assert_eq!(app.get("/dashboard/contacts.csv").header("cookie", &cookie).send().await.status, 403);
+        assert_eq!(app.get(format!("/dashboard{at}")).header("cookie", &cookie).send().await.status, 403);
+        assert!(!page(&app, &cookie, "/segments").await.contains("Create segment"));
+    }
+}

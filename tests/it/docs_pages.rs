@@ -90,7 +90,7 @@ on_both! {
 
     async fn steps_and_rules_stand_in_the_reference(app: TestApp) {
         let page = app.get("/docs/api/automations").send().await.text();
-        for word in ["type-AutomationStep", "type-Rule", "(wait_for_event).config.event_name", "starts_with"] {
+        for word in ["type-AutomationStep", "type-WaitForEventStep", "type-RuleGroup", "config.event_name", "starts_with"] {
             assert!(page.contains(word), "{word}");
         }
     }

@@ -35,11 +35,14 @@ pub(super) struct Call {
 
 enum Body {
     Json(Value),
-    /// What is sent as a form, by name.
-    Form(Vec<(String, String)>),
-    /// A file, under this name.
-    File(&'static str),
+    /// A file in a form.
+    Form,
+    /// A file as it is.
+    Csv,
 }
+
+/// The file that examples send.
+const FILE: &str = "contacts.csv";
 
 impl Call {
     pub(super) fn new<'a>(
@@ -65,20 +68,14 @@ impl Call {
             }
         }
         let content = &operation["requestBody"]["content"];
-        let form = || {
-            let schema = content.get("application/x-www-form-urlencoded")?.get("schema")?;
-            let example = schemas.example(schema);
-            let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let pairs = example.as_object()?.iter().map(|(name, value)| (name.clone(), shown(value)));
-            Some(Body::Form(pairs.collect()))
-        };
-        let file = || content.get("multipart/form-data").map(|_| Body::File("file"));
+        let form = || content.get("multipart/form-data").map(|_| Body::Form);
+        let csv = || content.get("text/csv").map(|_| Body::Csv);
         Call {
             method: method.to_uppercase(),
             address,
             needs_key: list(&operation["security"]).any(|way| way.get("api_key").is_some()),
             redirects: operation["responses"].get("302").is_some(),
-            body: json.map(Body::Json).or_else(form).or_else(file),
+            body: json.map(Body::Json).or_else(form).or_else(csv),
         }
     }
 
@@ -107,10 +104,11 @@ impl Call {
                 parts.push("-H \"Content-Type: application/json\"".into());
                 parts.push(format!("-d '{}'", body.to_string().replace('\'', r"'\''")));
             }
-            Some(Body::Form(pairs)) => {
-                parts.extend(pairs.iter().map(|(name, value)| format!("-d {}", quoted(&format!("{name}={value}")))));
+            Some(Body::Form) => parts.push(format!("-F file=@{FILE}")),
+            Some(Body::Csv) => {
+                parts.push("-H \"Content-Type: text/csv\"".into());
+                parts.push(format!("--data-binary @{FILE}"));
             }
-            Some(Body::File(name)) => parts.push(format!("-F {name}=@contacts.csv")),
             None => {}
         }
         parts.join(" \\\n  ")
@@ -132,18 +130,19 @@ impl Call {
         match &self.body {
             Some(Body::Json(body)) => {
                 headers.push("\"Content-Type\": \"application/json\"".into());
-                options.push(format!("body: JSON.stringify({})", indented(&format!("{body:#}"), "  ")));
+                options.push(format!("body: JSON.stringify({})", indented(&written(body, JSON), "  ")));
             }
-            Some(Body::Form(pairs)) => {
-                let pairs = serde_json::to_value(pairs).unwrap_or_default();
-                options.push(format!("body: new URLSearchParams({pairs})"));
-            }
-            Some(Body::File(name)) => {
+            Some(Body::Form) => {
                 before = format!(
                     "import {{ openAsBlob }} from \"node:fs\";\n\nconst form = new FormData();\n\
-                     form.set(\"{name}\", await openAsBlob(\"contacts.csv\"), \"contacts.csv\");\n"
+                     form.set(\"file\", await openAsBlob(\"{FILE}\"), \"{FILE}\");\n"
                 );
                 options.push("body: form".into());
+            }
+            Some(Body::Csv) => {
+                before = "import { readFile } from \"node:fs/promises\";\n\n".into();
+                headers.push("\"Content-Type\": \"text/csv\"".into());
+                options.push(format!("body: await readFile(\"{FILE}\")"));
             }
             None => {}
         }
@@ -163,19 +162,20 @@ impl Call {
 
     fn python(&self) -> String {
         let mut arguments = vec![Value::from(self.address.as_str()).to_string()];
+        let mut headers = Vec::new();
         if self.needs_key {
-            arguments.push("headers={\"Authorization\": f\"Bearer {os.environ['POSTHORN_KEY']}\"}".into());
+            headers.push("\"Authorization\": f\"Bearer {os.environ['POSTHORN_KEY']}\"");
+        }
+        if let Some(Body::Csv) = self.body {
+            headers.push("\"Content-Type\": \"text/csv\"");
+        }
+        if !headers.is_empty() {
+            arguments.push(format!("headers={{{}}}", headers.join(", ")));
         }
         match &self.body {
-            Some(Body::Json(body)) => arguments.push(format!("json={}", indented(&python(body, 0), "    "))),
-            Some(Body::Form(pairs)) => {
-                let pairs: Vec<String> = pairs
-                    .iter()
-                    .map(|(name, value)| format!("{}: {}", Value::from(&**name), Value::from(&**value)))
-                    .collect();
-                arguments.push(format!("data={{{}}}", pairs.join(", ")));
-            }
-            Some(Body::File(name)) => arguments.push(format!("files={{\"{name}\": open(\"contacts.csv\", \"rb\")}}")),
+            Some(Body::Json(body)) => arguments.push(format!("json={}", indented(&written(body, PYTHON), "    "))),
+            Some(Body::Form) => arguments.push(format!("files={{\"file\": open(\"{FILE}\", \"rb\")}}")),
+            Some(Body::Csv) => arguments.push(format!("data=open(\"{FILE}\", \"rb\")")),
             None => {}
         }
         if self.redirects {
@@ -201,46 +201,62 @@ impl Call {
         }
         match &self.body {
             Some(Body::Json(body)) => {
-                lines.push(format!(".json(&serde_json::json!({}))", indented(&format!("{body:#}"), "    ")));
+                lines.push(format!(".json(&serde_json::json!({}))", indented(&written(body, JSON), "    ")));
             }
-            Some(Body::Form(pairs)) => {
-                let pairs: Vec<String> = pairs
-                    .iter()
-                    .map(|(name, value)| format!("({}, {})", Value::from(&**name), Value::from(&**value)))
-                    .collect();
-                lines.push(format!(".form(&[{}])", pairs.join(", ")));
+            Some(Body::Form) => {
+                lines.push(format!(".multipart(reqwest::multipart::Form::new().file(\"file\", \"{FILE}\").await?)"));
             }
-            Some(Body::File(name)) => lines
-                .push(format!(".multipart(reqwest::multipart::Form::new().file(\"{name}\", \"contacts.csv\").await?)")),
+            Some(Body::Csv) => {
+                lines.push(".header(\"Content-Type\", \"text/csv\")".into());
+                lines.push(format!(".body(std::fs::read(\"{FILE}\")?)"));
+            }
             None => {}
         }
         lines.push(".send()".into());
         lines.push(".await?;".into());
         let shown = if self.redirects { "answer.headers()[\"location\"]" } else { "answer.text().await?" };
-        format!("let answer = {client}\n    {}\nprintln!(\"{{:?}}\", {shown});", lines.join("\n    "))
+        format!(
+            "let answer = {client}\n    {}\nprintln!(\"{{}} {{:?}}\", answer.status(), {shown});",
+            lines.join("\n    ")
+        )
     }
 }
 
-/// JSON as Python writes it.
-fn python(value: &Value, depth: usize) -> String {
-    let inner = "    ".repeat(depth + 1);
-    let outer = "    ".repeat(depth);
-    match value {
-        Value::Null => "None".into(),
-        Value::Bool(true) => "True".into(),
-        Value::Bool(false) => "False".into(),
-        Value::Array(items) if !items.is_empty() => {
-            let items: Vec<String> = items.iter().map(|item| format!("{inner}{}", python(item, depth + 1))).collect();
-            format!("[\n{},\n{outer}]", items.join(",\n"))
+/// How a language writes what is not text or a number.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    null: &'static str,
+    yes: &'static str,
+    no: &'static str,
+    /// Behind the last of several lines.
+    trail: &'static str,
+}
+
+pub(super) const JSON: Words = Words { null: "null", yes: "true", no: "false", trail: "" };
+const PYTHON: Words = Words { null: "None", yes: "True", no: "False", trail: "," };
+
+/// How long a value may be that stands on one line.
+const LINE: usize = 72;
+
+/// A value in a few lines: what is short stands on one.
+pub(super) fn written(value: &Value, words: Words) -> String {
+    let (open, close, parts): (&str, &str, Vec<String>) = match value {
+        Value::Null => return words.null.into(),
+        Value::Bool(true) => return words.yes.into(),
+        Value::Bool(false) => return words.no.into(),
+        Value::Array(items) => ("[", "]", items.iter().map(|item| written(item, words)).collect()),
+        Value::Object(fields) => {
+            let pair = |(key, value): (&String, &Value)| format!("{}: {}", Value::from(&**key), written(value, words));
+            ("{", "}", fields.iter().map(pair).collect())
         }
-        Value::Object(fields) if !fields.is_empty() => {
-            let pair = |(key, value): (&String, &Value)| {
-                format!("{inner}{}: {}", Value::from(key.as_str()), python(value, depth + 1))
-            };
-            format!("{{\n{},\n{outer}}}", fields.iter().map(pair).collect::<Vec<_>>().join(",\n"))
-        }
-        other => other.to_string(),
+        other => return other.to_string(),
+    };
+    let is_long = parts.iter().map(|part| part.len() + 2).sum::<usize>() > LINE;
+    if is_long || parts.iter().any(|part| part.contains('\n')) {
+        let lines = parts.join(",\n");
+        return format!("{open}\n  {}{}\n{close}", indented(&lines, "  "), words.trail);
     }
+    format!("{open}{}{close}", parts.join(", "))
 }
 
 fn indented(text: &str, by: &str) -> String {
@@ -288,10 +304,18 @@ mod tests {
     fn values_are_written_as_the_language_has_them() {
         let python = call().python();
         assert!(python.contains("requests.patch(\n    \"http://h/events/a%20b/c?q=x%26y\","), "{python}");
-        assert!(python.contains("\"on\": True,\n") && python.contains("\"none\": None,\n"), "{python}");
+        assert!(python.contains("json={\"name\": \"it's\", \"on\": True, \"none\": None},\n"), "{python}");
         let node = call().node();
         assert!(node.contains("method: \"PATCH\"") && node.contains("\"on\": true"), "{node}");
         let rust = call().rust();
-        assert!(rust.contains(".patch(\"http://h/") && rust.contains("serde_json::json!({"), "{rust}");
+        assert!(rust.contains(".patch(\"http://h/") && rust.contains("serde_json::json!({\"name\""), "{rust}");
+    }
+
+    #[test]
+    fn what_is_long_stands_on_several_lines() {
+        let value = json!({"a": [1, 2], "b": {}, "c": "x".repeat(80)});
+        let wanted = format!("{{\n  \"a\": [1, 2],\n  \"b\": {{}},\n  \"c\": \"{}\"\n}}", "x".repeat(80));
+        assert_eq!(written(&value, JSON), wanted);
+        assert_eq!(serde_json::from_str::<Value>(&written(&value, JSON)).expect("JSON"), value);
     }
 }

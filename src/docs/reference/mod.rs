@@ -25,7 +25,21 @@ pub struct Resource {
 pub struct Kind {
     pub name: String,
     pub description: Vec<Line>,
+    pub fields: Fields,
+}
+
+/// What a value holds.
+#[derive(Default)]
+pub struct Fields {
+    /// Named types, of which it is one.
+    pub choices: Vec<String>,
     pub rows: Vec<Row>,
+}
+
+impl Fields {
+    pub fn is_empty(&self) -> bool {
+        self.choices.is_empty() && self.rows.is_empty()
+    }
 }
 
 pub struct Operation {
@@ -37,7 +51,7 @@ pub struct Operation {
     pub description: Vec<Line>,
     pub auth: String,
     pub parameters: Vec<Row>,
-    pub body_fields: Vec<Row>,
+    pub body: Fields,
     pub calls: Vec<Sample>,
     /// What it answers where all is well.
     pub answers: Vec<Answer>,
@@ -68,8 +82,8 @@ pub struct Row {
     pub place: String,
     pub required: bool,
     pub kind: String,
-    /// The type that tells its fields.
-    pub told_at: Option<String>,
+    /// The types that tell its fields.
+    pub told_at: Vec<String>,
     pub description: Vec<Line>,
 }
 
@@ -77,9 +91,7 @@ pub struct Answer {
     pub status: String,
     pub description: Line,
     pub example: Option<String>,
-    /// The type that tells its fields.
-    pub told_at: Option<String>,
-    pub fields: Vec<Row>,
+    pub fields: Fields,
 }
 
 impl Answer {
@@ -218,13 +230,17 @@ mod tests {
         let document = document();
         let types = Resource::new(&document, "Automations").types;
         let of = |name: &str| types.iter().find(|kind| kind.name == name).expect(name);
-        let names: Vec<&str> = of("AutomationStep").rows.iter().map(|row| row.name.as_str()).collect();
-        for field in ["(delay).config.duration", "(wait_for_event).config.timeout", "(webhook).config.url"] {
-            assert!(names.contains(&field), "{field} is not among {names:?}");
+        assert!(of("AutomationStep").fields.choices.len() >= 10);
+        for (step, field) in
+            [("DelayStep", "config.duration"), ("WaitForEventStep", "config.timeout"), ("WebhookStep", "config.url")]
+        {
+            assert!(of(step).fields.rows.iter().any(|row| row.name == field), "{step} {field}");
         }
-        let rows: Vec<&Row> = of("Rule").rows.iter().filter(|row| row.name.ends_with("operator")).collect();
-        let words: String =
-            rows.iter().flat_map(|row| row.description.iter().flatten()).map(|span| &*span.text).collect();
+        let mut words = String::new();
+        for rule in &of("Rule").fields.choices {
+            let rows = of(rule).fields.rows.iter().filter(|row| row.name == "operator");
+            words.extend(rows.flat_map(|row| row.description.iter().flatten()).map(|span| span.text.as_str()));
+        }
         assert!(words.contains("starts_with") && words.contains("is_empty"), "{words}");
     }
 

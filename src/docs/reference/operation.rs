@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::Entry;
-use super::calls::Call;
+use super::calls::{Call, JSON, written};
 use super::schema::{self, Schemas, Told};
-use super::{Answer, Operation, Row, line, prose, text, verb_class};
+use super::{Answer, Fields, Operation, Row, line, prose, text, verb_class};
 
 /// What is created comes before what is read, changed and deleted.
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
@@ -49,7 +49,9 @@ fn read<'a>(
     operation: &'a Value,
     told: &mut Told,
 ) -> Operation {
-    let body = &operation["requestBody"]["content"]["application/json"];
+    let content = &operation["requestBody"]["content"];
+    let body = &content["application/json"];
+    let described = body.get("schema").or(content["multipart/form-data"].get("schema"));
     let body_example = body.get("schema").map(|_| content_example(schemas, body));
     let call = Call::new(schemas, base, method, path, operation, body_example);
     let responses = operation["responses"].as_object().into_iter().flatten();
@@ -63,7 +65,7 @@ fn read<'a>(
         description: prose(&text(&operation["description"])),
         auth: auth(operation),
         parameters: list(&operation["parameters"]).map(|parameter| parameter_row(schemas, parameter)).collect(),
-        body_fields: body.get("schema").map_or(Vec::new(), |schema| schema::rows(schemas, schema, told)),
+        body: described.map_or(Fields::default(), |schema| schema::fields(schemas, schema, told)),
         calls: call.samples(),
         answers,
         refusals,
@@ -106,7 +108,7 @@ fn parameter_row<'a>(schemas: Schemas<'a>, parameter: &'a Value) -> Row {
         place: text(&parameter["in"]),
         required: parameter["required"] == true,
         kind: schemas.kind(schema),
-        told_at: None,
+        told_at: Vec::new(),
         description: prose(&format!("{described} {limits}")),
     }
 }
@@ -117,17 +119,16 @@ fn answer<'a>(schemas: Schemas<'a>, status: &str, response: &'a Value, told: &mu
         status: status.to_owned(),
         description: line(&text(&response["description"])),
         example: None,
-        told_at: None,
-        fields: Vec::new(),
+        fields: Fields::default(),
     };
     // All refusals have one shape, which a guide tells.
     if shown.is_refusal() {
         return shown;
     }
     if content.get("schema").or(content.get("example")).is_some() {
-        shown.example = Some(format!("{:#}", content_example(schemas, content)));
+        shown.example = Some(written(&content_example(schemas, content), JSON));
         if let Some(schema) = content.get("schema") {
-            (shown.told_at, shown.fields) = schema::told_or_rows(schemas, schema, told);
+            shown.fields = schema::answer_fields(schemas, schema, told);
         }
     } else if response["headers"].get("location").is_some() {
         shown.example = Some("Location: …".to_owned());

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Row, prose, text};
+use super::{Fields, Kind, Row, prose, text};
 
 /// How deep schemas are followed: one that refers to itself has no end.
 const DEPTH: usize = 6;
@@ -143,32 +143,34 @@ fn example_text(schema: &Value) -> String {
 pub(super) struct Told(Vec<String>);
 
 impl Told {
-    fn note(&mut self, name: &str) {
+    fn note(&mut self, name: &str) -> String {
         if !self.0.iter().any(|known| known == name) {
             self.0.push(name.to_owned());
         }
+        name.to_owned()
     }
 }
 
-/// A row for every field of a body, those of inner objects behind a dot. What has a name is told under it.
-pub(super) fn rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// What is known of the fields of a body, those of inner objects behind a dot. What has a name is told under it.
+pub(super) fn fields<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> Fields {
     let (schema, prefix) = match schemas.main(schema).get("items") {
         Some(items) => (items, "[]."),
         None => (schema, ""),
     };
-    add_rows(schemas, schema, prefix, DEPTH, &mut rows, told);
-    rows
+    fields_below(schemas, schema, prefix, told)
 }
 
-/// The name under which the fields of an answer are told, or these where it has none.
-pub(super) fn told_or_rows<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> (Option<String>, Vec<Row>) {
+fn fields_below<'a>(schemas: Schemas<'a>, schema: &'a Value, prefix: &str, told: &mut Told) -> Fields {
+    let mut rows = Vec::new();
+    let choices = add_rows(schemas, schema, prefix, DEPTH, &mut rows, told);
+    Fields { choices, rows }
+}
+
+/// The same of an answer: where it has a name, all of it is told under that.
+pub(super) fn answer_fields<'a>(schemas: Schemas<'a>, schema: &'a Value, told: &mut Told) -> Fields {
     match named(schemas, schema) {
-        Some(name) => {
-            told.note(name);
-            (Some(name.to_owned()), Vec::new())
-        }
-        None => (None, rows(schemas, schema, told)),
+        Some(name) => Fields { choices: vec![told.note(name)], rows: Vec::new() },
+        None => fields(schemas, schema, told),
     }
 }
 
@@ -177,24 +179,29 @@ pub(super) fn types(schemas: Schemas<'_>, mut told: Told) -> Vec<Kind> {
     let mut kinds = Vec::new();
     while let Some(name) = told.0.get(kinds.len()).cloned() {
         let schema = &schemas.document["components"]["schemas"][&name];
-        let mut rows = Vec::new();
-        add_rows(schemas, schema, "", DEPTH, &mut rows, &mut told);
-        let described = schema.get("description").or(schemas.main(schema).get("description"));
-        kinds.push(Kind { name, description: prose(&described.map(text).unwrap_or_default()), rows });
+        let fields = fields_below(schemas, schema, "", &mut told);
+        kinds.push(Kind { name, description: prose(&schema.get("description").map(text).unwrap_or_default()), fields });
     }
     kinds
 }
 
+/// The parts of a choice, but for null; none where there is no choice.
+fn choice(schema: &Value) -> Vec<&Value> {
+    let parts = ["oneOf", "anyOf"].into_iter().find_map(|name| schema[name].as_array());
+    parts.into_iter().flatten().filter(|part| part["type"] != "null").collect()
+}
+
 /// The name under which a schema's fields are told, where it has one.
 fn named<'a>(schemas: Schemas<'a>, schema: &'a Value) -> Option<&'a str> {
-    let parts = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|name| schema[name].as_array());
-    let parts = parts.map_or(vec![schema], |parts| parts.iter().filter(|part| part["type"] != "null").collect());
+    let all_of = schema["allOf"].as_array().map(|parts| parts.iter().collect());
+    let parts: Vec<&Value> = Some(choice(schema)).filter(|parts| !parts.is_empty()).or(all_of).unwrap_or(vec![schema]);
     let [only] = parts.as_slice() else { return None };
     let name = only.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")?;
     let has_fields = |one: &&Value| properties(schemas, one).next().is_some();
     schemas.alternatives(only).iter().any(has_fields).then_some(name)
 }
 
+/// Adds a row for every field; returns the names of types of which it may also be one.
 fn add_rows<'a>(
     schemas: Schemas<'a>,
     schema: &'a Value,
@@ -202,18 +209,26 @@ fn add_rows<'a>(
     depth: usize,
     rows: &mut Vec<Row>,
     told: &mut Told,
-) {
-    let objects: Vec<&Value> = schemas.alternatives(schema).into_iter().filter(|one| one["type"] != "null").collect();
-    match objects.as_slice() {
-        _ if depth == 0 => {}
-        [_, _, ..] => {
-            for one in objects {
-                let label = Schemas::label(one).map_or(prefix.to_owned(), |label| labelled(prefix, &label));
-                add_fields(schemas, one, &label, depth, rows, told);
+) -> Vec<String> {
+    let parts = choice(schemas.resolve(schema));
+    if depth == 0 || parts.len() < 2 {
+        if depth > 0 {
+            add_fields(schemas, schemas.main(schema), prefix, depth, rows, told);
+        }
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for part in parts {
+        match named(schemas, part) {
+            Some(name) => names.push(told.note(name)),
+            None => {
+                let part = schemas.main(part);
+                let label = Schemas::label(part).map_or(prefix.to_owned(), |label| labelled(prefix, &label));
+                add_fields(schemas, part, &label, depth, rows, told);
             }
         }
-        _ => add_fields(schemas, schemas.main(schema), prefix, depth, rows, told),
     }
+    names
 }
 
 /// `steps[].` becomes `steps[] (delay).`
@@ -236,18 +251,12 @@ fn add_fields<'a>(
             Some(items) => (items, format!("{full}[].")),
             None => (field, format!("{full}.")),
         };
-        let mut row = row(schemas, &full, field, required.contains(&name.as_str()));
-        row.told_at = named(schemas, inner).map(str::to_owned);
-        match row.told_at.clone() {
-            Some(name) => {
-                told.note(&name);
-                rows.push(row);
-            }
-            None => {
-                rows.push(row);
-                add_rows(schemas, inner, &below, depth - 1, rows, told);
-            }
-        }
+        let at = rows.len();
+        rows.push(row(schemas, &full, field, required.contains(&name.as_str())));
+        rows[at].told_at = match named(schemas, inner) {
+            Some(name) => vec![told.note(name)],
+            None => add_rows(schemas, inner, &below, depth - 1, rows, told),
+        };
     }
     if let Some(values) = object.get("additionalProperties").filter(|values| values.is_object()) {
         let mut any = row(schemas, &format!("{prefix}*"), values, false);
@@ -266,7 +275,7 @@ fn row<'a>(schemas: Schemas<'a>, name: &str, field: &'a Value, required: bool) -
         place: String::new(),
         required,
         kind: schemas.kind(field),
-        told_at: None,
+        told_at: Vec::new(),
         description: prose(format!("{described} {limits}").trim()),
     }
 }
@@ -378,14 +387,14 @@ mod tests {
             "map": {"oneOf": [{"$ref": "#/components/schemas/Map"}, {"type": "null"}]},
         }});
         let mut told = Told::default();
-        let rows = rows(schemas, &schema, &mut told);
+        let rows = fields(schemas, &schema, &mut told).rows;
         let kinds = types(schemas, told);
         assert_eq!(kinds.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>(), ["Pair"]);
-        let all: Vec<&Row> = rows.iter().chain(&kinds[0].rows).collect();
+        let all: Vec<&Row> = rows.iter().chain(&kinds[0].fields.rows).collect();
         let find = |name: &str| *all.iter().find(|row| row.name == name).expect(name);
         assert!(find("left").required && !find("pair").required);
-        assert_eq!(find("pair").told_at.as_deref(), Some("Pair"));
-        assert_eq!(find("more").told_at.as_deref(), Some("Pair"));
+        assert_eq!(find("pair").told_at, ["Pair"]);
+        assert_eq!(find("more").told_at, ["Pair"]);
         let words: String = find("left").description.iter().flatten().map(|span| span.text.as_str()).collect();
         assert_eq!(words, "The left one. 1 to 9 characters.");
         let words: String = find("map.*").description.iter().flatten().map(|span| span.text.as_str()).collect();
@@ -406,10 +415,13 @@ mod tests {
         let schema =
             json!({"properties": {"rule": {"oneOf": [{"$ref": "#/components/schemas/Tree"}, {"type": "null"}]}}});
         let mut told = Told::default();
-        let names: Vec<String> = rows(schemas, &schema, &mut told).into_iter().map(|row| row.name).collect();
-        assert_eq!(names, ["rule"]);
+        let rows = fields(schemas, &schema, &mut told).rows;
+        assert_eq!((rows.len(), rows[0].name.as_str()), (1, "rule"));
+        assert_eq!(rows[0].told_at, ["Tree"]);
         let kinds = types(schemas, told);
-        let names: Vec<&str> = kinds.iter().flat_map(|kind| &kind.rows).map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["(leaf).type", "(leaf).value", "(all or any).type", "(all or any).parts"]);
+        assert_eq!(kinds[0].fields.choices, ["Leaf", "Branch"]);
+        let names: Vec<&str> = kinds.iter().flat_map(|kind| &kind.fields.rows).map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["type", "value", "type", "parts"]);
+        assert_eq!(kinds[2].fields.rows[1].told_at, ["Tree"]);
     }
 }

@@ -156,7 +156,7 @@ pub fn note_of_user(user_id: UserId, clock: &Clock, entry: &Entry<'_>) -> Stmt {
 }
 
 fn insert(sql: Sql, whose: Uuid, clock: &Clock, entry: &Entry<'_>) -> Stmt {
-    let target: String = entry.target.chars().take(200).collect();
+    let target: String = entry.target.chars().filter(|char| *char != '\0').take(200).collect();
     sql.with([
         whose.into(),
         clock.ordered_id::<Uuid>().into(),

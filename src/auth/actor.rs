@@ -87,11 +87,23 @@ impl Actor for Operator<'_> {
         self.workspace_id
     }
 
-    async fn rows(&self, stmt: Stmt) -> Result<Vec<Row>, Error> {
-        Ok(self.db.read(stmt).await?)
+    fn grant_id(&self) -> Option<GrantId> {
+        None
     }
 
-    async fn settle(&self, batch: Batch) -> Settled {
+    fn domain_id(&self) -> Option<DomainId> {
+        None
+    }
+
+    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
+        Ok(self.db.read(stmt()).await?)
+    }
+
+    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
+        self.commit_once(batch()).await
+    }
+
+    async fn commit_once(&self, batch: Batch) -> Settled {
         Ok(self.db.commit(batch).await)
     }
 }

@@ -26,7 +26,7 @@ statements! {
             "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
              FROM (SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
                    FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $4) AS newest
-             WHERE LOWER(subject) LIKE $3 OR LOWER(envelope) LIKE $3 ORDER BY id DESC LIMIT 50");
+             WHERE LOWER(subject) LIKE $3 ESCAPE '!' OR LOWER(envelope) LIKE $3 ESCAPE '!' ORDER BY id DESC LIMIT 50");
         /// The last of those that are looked through.
         pub fn last_searched(workspace_id: WorkspaceId, behind: uuid::Uuid)
             with [workspace_id, behind, SEARCHED - 1] = Sql::both(

@@ -22,6 +22,9 @@ use crate::web::{self, Layout, Leaf, Page, PageResult, Shell, Stamp};
 /// How many a search finds at once.
 const MOST_FOUND: usize = 50;
 
+/// How much of what was typed is looked for.
+const LONGEST_SEARCH: usize = 254;
+
 pub fn router() -> Router<Emails> {
     Router::new()
         .route("/emails", get(list))
@@ -108,7 +111,8 @@ impl From<State> for Badge {
 
 async fn list(member: Member<Look>) -> PageResult {
     let (page, chosen) = (member.page()?, chosen(&member)?);
-    let search = member.asked("search").map(|text| text.trim().to_owned()).unwrap_or_default();
+    let search: String = member.asked("search").unwrap_or_default().trim().chars().take(LONGEST_SEARCH).collect();
+    let search = search.replace('\0', "");
     let Leaf { items, newer, older } = match search.is_empty() {
         true => {
             let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
@@ -146,7 +150,8 @@ async fn list(member: Member<Look>) -> PageResult {
 /// Those in whose subject or addresses a text stands, among some; the rest is looked through from there on.
 async fn found(member: &Member<Look>, page: &Page, search: &str) -> Result<Leaf<Summary>, Error> {
     let (workspace_id, wanted, (_, behind, _)) = (member.workspace_id(), search.to_lowercase(), page.bounds());
-    let rows = member.read(filter::containing(workspace_id, behind, &format!("%{wanted}%"))).await?;
+    let escaped = wanted.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    let rows = member.read(filter::containing(workspace_id, behind, &format!("%{escaped}%"))).await?;
     let stored: Vec<Summary> = rows.iter().map(Summary::read).collect::<Result<_, _>>()?;
     let last = member.read(filter::last_searched(workspace_id, behind)).await?;
     let last: Option<EmailId> = last.first().map(|row| row.id(0)).transpose()?;

@@ -30,8 +30,8 @@ use crate::templates::{self, Templates};
 use crate::tracking::{self, Tracker};
 use crate::web::{self, Gate, System};
 use crate::{
-    api_keys, audit, auth, calls, contacts, credentials, delivery, docs, email_metrics, grants, hold, home, mcp, segments,
-    suppressions, topics, upkeep, usage, webhooks, workspaces,
+    api_keys, audit, auth, calls, contacts, credentials, delivery, docs, email_metrics, grants, hold, home, mcp,
+    segments, suppressions, topics, upkeep, usage, webhooks, workspaces,
 };
 
 /// Every feature's state. Clones share it.

@@ -29,8 +29,7 @@ pub use segment::{SegmentList, SegmentName};
 pub use shapes::{Detail, Item, SegmentChange, Wish};
 pub use store::{
     add, choices, count, exists, has_deltas, insert, is_member, names, names_between, newest_of_contact, page,
-    page_of_contact,
-    refill_naming, remove, take_up, takes_members,
+    page_of_contact, refill_naming, remove, take_up, takes_members,
 };
 pub(crate) use upkeep::due;
 pub use upkeep::{

@@ -70,6 +70,9 @@ struct Told {
     imported: Option<Imported>,
 }
 
+/// How much of what was typed is looked for.
+const LONGEST_SEARCH: usize = 254;
+
 const ADD: &str = "suppress an address";
 const IMPORT: &str = "import suppressions";
 
@@ -96,14 +99,15 @@ async fn found<D: Duty>(member: &Member<D>, search: &str) -> Result<Vec<Entry>, 
         }
     }
     let wanted = search.to_lowercase();
-    let all: Vec<Entry> = member.query(store::containing(workspace_id, &format!("%{wanted}%"))).await?;
-    // The store takes `_` and `%` for any text.
+    let escaped = wanted.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    let all: Vec<Entry> = member.query(store::containing(workspace_id, &format!("%{escaped}%"))).await?;
     Ok(all.into_iter().filter(|entry| entry.email.to_lowercase().contains(&wanted)).collect())
 }
 
 async fn shown<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, told: Told) -> PageResult {
     let here = member.address("/suppressions");
-    let search = member.asked("search").map(|text| text.trim().to_owned()).unwrap_or_default();
+    let search: String = member.asked("search").unwrap_or_default().trim().chars().take(LONGEST_SEARCH).collect();
+    let search = search.replace('\0', "");
     let origin = member.asked("origin").as_deref().and_then(Origin::parse);
     let Leaf { items, newer, older } = if search.is_empty() {
         let stored: Vec<Entry> = member.query(store::page(member.workspace_id(), origin, page)).await?;

@@ -39,7 +39,7 @@ statements! {
             "SELECT id, email, origin, reason, email_id, created_at
              FROM (SELECT id, email, email_key, origin, reason, email_id, created_at FROM suppressions
                    WHERE workspace_id = $1 ORDER BY id DESC LIMIT 5000) AS newest
-             WHERE email_key LIKE $2 ORDER BY id DESC LIMIT 50");
+             WHERE email_key LIKE $2 ESCAPE '!' ORDER BY id DESC LIMIT 50");
         fn delete_by_id(workspace_id: WorkspaceId, id: SuppressionId) = Sql::both(
             "DELETE FROM suppressions WHERE workspace_id = $1 AND id = $2 RETURNING id");
         fn delete_by_key(workspace_id: WorkspaceId, key: &str) = Sql::both(

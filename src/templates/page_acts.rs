@@ -51,6 +51,10 @@ fn purpose(act: &str, id: TemplateId) -> String {
     format!("{act} template {id}")
 }
 
+pub fn duplicating(id: TemplateId, copy: TemplateId) -> String {
+    format!("duplicate template {id} as {copy}")
+}
+
 async fn ask_publish(
     member: Member<Manage>,
     State(templates): State<Templates>,
@@ -97,10 +101,10 @@ async fn publish(member: Member<Manage>, State(templates): State<Templates>, id:
 
 async fn duplicate(member: Member<Manage>, State(templates): State<Templates>, id: Id, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let accepted = member.accept(&purpose("duplicate", id), &form)?;
-    let original = work::find(&accepted, &Key::Id(id)).await?;
     // The form carries the id of the copy: sent twice, it makes one.
     let copy: TemplateId = form.text("copy").parse().map_err(|_| gone())?;
+    let accepted = member.accept(&duplicating(id, copy), &form)?;
+    let original = work::find(&accepted, &Key::Id(id)).await?;
     let name = TemplateName::of_copy(&original.name);
     let making = || work::making(&accepted, &templates, copy, (&name, None), &original.contents);
     match accepted.try_commit(making).await? {

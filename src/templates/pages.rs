@@ -304,7 +304,7 @@ fn notice(member: &Member<Look>) -> Option<String> {
 
 fn acts(member: &Member<Look>, template: &Stored, here: &str, publish: Option<String>) -> Acts {
     let copy: TemplateId = member.app.clock.ordered_id();
-    let mut duplicate_hidden = member.hidden(&format!("duplicate template {}", template.id));
+    let mut duplicate_hidden = member.hidden(&page_acts::duplicating(template.id, copy));
     duplicate_hidden.push(("copy".into(), copy.to_string()));
     Acts {
         edit: format!("{here}/edit"),

@@ -74,12 +74,15 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
                 place("/suppressions", "lock", "Suppressions"),
             ],
         ),
-        group("Deliver", vec![
+        group(
+            "Deliver",
+            vec![
                 place("/domains", "globe", "Domains"),
                 place("/deliverability", "check", "Deliverability"),
                 place("/webhooks", "apps", "Webhooks"),
                 place("/logs", "computer", "Request log"),
-            ]),
+            ],
+        ),
         group(
             "Workspace",
             vec![

@@ -17,7 +17,7 @@ use crate::automations::graph::Exit;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::AutomationId;
-use crate::web::{Form, PageResult, PathId};
+use crate::web::{BODY_LIMIT, Form, PageResult, PathId};
 
 type Id = Result<PathId<AutomationId>, Error>;
 
@@ -63,6 +63,12 @@ async fn edit(
         Err(Refused(wish, said)) => return edit_page(member, &work, wish, said).await,
     };
     if made.contents != work.contents {
+        // Each edit keeps all of it: what no program could send does not become a draft either.
+        let size = |contents: &Contents| serde_json::to_string(contents).map_or(0, |text| text.len());
+        if size(&made.contents) > BODY_LIMIT.max(size(&work.contents)) {
+            let said = Said::refused("The automation would be larger than 1 MiB, so nothing was saved.");
+            return edit_page(member, &work, typed(&work), said).await;
+        }
         match accepted.commit(work.save(member, &made.what, &made.contents)).await? {
             Ok(_) => {}
             Err(DbError::Unexpected { .. } | DbError::Duplicate(_)) => {

@@ -147,7 +147,7 @@ async fn total(member: &Member<Look>, wanted: &Wanted) -> Result<Option<String>,
     })
 }
 
-fn people(count: i64) -> String {
+pub(super) fn people(count: i64) -> String {
     match count {
         1 => "1 contact is".into(),
         count => format!("{} contacts are", grouped(count)),

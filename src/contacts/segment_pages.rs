@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::page_one::declared;
-use super::pages::{grouped, whole_name};
+use super::pages::{grouped, people, whole_name};
 use super::rule_page::{self, Editor};
 use super::shapes::Item;
 use super::store;
@@ -228,9 +228,9 @@ async fn ask(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) -> Pa
         title: "Delete this segment?".into(),
         subject: detail.item.name,
         sentence: format!(
-            "{} contacts are in it. They stay, and stay in their other segments. Broadcasts that are still to go to it \
+            "{} in it. Contacts stay, and stay in their other segments. Broadcasts that are still to go to it \
              have nobody to go to. This cannot be undone.",
-            grouped(detail.contacts_count)
+            people(detail.contacts_count)
         ),
         action: format!("{address}/delete"),
         hidden: member.hidden(&format!("delete segment {id}")),

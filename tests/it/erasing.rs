@@ -97,8 +97,8 @@ on_both! {
 
     async fn a_page_asks_before_it_erases(app: TestApp) {
         let key = app.full_key().await;
-        let theirs = app.second_workspace_key().await;
         let cookie = owner(&app).await;
+        let theirs = app.second_workspace_key().await;
         let (id, ..) = known(&app, &key).await;
         let ask = page(&app, &cookie, &format!("/contacts/{id}/erase")).await;
         assert!(ask.contains("Erase this person?") && ask.contains("Ada@example.com"));

@@ -178,8 +178,8 @@ on_both! {
 
     async fn members_look_and_strangers_see_nothing(app: TestApp) {
         let key = app.full_key().await;
-        let theirs = app.second_workspace_key().await;
         let cookie = owner(&app).await;
+        let theirs = app.second_workspace_key().await;
         let id = contact(&app, &key, json!({"email": "ada@example.com"})).await;
         let other = contact(&app, &theirs, json!({"email": "secret@example.com"})).await;
         for path in [format!("/contacts/{other}"), "/contacts/secret@example.com".into(), "/contacts/x".into(),

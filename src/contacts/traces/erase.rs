@@ -177,6 +177,7 @@ async fn forget_mails(
             let envelope = serde_json::json!({"to": [nobody(person.id)]}).to_string();
             batch.push(store::forget_content(email_id, &envelope));
             batch.push(store::forget_pieces(email_id));
+            batch.push(store::forget_whole_history(email_id));
         }
     }
     Ok(Some(until))

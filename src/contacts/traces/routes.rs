@@ -41,7 +41,7 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 )]
 async fn export(caller: Caller, State(app): State<Occurrences>, named: Named) -> Result<Response, Error> {
     let contact = named.find(&caller).await?;
-    Ok(document(Dossier::of(&app, caller.workspace_id(), contact)).await?)
+    document(Dossier::of(&app, caller.workspace_id(), contact)).await
 }
 
 /// The answer that a dossier is.

@@ -106,6 +106,8 @@ statements! {
              WHERE email_id = $1 AND number = $2");
         pub fn forget_history(email_id: EmailId, number: i64) = Sql::both(
             "UPDATE email_events SET detail = '{}', visitor = NULL WHERE email_id = $1 AND number = $2");
+        pub fn forget_whole_history(email_id: EmailId) = Sql::both(
+            "UPDATE email_events SET detail = '{}', visitor = NULL WHERE email_id = $1");
         pub fn forget_values(email_id: EmailId, number: i64) = Sql::both(
             "DELETE FROM email_values WHERE email_id = $1 AND number = $2");
         pub fn set_envelope(email_id: EmailId, envelope: &str) = Sql::both(

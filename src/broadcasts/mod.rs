@@ -13,6 +13,7 @@ mod mailing;
 mod own_mail;
 mod page_acts;
 mod page_edit;
+mod page_recipients;
 mod page_review;
 mod pages;
 mod people;

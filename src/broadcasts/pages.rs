@@ -10,7 +10,7 @@ use super::actions::Act;
 use super::broadcast::{Broadcast, State};
 use super::progress::Progress;
 use super::shapes::state_word;
-use super::{Broadcasts, page_acts, page_edit, page_review, store};
+use super::{Broadcasts, page_acts, page_edit, page_recipients, page_review, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::Error;
@@ -25,6 +25,7 @@ pub fn router() -> Router<Broadcasts> {
         .merge(page_edit::router())
         .merge(page_review::router())
         .merge(page_acts::router())
+        .merge(page_recipients::router())
 }
 
 /// How a state is shown.
@@ -283,7 +284,8 @@ async fn show(
             ("Edit", "", format!("{here}/edit")),
             ("Delete…", "danger", format!("{here}/delete")),
         ],
-        _ => Vec::new(),
+        State::Draft | State::Scheduled => Vec::new(),
+        _ => vec![("Recipients", "", format!("{here}/recipients"))],
     };
     let content = OnePage {
         layout: member.layout(),

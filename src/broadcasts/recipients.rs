@@ -32,7 +32,7 @@ pub fn router() -> OpenApiRouter<Broadcasts> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BroadcastRecipientType)]
-enum Kind {
+pub enum Kind {
     Queued,
     DeliveryDelayed,
     Uncertain,
@@ -50,8 +50,13 @@ enum Kind {
 }
 
 impl Kind {
+    /// By its name, as the API has it.
+    pub fn named(word: &str) -> Option<Kind> {
+        serde_json::from_value(word.into()).ok()
+    }
+
     /// The states of those it means. Who has opened a mail has got it.
-    fn states(self) -> &'static [MailState] {
+    pub fn states(self) -> &'static [MailState] {
         use MailState as S;
         match self {
             Kind::Queued => &[S::Scheduled, S::Queued],

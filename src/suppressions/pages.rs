@@ -5,7 +5,6 @@ use axum::Router;
 use axum::extract::{FromRef, FromRequest, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use bytes::Bytes;
 use http::StatusCode;
 
 use super::routes::{add_one, remove};
@@ -197,7 +196,7 @@ where
 
 async fn import(member: Member<Manage>, State(app): State<App>, Upload(form): Upload) -> PageResult {
     let accepted = member.accept_token(IMPORT, &form.text("token")?.unwrap_or_default())?;
-    let file = form.get("file").map(|place| form.read(place)).transpose()?.unwrap_or_else(Bytes::new);
+    let file = form.get("file").map(|place| form.read(place)).transpose()?.unwrap_or_default();
     let page = Page::parse("", RECENT)?;
     match take_in(&accepted, &app, &file).await {
         Ok(imported) => {

@@ -200,8 +200,10 @@ pub async fn remove(caller: &impl Actor, app: &App, mut names: Vec<Name>) -> Res
         names.iter().for_each(|name| batch.push(store::delete(workspace, name)));
         batch
     };
+    // What webhooks are told stands before, what the actor is held to behind.
+    let told = batch().len() - names.len();
     let effects: Vec<Effect> = caller.try_commit(batch).await??;
-    let rows = effects.iter().flat_map(|effect| &effect.rows);
+    let rows = effects.iter().skip(told).take(names.len()).flat_map(|effect| &effect.rows);
     Ok(rows.map(|row| row.id(0)).collect::<Result<_, _>>()?)
 }
 

@@ -117,6 +117,7 @@ impl Typed {
     pub fn refuse(&mut self, error: &Error) -> Option<String> {
         let message = error.message().into_owned();
         let field = match web::field_of(error).as_deref() {
+            _ if matches!(error, Error::Conflict { .. }) => &mut self.alias,
             Some("name") => &mut self.name,
             Some("alias") => &mut self.alias,
             Some("from") => &mut self.from,
@@ -128,7 +129,6 @@ impl Typed {
                 self.variables_error = Some(message);
                 return None;
             }
-            _ if matches!(error, Error::Conflict { .. }) => &mut self.alias,
             _ => return Some(message),
         };
         field.error = Some(message);

@@ -178,6 +178,10 @@ on_both! {
         let ended = page(app, &cookie, &path).await;
         assert!(ended.contains("6 of 6 recipients.") && !ended.contains("data-refresh"), "{ended}");
         refused(app, &cookie, &format!("{path}/edit"), 409).await;
+        let got = page(app, &cookie, &format!("{path}/recipients?type=delivered&search=P3")).await;
+        assert!(got.contains("p3@example.com") && !got.contains("p4@example.com"), "{got}");
+        assert!(page(app, &cookie, &format!("{path}/recipients?type=bounced")).await.contains("Nobody."));
+        refused(app, &cookie, &format!("{path}/recipients?type=lost"), 404).await;
         let copy = leads_to(&Filled::of(&ended, "/duplicate").send(app, &cookie).await);
         let copy = copy.trim_end_matches("?copied").to_owned();
         let ask = page(app, &cookie, &format!("{copy}/delete")).await;

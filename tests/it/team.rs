@@ -4,8 +4,11 @@ use posthorn::accounts::Role;
 use posthorn::auth;
 
 use crate::asking::encoded;
+use crate::delivery::Post;
 use crate::flow::Person;
 use crate::harness::{Answer, TestApp, on_both};
+use crate::sink::Sink;
+use crate::store::Store;
 
 /// The hidden fields of the form whose action ends so.
 fn hidden_fields(page: &str, action: &str) -> String {
@@ -187,6 +190,7 @@ on_both! {
         let owner = app.owner().await;
         let empty = app.fill(&owner, "/workspaces", "/workspaces", "name=+").await;
         assert!(empty.status == 422 && empty.text().contains("A workspace needs a name"), "{}", empty.text());
+        let member = app.person("member@example.com", Role::Member).await;
         let made = app.fill(&owner, "/workspaces", "/workspaces", "name=Second+one").await;
         assert_eq!(made.status, 303);
         assert!(app.see(made.location(), &owner).await.text().contains("Second one"));
@@ -194,7 +198,6 @@ on_both! {
         assert_eq!(renamed.status, 303, "{}", renamed.text());
         let page = app.see("/dashboard/workspaces", &owner).await.text();
         assert!(page.contains("First") && page.contains("Second one"), "{page}");
-        let member = app.person("member@example.com", Role::Member).await;
         assert!(!app.see("/dashboard/workspaces", &member).await.text().contains("New workspace"));
         assert_eq!(app.send_form("/dashboard/workspaces/rename", &member, "new_name=x").await.status, 403);
     }
@@ -294,5 +297,20 @@ on_both! {
         assert_eq!(app.get(&path).send().await.status, 200);
         app.clock.advance(30 * 60_000_000);
         assert_eq!(app.get(&path).send().await.status, 404);
+    }
+
+    async fn an_invitation_arrives_by_mail_and_stands_in_nobodys_list(store: Store) {
+        let sink = Sink::open().await;
+        let post = Post::relaying(&store, &sink).await;
+        let owner = post.app.owner().await;
+        let invited = post.app.fill(&owner, "/team", "/team", "email=new%40example.com&role=member").await;
+        assert!(invited.text().contains("on its way by mail"), "{}", invited.text());
+        assert_eq!(post.round().await, 1);
+        let [letter] = &sink.kept()[..] else { panic!("{:?}", sink.kept()) };
+        assert_eq!(letter.to, "new@example.com");
+        let state = store.rows("SELECT state, due_at FROM email_recipients").await;
+        assert_eq!(state[0][1], None, "it is settled: {state:?}");
+        let list = post.app.see("/dashboard/emails", &owner).await.text();
+        assert!(!list.contains("new@example.com"), "{list}");
     }
 }

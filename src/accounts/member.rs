@@ -132,6 +132,11 @@ impl<D: Duty> Member<D> {
         self.sender
     }
 
+    /// How many workspaces the visitor is in.
+    pub fn workspaces(&self) -> usize {
+        self.memberships.len()
+    }
+
     /// Whether the visitor may do more than look.
     pub fn may_manage(&self) -> bool {
         Manage::falls_to(self.membership.role)

@@ -15,6 +15,9 @@ use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 const RENAME: &str = "rename the workspace";
 
+/// How many workspaces somebody can be in who makes another.
+const MOST: usize = 100;
+
 pub fn router() -> Router<Accounts> {
     Router::new().route("/workspaces", get(show).post(create)).route("/workspaces/rename", post(rename))
 }
@@ -100,7 +103,9 @@ async fn create(member: Member<Manage>, form: Form) -> PageResult {
         message: "The form does not say which workspace it is. Load the page again.".into(),
     })?;
     let accepted = member.accept(&purpose(id), &form)?;
-    let name = match read_name(&form.text("name")) {
+    let full = || format!("You are in {MOST} workspaces, which is as many as one person can be in.");
+    let room = if member.workspaces() < MOST { Ok(()) } else { Err(full()) };
+    let name = match room.and_then(|()| read_name(&form.text("name"))) {
         Ok(name) => name,
         Err(error) => {
             let new_name = Field { value: member.membership.workspace.name.clone(), error: None };

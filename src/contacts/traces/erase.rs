@@ -147,7 +147,7 @@ async fn step(app: &Occurrences, claimed: &mut Claimed, due_at: i64) -> Result<b
 
 /// Tells whether there may be more.
 async fn forget_runs(app: &Occurrences, person: &Person, batch: &mut Batch) -> Result<bool, DbError> {
-    let runs: Vec<Run> = app.db.query(store::runs(person)).await?;
+    let runs: Vec<Run> = app.db.query(store::runs(person, Uuid::nil())).await?;
     for run in &runs {
         batch.push(store::delete_outbox(run.id));
         batch.push(store::delete_run(run.automation_id, run.id));

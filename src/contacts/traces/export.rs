@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::clock::rfc3339;
 use crate::contacts::{contact::Contact, contact::email_key};
 use crate::db::DbError;
-use crate::id::{EmailId, SegmentId, WorkspaceId};
+use crate::id::{EmailId, Id, SegmentId, WorkspaceId};
 use crate::segments;
 use crate::topics::{self, Standing};
 
@@ -19,6 +19,7 @@ const MOST_PIECES: i64 = 64;
 /// What comes next in the document.
 enum Part {
     Head,
+    Runs(Uuid),
     Events((Uuid, i64)),
     Mails((Uuid, i64)),
     Received((Uuid, i64)),
@@ -30,7 +31,7 @@ pub struct Dossier {
     person: Person,
     contact: Contact,
     part: Part,
-    /// Whether an item of this list was told before.
+    /// Whether the next item is the first of its list.
     is_first: bool,
 }
 
@@ -44,7 +45,11 @@ impl Dossier {
     pub async fn next(&mut self) -> Result<Option<String>, DbError> {
         let nil = (Uuid::nil(), 0);
         let (text, next) = match self.part {
-            Part::Head => (self.head().await?, Part::Events(nil)),
+            Part::Head => (self.head().await?, Part::Runs(Uuid::nil())),
+            Part::Runs(behind) => match self.runs(behind).await? {
+                (text, Some(reached)) => (text, Part::Runs(reached)),
+                (_, None) => (self.list("events"), Part::Events(nil)),
+            },
             Part::Events(behind) => match self.events(behind).await? {
                 (text, Some(reached)) => (text, Part::Events(reached)),
                 (_, None) => (self.list("emails"), Part::Mails(nil)),
@@ -80,14 +85,9 @@ impl Dossier {
             db.query(segments::newest_of_contact(workspace_id, self.contact.id)).await?;
         let topics: Vec<Standing> = db.query(topics::all_of_contact(workspace_id, self.contact.id)).await?;
         let suppressed: Option<(String, Option<String>, i64)> = db.query(store::suppression(&self.person)).await?;
-        let runs: Vec<Run> = db.query(store::runs(&self.person)).await?;
         let topic = |topic: &Standing| {
             json!({"id": topic.topic_id, "name": topic.name, "subscription": topic.subscription,
                 "chosen": topic.is_chosen})
-        };
-        let run = |run: &Run| {
-            json!({"id": run.id, "automation_id": run.automation_id, "status": run.status,
-                "created_at": run.created_at, "completed_at": run.completed_at, "state": run.state})
         };
         let head = json!({
             "object": "contact_export",
@@ -98,10 +98,21 @@ impl Dossier {
             "suppression": suppressed.map(|(origin, reason, at)| {
                 json!({"origin": origin, "reason": reason, "created_at": rfc3339(at)})
             }),
-            "runs": runs.iter().map(run).collect::<Vec<_>>(),
         });
         let head = head.to_string();
-        Ok(format!("{},\"events\":[", head.strip_suffix('}').unwrap_or(&head)))
+        Ok(format!("{},\"runs\":[", head.strip_suffix('}').unwrap_or(&head)))
+    }
+
+    async fn runs(&mut self, behind: Uuid) -> Result<(String, Option<Uuid>), DbError> {
+        let found: Vec<Run> = self.app.db.query(store::runs(&self.person, behind)).await?;
+        let reached = found.last().map(|run| run.id.uuid());
+        let mut text = String::new();
+        for run in found {
+            let item = json!({"id": run.id, "automation_id": run.automation_id, "status": run.status,
+                "created_at": run.created_at, "completed_at": run.completed_at, "state": run.state});
+            text += &self.item(&item);
+        }
+        Ok((text, reached))
     }
 
     async fn events(&mut self, behind: (Uuid, i64)) -> Result<(String, Option<(Uuid, i64)>), DbError> {

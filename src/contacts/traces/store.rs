@@ -56,9 +56,9 @@ statements! {
             "UPDATE erasures SET email_key = NULL, due_at = NULL, completed_at = $4
              WHERE workspace_id = $1 AND id = $2 AND attempt = $3");
 
-        pub fn runs(person: &Person) with [person.workspace_id, person.id] = Sql::both(
+        pub fn runs(person: &Person, behind: Uuid) with [person.workspace_id, person.id, behind] = Sql::both(
             "SELECT r.automation_id, r.id, r.status, r.created_at, r.completed_at, r.state FROM runs r
-             WHERE r.contact_id = $2 AND r.workspace_id = $1 LIMIT 200");
+             WHERE r.contact_id = $2 AND r.workspace_id = $1 AND r.id > $3 ORDER BY r.id LIMIT 200");
         pub fn delete_run(automation_id: AutomationId, id: RunId) = Sql::both(
             "DELETE FROM runs WHERE automation_id = $1 AND id = $2");
         pub fn delete_outbox(run_id: RunId) = Sql::both("DELETE FROM outbox WHERE run_id = $1");

@@ -43,9 +43,9 @@ statements! {
         /// Uses up a link, if whoever invited may still do so.
         pub(super) fn use_invitation(hash: &[u8; 32], now: i64) expects 1 = Sql::both(
             "DELETE FROM invitations WHERE hash = $1 AND expires_at > $2 AND EXISTS (
-                 SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id AND u.disabled_at IS NULL
-                 WHERE m.workspace_id = invitations.workspace_id AND m.user_id = invitations.invited_by
-                     AND (m.role = 'owner' OR (m.role = 'admin' AND invitations.role <> 'owner')))");
+                 SELECT 1 FROM memberships inviter JOIN users u ON u.id = inviter.user_id AND u.disabled_at IS NULL
+                 WHERE inviter.workspace_id = invitations.workspace_id AND inviter.user_id = invitations.invited_by
+                     AND (inviter.role = 'owner' OR (inviter.role = 'admin' AND invitations.role <> 'owner')))");
         pub(super) fn delete_expired_invitations(now: i64) = Sql::both(
             "DELETE FROM invitations WHERE expires_at < $1");
     }

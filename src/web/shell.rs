@@ -48,6 +48,7 @@ pub fn places(current: &str) -> Vec<Place> {
         place("/contacts", "people", "Contacts"),
         place("/events", "event", "Events"),
         place("/automations", "branch", "Automations"),
+        place("/runs", "hourglass", "Runs"),
         place("/domains", "globe", "Domains"),
         place("/keys", "key", "API keys"),
         place("/apps", "apps", "Connected apps"),

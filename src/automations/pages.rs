@@ -21,6 +21,9 @@ use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::windows::Window;
 
+/// Up to here failed runs are counted.
+const MOST_FAILED: i64 = 100;
+
 /// Up to here runs are counted.
 const MOST_COUNTED: i64 = 1000;
 
@@ -58,6 +61,8 @@ struct AutomationRow {
     event_name: String,
     version: i64,
     runs: String,
+    failed: String,
+    has_failed: bool,
     updated: Stamp,
 }
 
@@ -70,10 +75,12 @@ struct DraftRow {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let listed: Vec<(Item, i64)> = member.query(store::page_counted(member.workspace_id(), &page)).await?;
-    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/automations"), |(one, _)| one.id);
+    let listed: Vec<(Item, i64, i64)> = member.query(store::page_counted(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/automations"), |(one, _, _)| one.id);
     let now = member.app.clock.now();
-    let row = |(one, runs): (Item, i64)| AutomationRow {
+    let row = |(one, runs, failed): (Item, i64, i64)| AutomationRow {
+        failed: if failed > MOST_FAILED { format!("{MOST_FAILED}+") } else { failed.to_string() },
+        has_failed: failed > 0,
         href: member.address(&format!("/automations/{}", one.id)),
         name: one.name,
         enabled: one.status == Status::Enabled.as_str(),

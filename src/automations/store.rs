@@ -23,7 +23,9 @@ statements! {
              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND a.status IN ($4, $5)" by "a.id";
         OLDER_COUNTED, NEWER_COUNTED =
             "SELECT a.id, a.name, a.status, a.version, a.created_at, COALESCE(a.updated_at, a.created_at), v.event_name,
-                    (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted)
+                    (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.automation_id = a.id LIMIT 1001) AS counted),
+                    (SELECT COUNT(*) FROM
+                         (SELECT 1 FROM runs f WHERE f.automation_id = a.id AND f.status = 'failed' LIMIT 101) AS failed)
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id AND v.version = a.version
              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND a.status IN ($4, $5)" by "a.id";
     }
@@ -255,8 +257,8 @@ pub fn page(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> S
     page.statement(OLDER, NEWER, workspace_id, wanted.map(|status| status.as_str().into()))
 }
 
-/// As [`page`] of all, each row followed by how many runs it has had, counted
-/// to a bound.
+/// As [`page`] of all, each row followed by how many runs it has had and how many
+/// of them failed, counted to a bound.
 pub fn page_counted(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, Status::ALL.map(|status| status.as_str().into()))
 }

@@ -64,7 +64,14 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
                 place("/imports", "import", "Imports"),
             ],
         ),
-        group("Automate", vec![place("/automations", "branch", "Automations"), place("/events", "event", "Events")]),
+        group(
+            "Automate",
+            vec![
+                place("/automations", "branch", "Automations"),
+                place("/runs", "hourglass", "Runs"),
+                place("/events", "event", "Events"),
+            ],
+        ),
         group(
             "Mail",
             vec![

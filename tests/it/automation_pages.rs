@@ -62,7 +62,7 @@ on_both! {
         automation(&scene.app, &key, body("<b>Bold</b>")).await;
         let list = page(&scene.app, &cookie, "/automations").await;
         assert!(list.contains("user.created") && list.contains("Disabled") && !list.contains("<b>Bold"));
-        assert!(list.contains("data-label=\"Runs\">2<") && list.contains("data-label=\"Runs\">0<"));
+        assert!(list.contains("data-label=\"Failed\">0<") && list.contains("data-label=\"Runs\">2<") && list.contains("data-label=\"Runs\">0<"));
         assert!(list.contains("aria-current=\"page\"") && list.contains(&format!("/dashboard/automations/{}", scene.automation)));
     }
 
@@ -136,9 +136,35 @@ on_both! {
         let run = scene.run(json!({})).await;
         let cookie = owner(&scene.app).await;
         let shown = page(&scene.app, &cookie, &format!("/automations/{}/runs/{run}", scene.automation)).await;
-        assert!(shown.contains("the segment does not exist") && shown.contains("step failed"));
+        assert!(shown.contains("the segment does not exist") && shown.contains("step failed") && shown.contains("It failed at"));
+        let list = page(&scene.app, &cookie, "/automations").await;
+        assert!(list.contains("<span class=\"badge bad\">1</span>"), "{list}");
+        assert!(page(&scene.app, &cookie, "/runs?status=failed").await.contains(&format!("/runs/{run}\"")));
         leads_to(&press(&scene.app, &cookie, &shown, "/retry").await);
         assert_eq!(scene.read(&run).await["status"], "running");
+    }
+
+    async fn runs_of_all_automations_are_listed_by_status_and_contact(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        let run = scene.run(json!({"plan": "pro"})).await;
+        let cookie = owner(&scene.app).await;
+        let contact = scene.read(&run).await["contact_id"].as_str().expect("a contact").to_owned();
+        let email = scene.app.get(format!("/contacts/{contact}")).key(&scene.key).send().await.json()["email"].clone();
+        let email = email.as_str().expect("an address");
+        let shown = |list: &str| list.contains(&format!("/runs/{run}\""));
+        let all = page(&scene.app, &cookie, "/runs").await;
+        assert!(shown(&all) && all.contains(email) && all.contains("waiting") && all.contains("data-refresh"), "{all}");
+        for (query, is_shown) in [
+            ("?status=running", true), ("?status=failed", false), ("?status=completed", false), ("?status=", true),
+            (format!("?email={}", crate::asking::encoded(&email.to_uppercase())).as_str(), true), ("?email=nobody%40example.com", false),
+            (format!("?status=failed&email={}", crate::asking::encoded(email)).as_str(), false),
+            (format!("?after={run}").as_str(), false), ("?before=01890000-0000-7000-8000-000000000000&status=running", true),
+        ] {
+            let list = page(&scene.app, &cookie, &format!("/runs{query}")).await;
+            assert_eq!(shown(&list), is_shown, "{query}: {list}");
+        }
+        let one = page(&scene.app, &cookie, &format!("/automations/{}/runs/{run}", scene.automation)).await;
+        assert!(one.contains(&format!("/contacts/{contact}\"")) && one.contains(email) && one.contains("data-refresh"), "{one}");
     }
 
     async fn what_is_not_there_is_a_page_that_says_so(app: TestApp) {

@@ -5,8 +5,8 @@ use axum::routing::post;
 use serde_json::Value;
 
 use super::contents::{Contents, KINDS};
-use super::fields::{Flaws, Typed};
 use super::store;
+use super::typed::{Flaws, Typed};
 use super::values;
 use super::view::{Said, SettingsFields, TypedStep, Wish, edit_page, encoded};
 use super::work::{Work, gone};
@@ -14,7 +14,7 @@ use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{AutomationName, ExitEvent, ReEntry};
 use crate::automations::graph::Exit;
-use crate::db::{Batch, DbError};
+use crate::db::DbError;
 use crate::error::Error;
 use crate::id::AutomationId;
 use crate::web::{BODY_LIMIT, Form, PageResult, PathId};
@@ -267,11 +267,10 @@ async fn travel(member: &Member<Manage>, id: Id, form: &Form, steps: i64, done: 
         let is_there = if steps < 0 { Some(draft.position) > draft.oldest } else { draft.ahead.is_some() };
         is_there.then(|| store::go_to(work.edit(member), draft, draft.position + steps))
     });
-    let gone_on: Option<Batch> = batch;
-    let settled = match gone_on {
-        Some(batch) => accepted.commit(batch).await?,
-        None => return edit_page(member, &work, Wish::Settings(None), Said::conflict(&work)).await,
+    let Some(batch) = batch else {
+        return edit_page(member, &work, Wish::Settings(None), Said::conflict(&work)).await;
     };
+    let settled = accepted.commit(batch).await?;
     match settled {
         Ok(_) => Ok(member.see_other(&format!("/automations/{id}/edit?{done}"))),
         Err(DbError::Unexpected { .. }) => {

@@ -9,6 +9,7 @@ mod outline;
 mod publish;
 mod ready_made;
 mod store;
+mod typed;
 mod values;
 mod versions;
 mod view;

@@ -6,7 +6,7 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::difference::{self, Difference};
-use super::store::{self};
+use super::store;
 use super::work::{Work, gone, published, read};
 use crate::accounts::{Duty, Manage, Member};
 use crate::app::App;

@@ -26,11 +26,12 @@ statements! {
              JOIN automation_draft_snapshots s ON s.automation_id = d.automation_id AND s.position = d.position
              LEFT JOIN users u ON u.id = d.author_id
              WHERE d.workspace_id = $1 AND d.base_version = 0 ORDER BY d.updated_at DESC LIMIT 50");
+        /// It counts on from this moment: whoever has seen an earlier draft of the automation has not seen this one.
         fn insert_draft(workspace_id: WorkspaceId, automation_id: AutomationId, base: i64, position: i64,
             author_id: UserId, now: i64) = Sql::both(
             "INSERT INTO automation_drafts
                  (workspace_id, automation_id, base_version, revision, position, author_id, updated_at)
-             VALUES ($1, $2, $3, 1, $4, $5, $6)");
+             VALUES ($1, $2, $3, $6, $4, $5, $6)");
         fn insert_snapshot(automation_id: AutomationId, position: i64, what: &str, contents: &str) = Sql::both(
             "INSERT INTO automation_draft_snapshots (automation_id, position, what, contents)
              VALUES ($1, $2, $3, $4)");

@@ -7,8 +7,9 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::contents::{Contents, DraftStep, KINDS};
-use super::fields::{Choice, Fields, Flaws, Look as InputLook, Typed, WindowFields, choices};
+use super::fields::{Choice, Fields, Look as InputLook, WindowFields, choices};
 use super::outline::{self, Line, Outline, Piece};
+use super::typed::{Flaws, Typed};
 use super::work::{Work, gone};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
@@ -107,6 +108,8 @@ struct EditPage {
     shell: Shell,
     notice: Option<String>,
     trouble: Option<String>,
+    /// What was typed for a step that is gone.
+    lost: Option<String>,
     /// Address of the automation, if there is one already.
     back: String,
     /// Address of this page.
@@ -213,6 +216,12 @@ pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: S
         Wish::Step(key, _) => key.clone(),
         _ => String::new(),
     };
+    let lost = match &wish {
+        Wish::Step(key, Some(typed)) if work.contents.step(key).is_none() => {
+            Some(typed.json.as_ref().map_or_else(|| typed.typed.told(), |(text, _)| text.clone()))
+        }
+        _ => None,
+    };
     let outline = Outline::new(&work.contents, &names, &findings, &current);
     let described = outline.picture();
     let draft = work.draft.as_ref();
@@ -226,6 +235,7 @@ pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: S
         shell: member.shell("/automations"),
         notice: notice(member),
         trouble: said.trouble,
+        lost,
         back,
         address: member.address(&format!("/automations/{}/edit", work.id)),
         name: work.contents.name.clone(),

@@ -265,22 +265,30 @@ fn places(sketch: &Sketch) -> HashMap<usize, Place> {
     columns.into_iter().map(|(at, column)| (at, Place { layer: layers[&at], column })).collect()
 }
 
-/// Gives a step and all below it their columns: side by side, each in the
-/// middle above its own.
-fn settle(at: usize, children: &HashMap<usize, Vec<usize>>, free: &mut i32, columns: &mut HashMap<usize, i32>) -> i32 {
-    let below: Vec<i32> = children
+/// Gives a step and all below it their columns: side by side, each in the middle above its own. Where one side alone
+/// branches further, the step stands above that one, so that a chain of conditions stays in its column. Tells the
+/// column, and whether anything branches below.
+fn settle(
+    at: usize,
+    children: &HashMap<usize, Vec<usize>>,
+    free: &mut i32,
+    columns: &mut HashMap<usize, i32>,
+) -> (i32, bool) {
+    let below: Vec<(i32, bool)> = children
         .get(&at)
         .map(|below| below.iter().map(|child| settle(*child, children, free, columns)).collect())
         .unwrap_or_default();
-    let column = match (below.first(), below.last()) {
-        (Some(first), Some(last)) => (first + last) / 2,
-        _ => {
+    let (column, branches) = match below.as_slice() {
+        [] => {
             *free += 2;
-            *free - 2
+            (*free - 2, false)
         }
+        [only] => *only,
+        [(_, false), (column, true)] | [(column, true), (_, false)] => (*column, true),
+        [(first, _), .., (last, _)] => ((first + last) / 2, true),
     };
     columns.insert(at, column);
-    column
+    (column, branches)
 }
 
 /// An arrow leaves below its step, crosses in the gap that follows, and comes

@@ -66,6 +66,32 @@ fn branches_part_to_both_sides_and_meet_again_below() {
     assert_eq!(c.detail, "event.n ≥ 3");
 }
 
+/// Each condition that is not met leads to the next one.
+#[test]
+fn a_chain_of_conditions_stays_in_its_column() {
+    let mut steps = vec![trigger()];
+    let mut connections = vec![json!({"from": "start", "to": "c0"})];
+    for at in 0..6 {
+        let (key, then) = (format!("c{at}"), format!("d{at}"));
+        connections.push(json!({"from": key, "to": then, "type": "condition_met"}));
+        if at < 5 {
+            connections.push(json!({"from": key, "to": format!("c{}", at + 1), "type": "condition_not_met"}));
+        }
+        steps.extend([condition(&key), delay(&then)]);
+    }
+    let picture = draw(json!(steps), json!(connections));
+    assert!((0..5).all(|at| find(&picture, &format!("c{at}")).x == find(&picture, "c5").x));
+    assert_eq!(find(&picture, "start").x, find(&picture, "c5").x);
+}
+
+#[test]
+fn long_words_end_in_dots() {
+    let long = json!({"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "e".repeat(200)}});
+    let picture = draw(json!([long]), json!([]));
+    assert!(picture.boxes[0].short_detail().ends_with("e…") && picture.boxes[0].short_key().ends_with("k…"));
+    assert_eq!(picture.boxes[0].short_detail().chars().count(), MOST_DETAIL);
+}
+
 #[test]
 fn what_became_of_a_step_is_to_be_seen() {
     let graph = Graph::parse(&json!([trigger()]), &json!([])).expect("a graph");

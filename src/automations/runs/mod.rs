@@ -1,5 +1,6 @@
 //! The runs of an automation, to be read, cancelled and tried again.
 
+mod all_pages;
 mod mail;
 mod pages;
 mod record;
@@ -8,11 +9,19 @@ mod routes;
 mod shapes;
 mod store;
 
+use axum::Router;
+
+use crate::app::App;
+
 pub use mail::HELD_AFTER;
-pub use pages::{RunRow, router as pages, run_rows};
+pub use pages::{RunRow, run_rows};
 pub use retention::{ALL as RETENTION, forget_ended};
 pub use routes::router;
 pub use store::{ALL, Fence, cancel};
+
+pub fn pages() -> Router<App> {
+    pages::router().merge(all_pages::router())
+}
 
 /// What a run can be.
 pub const STATUSES: [&str; 4] = ["running", "completed", "failed", "cancelled"];

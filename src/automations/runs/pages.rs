@@ -7,6 +7,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
 
+use super::all_pages::{Contact, Waits, contact_of};
 use super::mail::StepMail;
 use super::record::{Record, StepRecord};
 use super::routes::RunPath;
@@ -16,11 +17,12 @@ use crate::app::App;
 use crate::automations::names;
 use crate::automations::pages::Act;
 use crate::automations::picture::Picture;
+use crate::automations::store as automations;
 use crate::clock::Clock;
 use crate::db::{Batch, DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
-use crate::id::{AutomationId, ContactId, MessageId, RunId};
+use crate::id::{AutomationId, MessageId, RunId};
 use crate::web::{self, Form, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<App> {
@@ -39,7 +41,7 @@ pub struct Badge {
 }
 
 impl Badge {
-    fn of(status: &str) -> Badge {
+    pub fn of(status: &str) -> Badge {
         let (word, look) = match status {
             "running" => ("Running", "busy"),
             "waiting" => ("Waiting", "busy"),
@@ -89,7 +91,12 @@ struct RunPage {
     status: Badge,
     started: Stamp,
     ended: Option<Stamp>,
-    contact_id: ContactId,
+    contact: Contact,
+    waits: Option<Waits>,
+    /// The step that failed, and why.
+    failed: Option<(String, String)>,
+    is_busy: bool,
+    automation: String,
     version: i64,
     event_name: String,
     payload: Option<String>,
@@ -180,12 +187,15 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         hidden: member.hidden(&purpose(act, &id)),
     };
     let status = record.listed.status.as_str();
+    let automation: Option<automations::Stored> =
+        member.query(automations::by_id(member.workspace_id(), id.automation)).await?;
     let names = names::load(&member.app.db, member.workspace_id()).await?;
     let content = RunPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
         notice: member
             .notice("cancelled", "The run is cancelled.")
+            .or(member.notice("tested", "The event happened and started this run."))
             .or(member.notice("retried", "The run goes on from the step that failed."))
             .or(member.notice("dropped", "The message will not be sent."))
             .or(member.notice("wanted", "The message is sent as soon as its template is published.")),
@@ -197,7 +207,19 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         started: Stamp::new(record.listed.created_at),
         ended: record.listed.completed_at.map(Stamp::new),
         id: record.listed.id,
-        contact_id: record.contact_id,
+        contact: contact_of(&member, record.contact_id).await?,
+        waits: Waits::new(
+            record.run.waiting_for(&record.graph).map(str::to_owned),
+            record.run.due_at(member.app.clock.steady()),
+            &member.app.clock,
+        )
+        .filter(|_| status == "running"),
+        failed: record.steps.iter().find(|step| step.status == "failed").map(|step| {
+            let error = step.error.as_ref().and_then(|error| error.get("message")?.as_str());
+            (step.key.clone(), error.unwrap_or("it says no more").to_owned())
+        }),
+        is_busy: status == "running",
+        automation: automation.map(|one| one.listed.name).unwrap_or_default(),
         version: record.version,
         event_name: record.event_name,
         payload: record.payload.as_ref().map(told),

@@ -6,6 +6,103 @@ use crate::db::{Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::web::Page;
 
+/// What a list of runs of several automations shows.
+macro_rules! everywhere {
+    ($from:expr) => {
+        concat!(
+            "SELECT r.id, r.status, r.created_at, r.completed_at, r.automation_id, a.name, r.contact_id, c.email,
+                    r.waiting_for, r.due_at ",
+            $from
+        )
+    };
+}
+
+/// The runs of every automation: of each only as many as a page may show, and all of them in order. Without an index
+/// over all runs of a workspace, which every run would have to be written to, that is how few are looked at.
+macro_rules! of_each {
+    (sqlite, $runs:expr, $order:literal) => {
+        concat!(
+            everywhere!("FROM automations a CROSS JOIN runs r"),
+            " LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
+              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND r.automation_id = a.id AND r.id IN (",
+            $runs,
+            ") ORDER BY r.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+    (postgres, $runs:expr, $order:literal) => {
+        concat!(
+            everywhere!("FROM automations a CROSS JOIN LATERAL ("),
+            $runs,
+            ") AS one JOIN runs r ON r.automation_id = a.id AND r.id = one.id
+              LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
+              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL ORDER BY r.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+/// The runs of one automation that a page may show: all, those that failed, which have an index, or others among the
+/// next five hundred.
+macro_rules! of_one {
+    (all, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT n.id FROM runs n WHERE n.automation_id = a.id AND n.id ",
+            $side,
+            " $2 ORDER BY n.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+    (failed, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT n.id FROM runs n WHERE n.automation_id = a.id AND n.status = 'failed' AND n.id ",
+            $side,
+            " $2 ORDER BY n.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+    (some, $side:literal, $order:literal) => {
+        concat!(
+            "SELECT m.id FROM (SELECT n.id, n.status FROM runs n WHERE n.automation_id = a.id AND n.id ",
+            $side,
+            " $2 ORDER BY n.id",
+            $order,
+            " LIMIT 500) AS m WHERE m.status = $4 ORDER BY m.id",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+macro_rules! everywhere_by {
+    ($which:ident, $side:literal, $order:literal) => {
+        Sql::each(
+            of_each!(sqlite, of_one!($which, $side, $order), $order),
+            of_each!(postgres, of_one!($which, $side, $order), $order),
+        )
+    };
+}
+
+/// The runs of one contact.
+macro_rules! of_contact {
+    ($side:literal, $order:literal) => {
+        Sql::both(concat!(
+            everywhere!("FROM runs r JOIN automations a ON a.workspace_id = r.workspace_id AND a.id = r.automation_id"),
+            " LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
+              WHERE r.workspace_id = $1 AND r.contact_id = $4 AND a.deleted_at IS NULL
+                AND r.status IN ($5, $6, $7, $8) AND r.id ",
+            $side,
+            " $2 ORDER BY r.id",
+            $order,
+            " LIMIT $3"
+        ))
+    };
+}
+
 statements! {
     lists {
         /// Four statuses: who wants fewer names some of them twice.
@@ -42,6 +139,8 @@ statements! {
             "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
                     destination = NULL, attempt = attempt + 1, settled = attempt + 1
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
+        pub fn contact_email(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
+            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
         /// The messages of a run that wait for their templates.
         pub fn kept(run_id: RunId) = Sql::both(
             "SELECT step, id, created_at, CASE WHEN dropped_at IS NULL THEN 0 ELSE 1 END, reason,
@@ -54,6 +153,49 @@ statements! {
         pub fn drop_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
             "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
     }
+    OLDER_OF_ALL = everywhere_by!(all, "<", " DESC");
+    NEWER_OF_ALL = everywhere_by!(all, ">", "");
+    OLDER_FAILED_OF_ALL = everywhere_by!(failed, "<", " DESC");
+    NEWER_FAILED_OF_ALL = everywhere_by!(failed, ">", "");
+    OLDER_SOME_OF_ALL = everywhere_by!(some, "<", " DESC");
+    NEWER_SOME_OF_ALL = everywhere_by!(some, ">", "");
+    OLDER_OF_CONTACT = of_contact!("<", " DESC");
+    NEWER_OF_CONTACT = of_contact!(">", "");
+}
+
+/// A run among those of other automations.
+pub struct Everywhere {
+    pub listed: Listed,
+    pub automation_id: AutomationId,
+    pub automation: String,
+    pub contact_id: ContactId,
+    pub email: Option<String>,
+    pub waiting_for: Option<String>,
+    /// In steady time.
+    pub due_at: Option<i64>,
+}
+
+from_row!(Everywhere { listed, automation_id, automation, contact_id, email, waiting_for, due_at });
+
+/// The runs of all automations, or those with a status.
+pub fn page_everywhere(workspace_id: WorkspaceId, page: &Page, status: Option<&'static str>) -> Stmt {
+    match status {
+        None => page.statement(OLDER_OF_ALL, NEWER_OF_ALL, workspace_id, []),
+        Some("failed") => page.statement(OLDER_FAILED_OF_ALL, NEWER_FAILED_OF_ALL, workspace_id, []),
+        Some(status) => page.statement(OLDER_SOME_OF_ALL, NEWER_SOME_OF_ALL, workspace_id, [status.into()]),
+    }
+}
+
+/// The runs of a contact, or those with a status.
+pub fn page_of_contact(
+    workspace_id: WorkspaceId,
+    contact_id: ContactId,
+    page: &Page,
+    status: Option<&'static str>,
+) -> Stmt {
+    let wanted: [Value; 4] = STATUSES.map(|one| status.unwrap_or(one).into());
+    let [a, b, c, d] = wanted;
+    page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into(), a, b, c, d])
 }
 
 /// A run as lists show it.

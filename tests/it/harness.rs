@@ -124,7 +124,8 @@ impl TestApp {
     /// The id of the first workspace, which is made if need be.
     pub async fn workspace(&self) -> WorkspaceId {
         let all = accounts::workspaces(&self.app.db).await.expect("workspaces");
-        match all.into_iter().find(|workspace| workspace.name == "Default") {
+        // The oldest, where somebody has given it another name.
+        match all.iter().find(|workspace| workspace.name == "Default").or(all.first()) {
             Some(workspace) => workspace.id,
             None => {
                 let made = accounts::only_workspace(&self.app.db, &self.clock).await.expect("a workspace");

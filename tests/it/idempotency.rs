@@ -39,6 +39,7 @@ impl Scene {
         let segment = made("/segments", json!({"name": "S"})).await;
         let automation = made("/automations", graphs::body("A")).await;
         let occurrence = made("/events/send", json!({"event": "old", "email": "old@example.com"})).await;
+        made("/contacts", json!({"email": "erased@example.com"})).await;
         let broadcast = made("/broadcasts", news(&segment, "one")).await;
         let template = made("/templates", json!({"name": "T", "html": "<p>Hi</p>"})).await;
         Scene { app, key, segment, automation, occurrence, broadcast, template }
@@ -88,6 +89,7 @@ impl Scene {
             }
             "/domains" => case(path, json!({"name": "one.example"}), json!({"name": "other.example"}), "domains"),
             "/contacts" => case(path, mail("a"), mail("b"), "contacts"),
+            "/contacts/{contact}/erase" => alone("/contacts/erased@example.com/erase".into(), "erasures"),
             "/audiences/{id}/contacts" => {
                 case(&format!("/audiences/{}/contacts", self.segment), mail("c"), mail("d"), "contacts")
             }

@@ -248,7 +248,7 @@ on_both! {
         }
         assert!(!page(&app, &cookie, "/suppressions?origin=bounce").await.contains("Ada@"));
         let file = app.get("/dashboard/suppressions/export").header("cookie", &cookie).send().await;
-        assert!(file.text().starts_with("email,origin,reason") && file.text().contains("bob@example.com,bounce"), "{}", file.text());
+        assert!(file.text().starts_with("\"email\",\"origin\",\"reason\"") && file.text().contains("\"bob@example.com\",\"bounce\""), "{}", file.text());
         let list = page(&app, &cookie, "/suppressions?search=bob@example.com").await;
         let remove = list.split("href=\"/dashboard/suppressions/").filter_map(|rest| rest.split('"').next()).find(|rest| rest.ends_with("/delete")).expect("a link").to_owned();
         let ask = page(&app, &cookie, &format!("/suppressions/{remove}")).await;

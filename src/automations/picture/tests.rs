@@ -74,11 +74,11 @@ fn a_chain_of_conditions_stays_in_its_column() {
     for at in 0..6 {
         let (key, then) = (format!("c{at}"), format!("d{at}"));
         connections.push(json!({"from": key, "to": then, "type": "condition_met"}));
-        if at < 5 {
-            connections.push(json!({"from": key, "to": format!("c{}", at + 1), "type": "condition_not_met"}));
-        }
+        let next = if at < 5 { format!("c{}", at + 1) } else { "end".to_owned() };
+        connections.push(json!({"from": key, "to": next, "type": "condition_not_met"}));
         steps.extend([condition(&key), delay(&then)]);
     }
+    steps.push(delay("end"));
     let picture = draw(json!(steps), json!(connections));
     assert!((0..5).all(|at| find(&picture, &format!("c{at}")).x == find(&picture, "c5").x));
     assert_eq!(find(&picture, "start").x, find(&picture, "c5").x);

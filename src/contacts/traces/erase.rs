@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::store::{self, Claimed, Mail, Person, Received, Run, Stretch};
-use crate::auth::Actor;
+use crate::auth::{Actor, Settled};
 use crate::clock::Time;
 use crate::contacts::path::not_found;
 use crate::contacts::{contact::Contact, contact::email_key, write};
@@ -44,7 +44,20 @@ fn nobody(id: ContactId) -> String {
 
 /// Begins to erase a person: the contact is gone when this returns. `suppress` says whether the address is kept from
 /// getting mail ever again.
-pub async fn begin(actor: &impl Actor, app: &Occurrences, contact: &Contact, suppress: bool) -> Result<Erased, Error> {
+pub async fn begin(actor: &impl Actor, app: &Occurrences, contact: &Contact, suppress: bool) -> Result<(), Error> {
+    commit(actor, app, contact, suppress, app.clock.now(), |_| {}).await?.or_missing(not_found)?;
+    Ok(())
+}
+
+/// The same, with something that the batch does `first`.
+pub async fn commit(
+    actor: &impl Actor,
+    app: &Occurrences,
+    contact: &Contact,
+    suppress: bool,
+    now: i64,
+    first: impl Fn(&mut Batch),
+) -> Settled {
     let person = Person { workspace_id: actor.workspace_id(), id: contact.id, email_key: email_key(&contact.email) };
     // Whoever is told that the contact is gone need not be told once more what was known of it.
     let bare = Contact {
@@ -54,16 +67,15 @@ pub async fn begin(actor: &impl Actor, app: &Occurrences, contact: &Contact, sup
         properties: Map::new(),
         ..contact.clone()
     };
-    let now = app.clock.now();
     let fill = |occurrences: &mut OccurrenceBatch<'_>| {
+        first(&mut occurrences.batch);
         write::delete(occurrences, &bare);
         occurrences.batch.push(store::insert(&person, now, app.clock.steady()));
         if suppress {
             occurrences.batch.push(store::suppress(&person, app.clock.ordered_id(), now));
         }
     };
-    app.commit(actor, fill).await?.or_missing(not_found)?;
-    Ok(Erased { id: contact.id, created_at: Time(now), completed_at: None })
+    app.commit(actor, fill).await
 }
 
 pub async fn find(actor: &impl Actor, id: ContactId) -> Result<Option<Erased>, Error> {

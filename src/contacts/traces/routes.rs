@@ -19,11 +19,12 @@ use super::erase::{self, Erased};
 use super::export::Dossier;
 use crate::auth::Caller;
 use crate::clock::Time;
-use crate::contacts::path::Named;
-use crate::error::Error;
+use crate::contacts::path::{Named, not_found};
+use crate::db::Batch;
+use crate::error::{Error, OrMissing};
 use crate::id::ContactId;
 use crate::occurrences::Occurrences;
-use crate::web::{Body, JsonResult, PathId};
+use crate::web::{Answer, Body, Idempotency, JsonResult, PathId};
 
 pub fn router() -> OpenApiRouter<Occurrences> {
     OpenApiRouter::new().routes(routes!(export)).routes(routes!(begin)).routes(routes!(read))
@@ -102,20 +103,29 @@ impl From<Erased> for Erasure {
 /// the background, as `GET /contacts/erasures/{id}` tells. This cannot be undone.
 #[utoipa::path(
     post, path = "/contacts/{contact}/erase", tag = "Contacts", operation_id = "erase_contact",
-    params(Named), request_body = Option<Wish>,
+    params(Named, Idempotency), request_body = Option<Wish>,
     responses((status = 202, description = "The person is being erased.", body = Erasure)),
 )]
 async fn begin(
     caller: Caller,
     State(app): State<Occurrences>,
+    key: Idempotency,
     named: Named,
     body: Body<Wish>,
 ) -> Result<Response, Error> {
+    let request = key.request(&caller, &app, &body);
     let wish = body.read()?;
-    let contact = named.find(&caller).await?;
-    let suppress = wish.suppress.unwrap_or(contact.unsubscribed);
-    let erasure = Erasure::from(erase::begin(&caller, &app, &contact, suppress).await?);
-    Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())
+    let erase = async {
+        let contact = named.find(&caller).await?;
+        let suppress = wish.suppress.unwrap_or(contact.unsubscribed);
+        let now = app.clock.now();
+        let erased = Erased { id: contact.id, created_at: Time(now), completed_at: None };
+        let answer = Answer::json(StatusCode::ACCEPTED, &Erasure::from(erased))?;
+        let first = |batch: &mut Batch| request.take(&answer, batch);
+        let settled = erase::commit(&caller, &app, &contact, suppress, now, first).await?;
+        request.settle(settled, answer).await?.or_missing(not_found)
+    };
+    request.run(erase).await
 }
 
 /// Read an erasure

@@ -178,13 +178,13 @@ struct Subject {
     may_clear: bool,
 }
 
-async fn page(
+fn page(
     member: &Member<Manage>,
     status: StatusCode,
     subject: Subject,
     editor: Editor,
     tried: Option<Tried>,
-) -> Result<Response, Error> {
+) -> Response {
     let path = match subject.id {
         Some(id) => format!("/segments/{id}/rules"),
         None => "/segments/new".into(),
@@ -201,7 +201,7 @@ async fn page(
         editor,
         tried,
     };
-    Ok(web::page(status, &content))
+    web::page(status, &content)
 }
 
 fn purpose(id: Option<SegmentId>) -> String {
@@ -212,7 +212,7 @@ pub async fn blank(member: Member<Manage>) -> PageResult {
     let declared = declared(&member).await?;
     let editor = Editor::shown(&member, Rules::default(), &declared, BLANK + 1).await?;
     let subject = Subject { id: None, name: Some(Field::default()), may_clear: false };
-    Ok(page(&member, StatusCode::OK, subject, editor, None).await?)
+    Ok(page(&member, StatusCode::OK, subject, editor, None))
 }
 
 pub async fn edit(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) -> PageResult {
@@ -229,7 +229,7 @@ pub async fn edit(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) 
         .map(|filter| serde_json::to_string_pretty(filter).unwrap_or_default())
         .unwrap_or_default();
     let subject = Subject { id: Some(id), name: None, may_clear: detail.filter.is_some() };
-    Ok(page(&member, StatusCode::OK, subject, editor, None).await?)
+    Ok(page(&member, StatusCode::OK, subject, editor, None))
 }
 
 pub async fn create(State(app): State<Occurrences>, member: Member<Manage>, form: Form) -> PageResult {
@@ -308,7 +308,7 @@ async fn take(
         may_clear: id.is_some(),
         id,
     };
-    page(member, status, subject, editor, tried).await
+    Ok(page(member, status, subject, editor, tried))
 }
 
 enum Outcome {

@@ -301,7 +301,7 @@ async fn send(
         // What the schema says of it.
         Err(Error::Invalid { message }) => {
             let fields = (email, given, more);
-            test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, Some(message.to_string())).await
+            test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, Some(message)).await
         }
         sent => Ok(sent?),
     }

@@ -68,7 +68,7 @@ class Browser:
     """A Chromium with a profile of its own."""
 
     def __init__(self, driver, script=True):
-        self.driver = driver
+        self.driver, self.script = driver, script
         self.profile = tempfile.mkdtemp(prefix="posthorn-browser-")
         options = {
             "binary": next(filter(None, map(shutil.which, CHROMIUM))),

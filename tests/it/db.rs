@@ -327,7 +327,7 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
             if text.contains("destination = $4") && step.starts_with("SEARCH runs") && step.contains("due_at") {
                 assert!(step.contains("runs_calling (destination=? AND due_at<?)"), "{step}: {text}");
             }
-            let is_of_runs = step.contains("runs") || step.starts_with("SEARCH n ");
+            let is_of_runs = step.starts_with("SEARCH runs ") || step.starts_with("SEARCH n ");
             if text.contains("FROM runs") && text.contains("status = 'failed'") && is_of_runs {
                 assert!(step.contains("runs_failed (automation_id=? AND id"), "{step}: {text}");
             }

@@ -42,7 +42,11 @@ struct Made {
 }
 
 /// One that cannot: what to show instead.
-struct Refused(Wish, Said);
+struct Refused(Box<(Wish, Said)>);
+
+fn refused(wish: Wish, said: Said) -> Refused {
+    Refused(Box::new((wish, said)))
+}
 
 /// The one way in which a draft is edited. `typed` keeps what was typed, for the page that says why nothing was saved.
 async fn edit(
@@ -60,7 +64,10 @@ async fn edit(
     }
     let made = match make(&work) {
         Ok(made) => made,
-        Err(Refused(wish, said)) => return edit_page(member, &work, wish, said).await,
+        Err(Refused(instead)) => {
+            let (wish, said) = *instead;
+            return edit_page(member, &work, wish, said).await;
+        }
     };
     if made.contents != work.contents {
         // Each edit keeps all of it: what no program could send does not become a draft either.
@@ -118,7 +125,7 @@ async fn settings(member: Member<Manage>, id: Id, form: Form) -> PageResult {
                 fields.name.error = name.err().map(|flaw| format!("The name {flaw}."));
                 fields.exit_on.error = exit.err().map(|flaw| format!("This {flaw}."));
                 fields.window.error = window.err();
-                Err(Refused(Wish::Settings(Some(Box::new(fields))), Said::refused("The settings are not saved yet.")))
+                Err(refused(Wish::Settings(Some(Box::new(fields))), Said::refused("The settings are not saved yet.")))
             }
         }
     };
@@ -131,7 +138,7 @@ fn typed_step(form: &Form) -> TypedStep {
 
 fn lost_step(form: &Form) -> Refused {
     let sentence = format!("The step `{}` is gone: somebody has removed it.", named(form));
-    Refused(Wish::Settings(None), Said::refused(sentence))
+    refused(Wish::Settings(None), Said::refused(sentence))
 }
 
 async fn step(member: Member<Manage>, id: Id, form: Form) -> PageResult {
@@ -154,7 +161,7 @@ async fn step(member: Member<Manage>, id: Id, form: Form) -> PageResult {
             Err(flaws) => flaws,
         };
         typed.flaws = flaws;
-        Err(Refused(Wish::Step(step.key.clone(), Some(typed)), Said::refused("The step is not saved yet.")))
+        Err(refused(Wish::Step(step.key.clone(), Some(typed)), Said::refused("The step is not saved yet.")))
     };
     edit(&member, id, &form, typed, make).await
 }
@@ -179,19 +186,19 @@ async fn json(member: Member<Manage>, id: Id, form: Form) -> PageResult {
         let config = match serde_json::from_str::<Value>(&text) {
             Ok(config @ Value::Object(_)) => config,
             Ok(_) => {
-                return Err(Refused(
+                return Err(refused(
                     shown(work, Some("This must be an object.".into())),
                     Said::refused("It is not saved yet."),
                 ));
             }
             Err(flaw) => {
                 let error = format!("This is not JSON: {flaw}.");
-                return Err(Refused(shown(work, Some(error)), Said::refused("It is not saved yet.")));
+                return Err(refused(shown(work, Some(error)), Said::refused("It is not saved yet.")));
             }
         };
         let mut contents = work.contents.clone();
         let changed = contents.change(&step.key, &step.key, config);
-        changed.map_err(|flaw| Refused(shown(work, Some(flaw)), Said::refused("It is not saved yet.")))?;
+        changed.map_err(|flaw| refused(shown(work, Some(flaw)), Said::refused("It is not saved yet.")))?;
         Ok(Made { what: format!("changing {}", step.key), contents, next: step_page("saved", &step.key) })
     };
     edit(&member, id, &form, |work| shown(work, None), make).await
@@ -203,10 +210,10 @@ async fn add(member: Member<Manage>, id: Id, form: Form) -> PageResult {
     let make = |work: &Work| {
         let chosen = form.text("type");
         let Some(kind) = KINDS.iter().find(|kind| kind.word == chosen) else {
-            return Err(Refused(here(work), Said::refused("Choose what the new step does.")));
+            return Err(refused(here(work), Said::refused("Choose what the new step does.")));
         };
         let mut contents = work.contents.clone();
-        let key = contents.add(&after, exit, kind).map_err(|flaw| Refused(here(work), Said::refused(flaw)))?;
+        let key = contents.add(&after, exit, kind).map_err(|flaw| refused(here(work), Said::refused(flaw)))?;
         Ok(Made { what: format!("adding {key}"), next: step_page("added", &key), contents })
     };
     edit(&member, id, &form, here, make).await
@@ -223,7 +230,7 @@ async fn rearrange(
     let here = |_: &Work| Wish::Step(named(form), None);
     let make = |work: &Work| {
         let mut contents = work.contents.clone();
-        change(&mut contents).map_err(|flaw| Refused(here(work), Said::refused(flaw)))?;
+        change(&mut contents).map_err(|flaw| refused(here(work), Said::refused(flaw)))?;
         Ok(Made { what, contents, next })
     };
     edit(member, id, form, here, make).await

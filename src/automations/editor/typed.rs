@@ -49,6 +49,9 @@ pub struct Typed(HashMap<&'static str, Vec<String>>);
 /// What is wrong, by the names of the fields; rows are numbered.
 pub type Flaws = HashMap<String, String>;
 
+/// What was typed, by name, and the rows of rules and pairs among it.
+type Essence = (HashMap<&'static str, Vec<String>>, Vec<Row>, Vec<[String; 3]>);
+
 impl Typed {
     pub fn of_form(form: &Form) -> Typed {
         let all = NAMES.into_iter().map(|name| (name, form.all(name).iter().map(|text| values::lines(text)).collect()));
@@ -177,7 +180,7 @@ impl Typed {
     }
 
     /// Without what makes no difference.
-    fn essence(&self) -> (HashMap<&'static str, Vec<String>>, Vec<Row>, Vec<[String; 3]>) {
+    fn essence(&self) -> Essence {
         let mut rest = self.0.clone();
         rest.retain(|name, all| {
             !name.starts_with("rule_") && !name.starts_with("pair_") && all.iter().any(|text| !text.is_empty())

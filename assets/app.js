@@ -93,6 +93,17 @@ for (const note of all("[data-seconds]")) {
   });
 }
 
+// Back to a page that the browser has kept: it is shown, with what was typed, only to whoever is still signed in.
+if (document.body.classList.contains("room")) {
+  addEventListener("pageshow", async (event) => {
+    if (!event.persisted) return;
+    document.documentElement.hidden = true;
+    const answer = await fetch(location.href, { redirect: "manual", cache: "no-store" }).catch(() => null);
+    if (!answer?.ok) return location.reload();
+    document.documentElement.hidden = false;
+  });
+}
+
 // Enter in a box would press the form's first button; it should decide nothing.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("[type=checkbox], [type=radio]")) event.preventDefault();

@@ -57,7 +57,7 @@ on_both! {
         assert_eq!((begun.status, &begun.json()["status"]), (202, &json!("in_progress")), "{}", begun.text());
         app.get(format!("/contacts/{id}")).key(&key).send().await.refused(404, "not_found");
         finish(&app).await;
-        let ended = app.get(format!("/contacts/erasures/{id}")).key(&key).send().await.json();
+        let ended = app.get(format!("/contact-erasures/{id}")).key(&key).send().await.json();
         assert_eq!(ended["status"], "completed");
         for (table, columns) in [
             ("contacts", "email || email_key || properties"),
@@ -106,7 +106,7 @@ on_both! {
         assert_eq!(done.location(), "/dashboard/contacts?erased");
         finish(&app).await;
         assert_eq!(app.count("suppressions WHERE email = 'ada@example.com'").await, 1);
-        app.get(format!("/contacts/erasures/{id}")).key(&theirs).send().await.refused(404, "not_found");
+        app.get(format!("/contact-erasures/{id}")).key(&theirs).send().await.refused(404, "not_found");
         let other = contact(&app, &theirs, json!({"email": "x@example.com"})).await;
         app.post(format!("/contacts/{other}/erase")).key(&key).json(json!({})).send().await.refused(404, "not_found");
     }

@@ -100,7 +100,7 @@ impl From<Erased> for Erasure {
 /// Erase a contact
 ///
 /// The contact is gone with the answer. What else is kept of the person (events, runs, mail and its history) goes in
-/// the background, as `GET /contacts/erasures/{id}` tells. This cannot be undone.
+/// the background, as `GET /contact-erasures/{id}` tells. This cannot be undone.
 #[utoipa::path(
     post, path = "/contacts/{contact}/erase", tag = "Contacts", operation_id = "erase_contact",
     params(Named, Idempotency), request_body = Option<Wish>,
@@ -132,7 +132,7 @@ async fn begin(
 ///
 /// How far it is.
 #[utoipa::path(
-    get, path = "/contacts/erasures/{id}", tag = "Contacts", operation_id = "read_contact_erasure",
+    get, path = "/contact-erasures/{id}", tag = "Contacts", operation_id = "read_contact_erasure",
     params(PathId), responses((status = 200, description = "The erasure.", body = Erasure)),
 )]
 async fn read(caller: Caller, PathId(id): PathId<ContactId>) -> JsonResult<Erasure> {

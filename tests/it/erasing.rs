@@ -4,14 +4,19 @@ use posthorn::contacts;
 use serde_json::json;
 
 use crate::automation_pages::{owner, page};
+use crate::graphs::{automation, delay};
 use crate::harness::{TestApp, on_both};
 use crate::people_pages::{contact, submit};
 
-/// Ada, with an event and two mails; and Bob, who has one of the mails, too.
+/// Ada, with an event, a run that it began and two mails; and Bob, who has one of the mails, too.
 async fn known(app: &TestApp, key: &str) -> (String, String, String) {
     let id = contact(app, key, json!({"email": "Ada@example.com", "first_name": "Ada", "properties": {"plan": "pro"}}))
         .await;
     contact(app, key, json!({"email": "bob@example.com"})).await;
+    let start = json!({"key": "start", "type": "trigger", "config": {"event_name": "order.paid"}});
+    let (steps, connections) = (json!([start, delay("wait")]), json!([{"from": "start", "to": "wait"}]));
+    let wish = json!({"name": "A", "status": "enabled", "steps": steps, "connections": connections});
+    automation(app, key, wish).await;
     for (event, email) in [("order.paid", "ada@example.com"), ("order.lost", "bob@example.com")] {
         let body = json!({"event": event, "email": email, "payload": {"iban": "secret"}});
         assert_eq!(app.post("/events/send").key(key).json(body).send().await.status, 202);
@@ -44,6 +49,8 @@ on_both! {
         let mails: Vec<&str> = all["emails"].as_array().expect("mails").iter().filter_map(|one| one["id"].as_str()).collect();
         assert_eq!(mails, [alone.as_str(), shared.as_str()]);
         assert_eq!(all["emails"][0]["text"], "Body for Ada");
+        let runs = all["runs"].as_array().expect("runs");
+        assert_eq!((runs.len(), &runs[0]["status"]), (1, &json!("running")), "{runs:?}");
         let by_address = app.get("/contacts/ADA@example.com/export").key(&key).send().await;
         assert_eq!(by_address.status, 200);
         let shown = app.get(format!("/dashboard/contacts/{id}/export")).header("cookie", &cookie).send().await;
@@ -57,6 +64,7 @@ on_both! {
         assert_eq!((begun.status, &begun.json()["status"]), (202, &json!("in_progress")), "{}", begun.text());
         app.get(format!("/contacts/{id}")).key(&key).send().await.refused(404, "not_found");
         finish(&app).await;
+        assert_eq!(app.count("runs").await, 0);
         let ended = app.get(format!("/contact-erasures/{id}")).key(&key).send().await.json();
         assert_eq!(ended["status"], "completed");
         for (table, columns) in [

@@ -108,8 +108,9 @@ impl Dossier {
         let reached = found.last().map(|run| run.id.uuid());
         let mut text = String::new();
         for run in found {
+            let state: Option<Value> = serde_json::from_str(&run.state).ok();
             let item = json!({"id": run.id, "automation_id": run.automation_id, "status": run.status,
-                "created_at": run.created_at, "completed_at": run.completed_at, "state": run.state});
+                "created_at": run.created_at, "completed_at": run.completed_at, "state": state});
             text += &self.item(&item);
         }
         Ok((text, reached))

@@ -50,7 +50,10 @@ pub async fn document(mut dossier: Dossier) -> Result<Response, Error> {
     // Whoever cannot be served is told so, and not in the middle of a document.
     let first = dossier.next().await?.unwrap_or_default();
     let rest = stream::try_unfold(dossier, async |mut dossier| {
-        let piece = dossier.next().await.map_err(|error| io::Error::other(error.to_string()))?;
+        let piece = dossier.next().await.map_err(|error| {
+            tracing::error!(%error, "the export of a person was cut off");
+            io::Error::other(error.to_string())
+        })?;
         Ok::<_, io::Error>(piece.map(|piece| (Bytes::from(piece), dossier)))
     });
     let start = stream::iter([Ok(Bytes::from(first))]);

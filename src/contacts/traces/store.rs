@@ -214,7 +214,8 @@ pub struct Run {
     pub status: String,
     pub created_at: Time,
     pub completed_at: Option<Time>,
-    pub state: serde_json::Value,
+    /// As JSON; empty before its first step.
+    pub state: String,
 }
 
 pub struct Mail {
@@ -243,7 +244,7 @@ pub struct Received {
 }
 
 from_row!(Event { id, name, payload: json, created_at });
-from_row!(Run { automation_id, id, status, created_at, completed_at, state: json });
+from_row!(Run { automation_id, id, status, created_at, completed_at, state });
 from_row!(Mail { sender, subject, envelope: json, origin, html, text, created_at, is_shared });
 from_row!(Happened { kind, detail: json, created_at });
 from_row!(Received { id, subject, text, created_at });

@@ -57,7 +57,9 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Many, Error> {
         let app = &App::from_ref(state);
-        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY, PATIENCE).await? else { return Ok(Many::none()) };
+        let Some(body) = labelled_json(app, request, LIMIT_OF_MANY, PATIENCE, Many::check_beginning).await? else {
+            return Ok(Many::none());
+        };
         if body.len() <= FEW {
             return Many::split(body, false);
         }
@@ -80,7 +82,10 @@ pub(super) async fn weighed_json<T: Send + 'static>(
     limit: usize,
     parse: fn(&Bytes) -> Result<T, Error>,
 ) -> Result<(Option<T>, bool), Error> {
-    let Some(body) = labelled_json(app, request, limit, PATIENCE).await? else { return Ok((None, false)) };
+    let check_beginning = |text: &[u8]| Shape::of(text).check();
+    let Some(body) = labelled_json(app, request, limit, PATIENCE, check_beginning).await? else {
+        return Ok((None, false));
+    };
     if let Spool::Memory(text) = &body
         && is_light(text)
     {
@@ -123,18 +128,22 @@ pub(super) fn flaw(what: &str) -> Error {
     Error::NotJson { message: format!("The body is not valid JSON: {what}.") }
 }
 
-/// A body that says it is JSON; `None` where there is no body.
+/// A body that says it is JSON; `None` where there is no body. The beginning of a large one
+/// may tell that it is refused, and the rest of it is not waited for.
 pub(super) async fn labelled_json(
     app: &App,
     request: Request,
     limit: usize,
     patience: Duration,
+    check_beginning: fn(&[u8]) -> Result<(), Error>,
 ) -> Result<Option<Spool>, Error> {
     let (parts, body) = request.into_parts();
-    let body = Spool::receive(app, body, limit, patience).await?;
+    let is_json = is_json(&parts.headers);
+    let check_beginning = if is_json { check_beginning } else { |_: &[u8]| Err(Error::UnsupportedMediaType) };
+    let body = Spool::receive_checked(app, body, limit, patience, check_beginning).await?;
     match body.is_empty() {
         true => Ok(None),
-        false if is_json(&parts.headers) => Ok(Some(body)),
+        false if is_json => Ok(Some(body)),
         false => Err(Error::UnsupportedMediaType),
     }
 }

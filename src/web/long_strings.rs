@@ -50,7 +50,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<LongBody<T>, Error> {
         let app = &App::from_ref(state);
-        let Some(body) = input::labelled_json(app, request, T::LIMIT, PATIENCE).await? else {
+        let Some(body) = input::labelled_json(app, request, T::LIMIT, PATIENCE, |_| Ok(())).await? else {
             return Ok(LongBody { body: Body::new(Object::default()), values: None });
         };
         if let Spool::Memory(text) = &body

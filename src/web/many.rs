@@ -34,6 +34,20 @@ impl Many {
         Many { body: Spool::Memory(Default::default()), elements: Vec::new(), count: 0, is_large: false }
     }
 
+    /// Whether what such a text begins with can be the beginning of an array that is accepted.
+    pub(super) fn check_beginning(text: &[u8]) -> Result<(), Error> {
+        if !matches!(text.trim_ascii_start(), [b'[', ..] | []) {
+            return Err(Error::invalid(format!("The body must be a JSON array, but is {}.", kind_of(text))));
+        }
+        let mut found = Elements::default();
+        found.look(text)?;
+        let most = Many::MOST;
+        match found.count > most {
+            true => Err(Error::invalid(format!("The array is too long: send at most {most} at once."))),
+            false => Ok(()),
+        }
+    }
+
     /// Splits the text of an array. Elements behind the last that may be there are
     /// only counted; what is in the others is not looked at, beyond that it is JSON.
     pub(super) fn split(body: Spool, is_large: bool) -> Result<Many, Error> {
@@ -227,7 +241,31 @@ mod tests {
         assert!(split(&deepest).is_ok());
     }
 
+    #[test]
+    fn the_beginning_tells_what_is_refused_whatever_follows() {
+        let refused =
+            |text: &str| Many::check_beginning(text.as_bytes()).err().expect("refused").message().into_owned();
+        assert!(refused(&"[".repeat(DEEPEST + 2)).contains("127 deep"));
+        assert!(refused(&format!("[{}", "0,".repeat(1001))).contains("at most 1000"));
+        assert!(refused(" {\"a\":").contains("is an object"));
+        assert!(refused("[] 0").contains("behind the array"));
+        for text in ["", " ", "[", &format!("[{}", "0,".repeat(1000)), "[{\"a"] {
+            assert!(Many::check_beginning(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
+
     proptest! {
+        /// What is accepted begins acceptably, wherever the beginning ends.
+        #[test]
+        fn no_beginning_of_what_is_accepted_is_refused(
+            text in r#" ?\[(0|"a\\"\\\\,\]"|\{"\[":1\}|\[\]|,| ){0,8}\]"#,
+            size in 0_usize..40,
+        ) {
+            if split(&text).is_ok() {
+                prop_assert!(Many::check_beginning(&text.as_bytes()[..size.min(text.len())]).is_ok());
+            }
+        }
+
         /// It says of every text what reading all of it says.
         #[test]
         fn it_agrees_with_reading_all_of_it(text in "[\\[\\]{}\":,a01 -]{0,12}|\\[(0|\"a\"|\\{\\}|\\[\\]|,){0,6}\\]") {

@@ -81,10 +81,21 @@ impl Drop for SpoolFile {
 impl Spool {
     /// Receives a body of at most `limit` bytes, within `patience`.
     pub async fn receive(app: &App, body: Body, limit: usize, patience: Duration) -> Result<Spool, Error> {
+        Spool::receive_checked(app, body, limit, patience, |_| Ok(())).await
+    }
+
+    /// The same, where the beginning of a large body may tell that the rest need not be waited for.
+    pub async fn receive_checked(
+        app: &App,
+        body: Body,
+        limit: usize,
+        patience: Duration,
+        check_beginning: fn(&[u8]) -> Result<(), Error>,
+    ) -> Result<Spool, Error> {
         if body.size_hint().lower() > limit as u64 {
             return Err(Error::TooLarge { limit });
         }
-        let mut whole = std::pin::pin!(gather(app, body, limit));
+        let mut whole = std::pin::pin!(gather(Arriving { check_beginning, ..Arriving::new(app) }, body, limit));
         // Most bodies are there already: those need no clock.
         match whole.as_mut().now_or_never() {
             Some(spool) => spool,
@@ -142,11 +153,13 @@ pub struct Arriving {
     held: Vec<u8>,
     file: Option<SpoolFile>,
     size: usize,
+    /// Asked once, before anything is written to disk.
+    check_beginning: fn(&[u8]) -> Result<(), Error>,
 }
 
 impl Arriving {
     pub fn new(app: &App) -> Arriving {
-        Arriving { app: app.clone(), held: Vec::new(), file: None, size: 0 }
+        Arriving { app: app.clone(), held: Vec::new(), file: None, size: 0, check_beginning: |_| Ok(()) }
     }
 
     /// Takes some more of it. Tells whether something was written to disk.
@@ -161,6 +174,9 @@ impl Arriving {
     }
 
     async fn write(&mut self) -> Result<(), Error> {
+        if self.file.is_none() {
+            (self.check_beginning)(&self.held)?;
+        }
         let file = self.file.get_or_insert_with(|| SpoolFile::new(&self.app));
         self.held = file.append(self.app.config.spool_folder(), std::mem::take(&mut self.held)).await?;
         Ok(())
@@ -175,8 +191,9 @@ impl Arriving {
     }
 }
 
-async fn gather(app: &App, mut body: Body, limit: usize) -> Result<Spool, Error> {
-    let (mut arriving, mut turn) = (Arriving::new(app), None);
+async fn gather(mut arriving: Arriving, mut body: Body, limit: usize) -> Result<Spool, Error> {
+    let app = arriving.app.clone();
+    let mut turn = None;
     loop {
         if arriving.file.is_some() && turn.is_none() {
             turn = app.admission.receive().await;

@@ -20,7 +20,7 @@ use crate::limits::{Background, DiskUse};
 
 /// How much of a body is held in memory. The rest is on disk, however many
 /// bodies arrive and however long they take.
-pub const IN_MEMORY: usize = 128 << 10;
+pub const IN_MEMORY: usize = 256 << 10;
 
 /// A body.
 pub enum Spool {

@@ -11,6 +11,7 @@ use axum::extract::{FromRef, FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use http::request::Parts;
@@ -270,6 +271,11 @@ impl Accepted<'_> {
         Accepted { act, name: name.to_owned(), ..self }
     }
 
+    /// Commits what `batch` makes, as [`Accepted::commit`] does, for a batch that rests on what others change.
+    pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
+        self.try_commit_with(&batch).await
+    }
+
     /// Commits, if the visitor may still do this at that moment, together with a row of the log.
     pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
         match self.commit_once(batch).await? {
@@ -295,21 +301,29 @@ impl Actor for Accepted<'_> {
         None
     }
 
-    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
-        self.member.read(stmt()).await
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(self.member.read(stmt()))
     }
 
-    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
-        for _ in 0..ATTEMPTS {
-            match self.commit_once(batch()).await? {
-                Err(DbError::Stale) => {}
-                settled => return Ok(settled),
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Box::pin(async {
+            for _ in 0..ATTEMPTS {
+                match self.commit_once(batch()).await? {
+                    Err(DbError::Stale) => {}
+                    settled => return Ok(settled),
+                }
             }
-        }
-        Err(Error::Unavailable)
+            Err(Error::Unavailable)
+        })
     }
 
-    async fn commit_once(&self, batch: Batch) -> Settled {
+    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(self.commit_noted(batch))
+    }
+}
+
+impl Accepted<'_> {
+    async fn commit_noted(&self, batch: Batch) -> Settled {
         let (db, session) = (&self.member.app.db, &self.member.session);
         let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
         // First, because the names of what is deleted are gone behind it.
@@ -347,16 +361,16 @@ impl<D: Duty> Actor for Member<D> {
         None
     }
 
-    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
-        self.read(stmt()).await
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(self.read(stmt()))
     }
 
-    async fn try_commit(&self, _: impl Fn() -> Batch + Send) -> Settled {
-        Err(not_yours())
+    fn try_commit_with<'a>(&'a self, _: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Box::pin(async { Err(not_yours()) })
     }
 
-    async fn commit_once(&self, _: Batch) -> Settled {
-        Err(not_yours())
+    fn commit_once(&self, _: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(async { Err(not_yours()) })
     }
 }
 

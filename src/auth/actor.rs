@@ -1,6 +1,8 @@
 //! Who acts in a workspace, whichever way: what programs and people do alike is written once, for both.
 
-use super::caller::{Caller, Need};
+use futures_util::future::BoxFuture;
+
+use super::caller::{Caller, Need, Principal};
 use crate::db::{Batch, Db, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
 use crate::id::{DomainId, GrantId, WorkspaceId};
@@ -9,6 +11,8 @@ use crate::id::{DomainId, GrantId, WorkspaceId};
 pub type Settled = Result<Result<Vec<Effect>, DbError>, Error>;
 
 /// A program with a credential, or a person with a form. What is read and written is so only while that stands.
+///
+/// What is written for any actor is compiled once, so the futures stand behind a pointer.
 pub trait Actor: Sync {
     fn workspace_id(&self) -> WorkspaceId;
 
@@ -18,61 +22,84 @@ pub trait Actor: Sync {
     /// The only domain that it may send from, if it is held to one.
     fn domain_id(&self) -> Option<DomainId>;
 
-    fn read(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>>;
+
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled>;
+
+    /// Commits a batch once: one that is stale for another reason has to be prepared anew.
+    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled>;
+}
+
+impl dyn Actor + '_ {
+    pub async fn read(&self, stmt: impl Fn() -> Stmt + Send + Sync) -> Result<Vec<Row>, Error> {
+        self.read_with(&stmt).await
+    }
 
     /// Reads, and makes of the rows what is wanted.
-    fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt + Send) -> impl Future<Output = Result<R, Error>> + Send {
-        async move { Ok(R::from_rows(&self.read(stmt).await?)?) }
+    pub async fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt + Send + Sync) -> Result<R, Error> {
+        Ok(R::from_rows(&self.read_with(&stmt).await?)?)
     }
 
     /// Commits what `batch` makes.
-    fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> impl Future<Output = Settled> + Send;
-
-    fn rows(&self, stmt: Stmt) -> impl Future<Output = Result<Vec<Row>, Error>> + Send {
-        self.read(move || stmt.clone())
-    }
-
-    /// As [`Actor::rows`], and makes of the rows what is wanted.
-    fn found<R: FromRows>(&self, stmt: Stmt) -> impl Future<Output = Result<R, Error>> + Send {
-        self.query(move || stmt.clone())
+    pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
+        self.try_commit_with(&batch).await
     }
 
     /// Commits a batch that needs no other preparation.
-    fn act(&self, batch: Batch) -> impl Future<Output = Settled> + Send {
-        self.try_commit(move || batch.clone())
+    pub async fn act(&self, batch: Batch) -> Settled {
+        self.try_commit_with(&|| batch.clone()).await
+    }
+}
+
+impl Actor for Principal {
+    fn workspace_id(&self) -> WorkspaceId {
+        Principal::workspace_id(self)
     }
 
-    fn settle(&self, batch: Batch) -> impl Future<Output = Settled> + Send {
-        self.commit_once(batch)
+    fn grant_id(&self) -> Option<GrantId> {
+        Principal::grant_id(self)
     }
 
-    /// The same, once: a batch that is stale for another reason has to be prepared anew.
-    fn commit_once(&self, batch: Batch) -> impl Future<Output = Settled> + Send;
+    fn domain_id(&self) -> Option<DomainId> {
+        Principal::domain_id(self)
+    }
+
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Principal::read_with(self, stmt)
+    }
+
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Principal::try_commit_with(self, batch)
+    }
+
+    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(Principal::commit_once(self, batch))
+    }
 }
 
 impl<N: Need> Actor for Caller<N> {
     fn workspace_id(&self) -> WorkspaceId {
-        Caller::workspace_id(self)
+        Actor::workspace_id(&**self)
     }
 
     fn grant_id(&self) -> Option<GrantId> {
-        Caller::grant_id(self)
+        Actor::grant_id(&**self)
     }
 
     fn domain_id(&self) -> Option<DomainId> {
-        Caller::domain_id(self)
+        Actor::domain_id(&**self)
     }
 
-    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
-        Caller::read(self, stmt).await
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Actor::read_with(&**self, stmt)
     }
 
-    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
-        Caller::try_commit(self, batch).await
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Actor::try_commit_with(&**self, batch)
     }
 
-    async fn commit_once(&self, batch: Batch) -> Settled {
-        Caller::commit_once(self, batch).await
+    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Actor::commit_once(&**self, batch)
     }
 }
 
@@ -95,15 +122,15 @@ impl Actor for Operator<'_> {
         None
     }
 
-    async fn read(&self, stmt: impl Fn() -> Stmt + Send) -> Result<Vec<Row>, Error> {
-        Ok(self.db.read(stmt()).await?)
+    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async { Ok(self.db.read(stmt()).await?) })
     }
 
-    async fn try_commit(&self, batch: impl Fn() -> Batch + Send) -> Settled {
-        self.commit_once(batch()).await
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        self.commit_once(batch())
     }
 
-    async fn commit_once(&self, batch: Batch) -> Settled {
-        Ok(self.db.commit(batch).await)
+    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(async { Ok(self.db.commit(batch).await) })
     }
 }

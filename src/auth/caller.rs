@@ -1,13 +1,16 @@
 //! The extractor that stands before every handler of the API.
 
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRef, FromRequestParts};
+use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
+use super::actor::Settled;
 use crate::app::App;
 use crate::audit::{self, DoneBy, Entry};
 use crate::credentials::{Known, Lookup, Scope, Source};
@@ -58,10 +61,46 @@ impl Need for SendOnly {
 /// goes through it: each statement carries the guard that the credential still
 /// stands, and where it doesn't, the credential is looked up anew.
 pub struct Caller<N = FullAccess> {
+    principal: Principal,
+    need: PhantomData<N>,
+}
+
+/// A caller, whatever its route asks.
+pub struct Principal {
     app: App,
     secret: String,
     known: Arc<Known>,
-    need: PhantomData<N>,
+    /// What the route asks of a token, and of a key.
+    needed: Needed,
+}
+
+#[derive(Clone, Copy)]
+struct Needed {
+    scope: Scope,
+    of_key: Scope,
+}
+
+impl Needed {
+    const fn by<N: Need>() -> Needed {
+        Needed { scope: N::SCOPE, of_key: N::OF_KEY }
+    }
+
+    fn permit(self, known: &Known) -> Result<(), Error> {
+        match known.source {
+            Source::Key(_) if known.scopes.allows(self.of_key) => Ok(()),
+            Source::Grant(_) if known.scopes.allows(self.scope) => Ok(()),
+            Source::Key(_) => Err(Error::RestrictedKey),
+            Source::Grant(_) => Err(Error::InsufficientScope),
+        }
+    }
+}
+
+impl<N> Deref for Caller<N> {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
+    }
 }
 
 impl<N: Need, S: Send + Sync> FromRequestParts<S> for Caller<N>
@@ -71,22 +110,8 @@ where
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Caller<N>, Error> {
-        let app = App::from_ref(state);
-        let secret = bearer(&parts.headers, &app)?.to_owned();
-        let known = app.credentials.find(lookup(&app), &secret).await?;
-        let allowance = take_allowance(&app, &known);
-        if let Some(seen) = parts.extensions.get::<Seen>() {
-            let _ = seen.0.set((known.workspace_id, allowance));
-        }
-        if allowance.is_some_and(|allowance| allowance.is_exceeded) {
-            return Err(Error::RateLimited { retry_after: Allowance::RESET });
-        }
-        permit::<N>(&known)?;
-        app.credentials.touch(&known, app.clock.now());
-        match parts.extensions.remove() {
-            None => Ok(Caller { app, secret, known, need: PhantomData }),
-            Some(RefusedQuery(message)) => Err(Error::InvalidParameter { message }),
-        }
+        let principal = Principal::of(parts, App::from_ref(state), Needed::by::<N>()).await?;
+        Ok(Caller { principal, need: PhantomData })
     }
 }
 
@@ -101,11 +126,32 @@ impl<N: Need> Caller<N> {
         if matches!(known.source, Source::Grant(_)) {
             return Err(Error::InvalidKey);
         }
-        permit::<N>(&known)?;
+        let needed = Needed::by::<N>();
+        needed.permit(&known)?;
         app.credentials.touch(&known, app.clock.now());
-        let caller = Caller { app: app.clone(), secret: secret.to_owned(), known, need: PhantomData };
-        caller.confirm().await?;
-        Ok(caller)
+        let principal = Principal { app: app.clone(), secret: secret.to_owned(), known, needed };
+        principal.confirm().await?;
+        Ok(Caller { principal, need: PhantomData })
+    }
+}
+
+impl Principal {
+    async fn of(parts: &mut Parts, app: App, needed: Needed) -> Result<Principal, Error> {
+        let secret = bearer(&parts.headers, &app)?.to_owned();
+        let known = app.credentials.find(lookup(&app), &secret).await?;
+        let allowance = take_allowance(&app, &known);
+        if let Some(seen) = parts.extensions.get::<Seen>() {
+            let _ = seen.0.set((known.workspace_id, allowance));
+        }
+        if allowance.is_some_and(|allowance| allowance.is_exceeded) {
+            return Err(Error::RateLimited { retry_after: Allowance::RESET });
+        }
+        needed.permit(&known)?;
+        app.credentials.touch(&known, app.clock.now());
+        match parts.extensions.remove() {
+            None => Ok(Principal { app, secret, known, needed }),
+            Some(RefusedQuery(message)) => Err(Error::InvalidParameter { message }),
+        }
     }
 
     pub fn workspace_id(&self) -> WorkspaceId {
@@ -141,25 +187,31 @@ impl<N: Need> Caller<N> {
     }
 
     /// Commits what `batch` makes, if the credential still stands.
-    pub async fn commit(&self, batch: impl Fn() -> Batch) -> Result<Vec<Effect>, Error> {
-        Ok(self.try_commit(batch).await??)
+    pub async fn commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Result<Vec<Effect>, Error> {
+        Ok(self.try_commit_with(&batch).await??)
     }
 
-    /// As [`Caller::commit`], for a batch whose refusal by the store has a
+    /// As [`Principal::commit`], for a batch whose refusal by the store has a
     /// meaning to the handler.
-    pub async fn try_commit(&self, batch: impl Fn() -> Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        for _ in 0..ATTEMPTS {
-            match self.commit_once(batch()).await? {
-                Err(DbError::Stale) => {}
-                settled => return Ok(settled),
+    pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
+        self.try_commit_with(&batch).await
+    }
+
+    pub(super) fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Box::pin(async {
+            for _ in 0..ATTEMPTS {
+                match self.commit_once(batch()).await? {
+                    Err(DbError::Stale) => {}
+                    settled => return Ok(settled),
+                }
             }
-        }
-        Err(Error::Unavailable)
+            Err(Error::Unavailable)
+        })
     }
 
     /// Commits a batch once, if the credential still stands. One that is stale
     /// for another reason has to be prepared anew.
-    pub async fn commit_once(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
+    pub async fn commit_once(&self, batch: Batch) -> Settled {
         let settled = self.app.db.commit(batch.when(self.known.guard())).await;
         if let Err(DbError::Stale) = settled {
             self.look_up_anew().await?;
@@ -167,19 +219,28 @@ impl<N: Need> Caller<N> {
         Ok(settled)
     }
 
-    pub async fn read(&self, stmt: impl Fn() -> Stmt) -> Result<Vec<Row>, Error> {
-        for _ in 0..ATTEMPTS {
-            match self.app.db.read_when(Some(&self.known.guard()), stmt()).await {
-                Err(DbError::Stale) => self.look_up_anew().await?,
-                settled => return Ok(settled?),
-            }
-        }
-        Err(Error::Unavailable)
+    pub async fn read(&self, stmt: impl Fn() -> Stmt + Send + Sync) -> Result<Vec<Row>, Error> {
+        self.read_with(&stmt).await
     }
 
-    /// As [`Caller::read`], and makes of the rows what is wanted.
-    pub async fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt) -> Result<R, Error> {
-        Ok(R::from_rows(&self.read(stmt).await?)?)
+    pub(super) fn read_with<'a>(
+        &'a self,
+        stmt: &'a (dyn Fn() -> Stmt + Sync),
+    ) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async {
+            for _ in 0..ATTEMPTS {
+                match self.app.db.read_when(Some(&self.known.guard()), stmt()).await {
+                    Err(DbError::Stale) => self.look_up_anew().await?,
+                    settled => return Ok(settled?),
+                }
+            }
+            Err(Error::Unavailable)
+        })
+    }
+
+    /// As [`Principal::read`], and makes of the rows what is wanted.
+    pub async fn query<R: FromRows>(&self, stmt: impl Fn() -> Stmt + Send + Sync) -> Result<R, Error> {
+        Ok(R::from_rows(&self.read_with(&stmt).await?)?)
     }
 
     /// Refuses a credential that no longer stands, for a route that neither
@@ -193,7 +254,7 @@ impl<N: Need> Caller<N> {
 
     /// Reads the credential from the store.
     async fn look_up_anew(&self) -> Result<(), Error> {
-        permit::<N>(&*Box::pin(self.app.credentials.load(lookup(&self.app), &self.secret)).await?)
+        self.needed.permit(&*Box::pin(self.app.credentials.load(lookup(&self.app), &self.secret)).await?)
     }
 }
 
@@ -218,15 +279,6 @@ fn take_allowance(app: &App, known: &Known) -> Option<Allowance> {
 
 fn lookup(app: &App) -> Lookup<'_> {
     Lookup { db: &app.db, clock: &app.clock, base: app.addresses.base.as_str() }
-}
-
-fn permit<N: Need>(known: &Known) -> Result<(), Error> {
-    match known.source {
-        Source::Key(_) if known.scopes.allows(N::OF_KEY) => Ok(()),
-        Source::Grant(_) if known.scopes.allows(N::SCOPE) => Ok(()),
-        Source::Key(_) => Err(Error::RestrictedKey),
-        Source::Grant(_) => Err(Error::InsufficientScope),
-    }
 }
 
 /// The credential behind `Authorization: Bearer`. The scheme is read in any

@@ -15,7 +15,7 @@ pub use session::{
 };
 
 pub use actor::{Actor, Operator, Settled};
-pub use caller::{Caller, FullAccess, Need, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
+pub use caller::{Caller, FullAccess, Principal, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
 pub use fair_queue::Asker;
 pub use session::Session;
 pub use store::{

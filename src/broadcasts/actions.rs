@@ -79,7 +79,7 @@ fn not_a_draft(found: &Broadcast) -> Error {
 }
 
 /// A draft that could be sent at this moment.
-async fn ready_to_send(broadcasts: &Broadcasts, actor: &impl Actor, id: BroadcastId) -> Result<Broadcast, Error> {
+async fn ready_to_send(broadcasts: &Broadcasts, actor: &dyn Actor, id: BroadcastId) -> Result<Broadcast, Error> {
     let broadcast = find(actor, id).await?;
     if broadcast.state != BroadcastState::Draft {
         return Err(not_a_draft(&broadcast));
@@ -91,7 +91,7 @@ async fn ready_to_send(broadcasts: &Broadcasts, actor: &impl Actor, id: Broadcas
 /// Sends a draft on behalf of a person, at once or when the text says.
 pub async fn send_by_form(
     broadcasts: &Broadcasts,
-    actor: &impl Actor,
+    actor: &dyn Actor,
     id: BroadcastId,
     scheduled_at: Option<&str>,
 ) -> Result<(), Error> {

@@ -34,7 +34,7 @@ pub fn parse(field: &str, source: &str, kind: Kind) -> Result<Template, String> 
 }
 
 /// Refuses what could not be sent to anybody, for reasons that can be known before.
-pub async fn check(broadcasts: &Broadcasts, caller: &impl Actor, content: &Content) -> Result<(), Error> {
+pub async fn check(broadcasts: &Broadcasts, caller: &dyn Actor, content: &Content) -> Result<(), Error> {
     check_ties(broadcasts, caller, content).await?;
     check_sendable(broadcasts, caller.workspace_id(), caller.domain_id(), content).await
 }
@@ -59,7 +59,7 @@ pub async fn check_sendable(
 
 /// Refuses a segment, a topic or a template that the caller's workspace does not have. A template may be published
 /// as late as the broadcast is sent.
-pub async fn check_ties(broadcasts: &Broadcasts, caller: &impl Actor, content: &Content) -> Result<(), Error> {
+pub async fn check_ties(broadcasts: &Broadcasts, caller: &dyn Actor, content: &Content) -> Result<(), Error> {
     segments::must_exist(caller, content.segment_id).await?;
     if let Some(topic_id) = content.topic_id {
         topics::must_exist(caller, topic_id).await?;

@@ -13,7 +13,6 @@ use super::pages::gone;
 use super::routes::new_id;
 use super::store::{self, Launch};
 use crate::accounts::{Duty, Manage, Member};
-use crate::auth::Actor;
 use crate::db::DbError;
 use crate::emails::shared_id;
 use crate::error::{Error, OrMissing};

@@ -14,7 +14,6 @@ use super::routes::new_id;
 use super::store::{self, Launch};
 use super::{Broadcasts, content};
 use crate::accounts::{Manage, Member};
-use crate::auth::Actor;
 use crate::db::DbError;
 use crate::emails::shared_id;
 use crate::error::Error;

@@ -33,7 +33,7 @@ pub fn not_found() -> Error {
     Error::not_found("Broadcast not found. `GET /broadcasts` lists those there are.")
 }
 
-pub async fn find(caller: &impl Actor, id: BroadcastId) -> Result<Broadcast, Error> {
+pub async fn find(caller: &dyn Actor, id: BroadcastId) -> Result<Broadcast, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Broadcast::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -8,7 +8,7 @@ use super::properties::Declared;
 use super::shapes::Reference;
 use super::write::{self, UnsubscribedBy};
 use super::{properties_store, store};
-use crate::auth::{Actor, Caller, FullAccess};
+use crate::auth::{Actor, Caller};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
 use crate::id::SegmentId;
@@ -30,7 +30,7 @@ pub struct Ties {
 
 impl Ties {
     /// What was missing where a statement of [`write::create`] found nothing.
-    async fn missing(&self, actor: &impl Actor, statement: usize) -> Result<Error, Error> {
+    async fn missing(&self, actor: &dyn Actor, statement: usize) -> Result<Error, Error> {
         match statement.checked_sub(1).and_then(|at| self.segment_ids.get(at)) {
             Some(segment_id) => segments::why_not_taken(actor, *segment_id).await,
             None => Ok(topics::not_found()),
@@ -56,7 +56,7 @@ impl Creation {
 }
 
 /// The contact that is to be added.
-async fn new(actor: &impl Actor, app: &Occurrences, email: &Email, changes: &Changes) -> Result<Contact, Error> {
+async fn new(actor: &dyn Actor, app: &Occurrences, email: &Email, changes: &Changes) -> Result<Contact, Error> {
     let declared = declared(actor, changes).await?;
     changes.apply(&Contact::new(app.clock.ordered_id(), email, app.clock.now()), &declared)
 }
@@ -71,7 +71,7 @@ fn fill(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact, ties: &Ties) {
 pub async fn create(
     caller: &Caller,
     app: &Occurrences,
-    request: &IdempotentRequest<'_, FullAccess>,
+    request: &IdempotentRequest<'_>,
     email: &Email,
     (changes, ties): (&Changes, &Ties),
 ) -> Result<Creation, Error> {
@@ -92,7 +92,7 @@ pub async fn create(
 
 /// The same, as a form asks for it.
 pub async fn add(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &Occurrences,
     email: &Email,
     (changes, ties): (&Changes, &Ties),
@@ -109,7 +109,7 @@ pub async fn add(
 /// Changes a contact. What others change at the same time is not undone: the
 /// change is applied to the contact as it then is.
 pub async fn update(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &Occurrences,
     named: &Named,
     changes: &Changes,
@@ -136,23 +136,23 @@ pub async fn update(
 }
 
 /// Deletes a contact.
-pub async fn delete(actor: &impl Actor, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
+pub async fn delete(actor: &dyn Actor, app: &Occurrences, contact: &Contact) -> Result<(), Error> {
     let deleted = app.commit(actor, |occurrences| write::delete(occurrences, contact)).await?;
     deleted.or_missing(not_found).map(drop)
 }
 
 /// The types that given properties are held to.
-async fn declared(actor: &impl Actor, changes: &Changes) -> Result<Vec<Declared>, Error> {
+async fn declared(actor: &dyn Actor, changes: &Changes) -> Result<Vec<Declared>, Error> {
     if !changes.sets_properties() {
         return Ok(Vec::new());
     }
-    let rows = actor.rows(properties_store::all(actor.workspace_id())).await?;
+    let rows = actor.read(|| properties_store::all(actor.workspace_id())).await?;
     Ok(Declared::read_all(&rows)?)
 }
 
 /// Who has this address.
-async fn holder(actor: &impl Actor, email: &str) -> Result<Option<Contact>, Error> {
-    let rows = actor.rows(store::by_email_key(actor.workspace_id(), &email_key(email))).await?;
+async fn holder(actor: &dyn Actor, email: &str) -> Result<Option<Contact>, Error> {
+    let rows = actor.read(|| store::by_email_key(actor.workspace_id(), &email_key(email))).await?;
     Ok(rows.first().map(Contact::read).transpose()?)
 }
 

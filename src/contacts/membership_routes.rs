@@ -88,14 +88,14 @@ async fn add(
 }
 
 /// Puts a contact into a segment.
-pub(super) async fn join(actor: &impl Actor, contact: &Contact, segment_id: SegmentId, now: i64) -> Result<(), Error> {
+pub(super) async fn join(actor: &dyn Actor, contact: &Contact, segment_id: SegmentId, now: i64) -> Result<(), Error> {
     let join = write::join_segment(actor.workspace_id(), contact, segment_id, now);
     joined(actor, segment_id, actor.act(join).await?).await.map(drop)
 }
 
 /// What came of [`write::join_segment`].
 pub(super) async fn joined<T>(
-    caller: &impl Actor,
+    caller: &dyn Actor,
     segment_id: SegmentId,
     committed: Result<T, DbError>,
 ) -> Result<T, Error> {
@@ -128,7 +128,7 @@ async fn remove(caller: Caller, named: Named, PathSegment(segment_id): PathSegme
     }))
 }
 
-pub(super) async fn leave(actor: &impl Actor, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
+pub(super) async fn leave(actor: &dyn Actor, contact: &Contact, segment_id: SegmentId) -> Result<(), Error> {
     let leave = write::leave_segment(actor.workspace_id(), contact, segment_id);
     match actor.act(leave).await? {
         Err(DbError::Unexpected { .. }) if segments::is_self_filling(actor, segment_id).await? => {

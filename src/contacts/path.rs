@@ -59,19 +59,19 @@ impl From<&Contact> for Named {
 }
 
 impl Named {
-    pub async fn find(&self, actor: &impl Actor) -> Result<Contact, Error> {
+    pub async fn find(&self, actor: &dyn Actor) -> Result<Contact, Error> {
         let workspace = actor.workspace_id();
         let rows = match &self.0 {
             None => Vec::new(),
-            Some(Key::Id(id)) => actor.rows(store::by_id(workspace, *id)).await?,
-            Some(Key::Email(key)) => actor.rows(store::by_email_key(workspace, key)).await?,
+            Some(Key::Id(id)) => actor.read(|| store::by_id(workspace, *id)).await?,
+            Some(Key::Email(key)) => actor.read(|| store::by_email_key(workspace, key)).await?,
         };
         Ok(Contact::read(rows.first().ok_or_else(not_found)?)?)
     }
 }
 
 /// The contact that somebody names by its id or its address, in a command.
-pub async fn find_named(actor: &impl Actor, text: &str) -> Result<Contact, Error> {
+pub async fn find_named(actor: &dyn Actor, text: &str) -> Result<Contact, Error> {
     Named(Key::read(text)).find(actor).await
 }
 

@@ -98,7 +98,7 @@ async fn create(
 
 /// Declares a property, as a form asks for it.
 pub(super) async fn declare(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &Occurrences,
     (key, kind): (&PropertyKey, Kind),
     fallback: Option<&Value>,
@@ -164,7 +164,7 @@ async fn update(
     Ok(Json(Reference::to(id)))
 }
 
-pub(super) async fn set_fallback(actor: &impl Actor, id: PropertyId, fallback: Option<&Value>) -> Result<(), Error> {
+pub(super) async fn set_fallback(actor: &dyn Actor, id: PropertyId, fallback: Option<&Value>) -> Result<(), Error> {
     let set = store::set_fallback(actor.workspace_id(), id, fallback);
     actor.act(set.into()).await?.or_missing(not_found).map(drop)
 }
@@ -194,7 +194,7 @@ async fn delete(caller: Caller, PathId(id): PathId<PropertyId>) -> JsonResult<De
     Ok(Json(Deleted::of(id)))
 }
 
-pub(super) async fn remove(actor: &impl Actor, id: PropertyId) -> Result<(), Error> {
+pub(super) async fn remove(actor: &dyn Actor, id: PropertyId) -> Result<(), Error> {
     actor.act(store::delete(actor.workspace_id(), id).into()).await?.or_missing(not_found).map(drop)
 }
 
@@ -202,7 +202,7 @@ fn not_found() -> Error {
     Error::not_found("Contact property not found. `GET /contact-properties` lists those there are.")
 }
 
-pub(super) async fn find(actor: &impl Actor, id: PropertyId) -> Result<Declared, Error> {
-    let rows = actor.rows(store::by_id(actor.workspace_id(), id)).await?;
+pub(super) async fn find(actor: &dyn Actor, id: PropertyId) -> Result<Declared, Error> {
+    let rows = actor.read(|| store::by_id(actor.workspace_id(), id)).await?;
     Ok(Declared::read(rows.first().ok_or_else(not_found)?)?)
 }

@@ -179,7 +179,7 @@ pub async fn subscribe(
 
 /// A request chooses topics for a contact.
 pub async fn choose_topics(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &Occurrences,
     named: &Named,
     choices: impl FnOnce() -> Result<Vec<Choice>, Error>,
@@ -188,7 +188,7 @@ pub async fn choose_topics(
     let mut contact = named.find(actor).await?;
     let wishes = Wishes { unsubscribed: None, choices: choices()? };
     for _ in 0..ATTEMPTS {
-        let topics = actor.rows(topics::all_of_contact(actor.workspace_id(), contact.id)).await?;
+        let topics = actor.read(|| topics::all_of_contact(actor.workspace_id(), contact.id)).await?;
         let before = Subscriptions::new(contact, &topics)?;
         let open = before.open(&wishes);
         if open == Wishes::default() {

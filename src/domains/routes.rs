@@ -201,7 +201,7 @@ async fn update(
     change(&domains, &caller, id, &body.read()?).await.map(|()| Json(Reference::to(id)))
 }
 
-pub async fn change(domains: &Domains, actor: &impl Actor, id: DomainId, wish: &DomainChange) -> Result<(), Error> {
+pub async fn change(domains: &Domains, actor: &dyn Actor, id: DomainId, wish: &DomainChange) -> Result<(), Error> {
     let app = &domains.app;
     let before = find(actor, id).await?;
     let set = || {
@@ -274,7 +274,7 @@ pub(super) fn not_found() -> Error {
     Error::not_found("Domain not found. `GET /domains` lists those there are.")
 }
 
-async fn find(caller: &impl Actor, id: DomainId) -> Result<Stored, Error> {
+async fn find(caller: &dyn Actor, id: DomainId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }

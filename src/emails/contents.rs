@@ -15,7 +15,7 @@ use super::draft::{Draft, Pending, Source};
 use super::email::Content;
 use super::fetch::{self, Fetch, Wanted};
 use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT};
-use crate::auth::{Caller, Need};
+use crate::auth::Principal;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::EmailId;
@@ -25,9 +25,9 @@ use crate::web::{LongReader, LongValues, Spool};
 const CHUNKS_AT_ONCE: usize = 2;
 
 /// Brings what a draft still lacks into the store, and then it lacks nothing.
-pub async fn store<N: Need>(
+pub async fn store(
     emails: &Emails,
-    caller: &Caller<N>,
+    caller: &Principal,
     id: EmailId,
     draft: &mut Draft,
     values: Option<&Arc<LongValues>>,
@@ -66,20 +66,15 @@ pub async fn store<N: Need>(
 }
 
 /// Brings a message into the store that was handed in whole.
-pub async fn store_message<N: Need>(
-    emails: &Emails,
-    caller: &Caller<N>,
-    id: EmailId,
-    message: Arc<Spool>,
-) -> Result<(), Error> {
+pub async fn store_message(emails: &Emails, caller: &Principal, id: EmailId, message: Arc<Spool>) -> Result<(), Error> {
     let room = message.len() as u64;
     keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
 }
 
 /// Brings files of a draft into the store that are in it elsewhere, in the order of its attachments.
-pub async fn store_pieces<N: Need>(
+pub async fn store_pieces(
     emails: &Emails,
-    caller: &Caller<N>,
+    caller: &Principal,
     id: EmailId,
     draft: &mut Draft,
     files: Vec<Pieces>,
@@ -262,9 +257,9 @@ impl Long {
 }
 
 /// Stores a content in pieces, and tells how long it is.
-async fn keep<N: Need>(
+async fn keep(
     emails: &Emails,
-    caller: &Caller<N>,
+    caller: &Principal,
     (id, part): (EmailId, i64),
     mut feed: Feed,
     room: u64,

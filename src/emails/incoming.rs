@@ -236,7 +236,7 @@ impl Begun {
 struct Handing<'a> {
     emails: &'a Emails,
     caller: &'a Caller<SendOnly>,
-    request: &'a IdempotentRequest<'a, SendOnly>,
+    request: &'a IdempotentRequest<'a>,
     id: EmailId,
 }
 

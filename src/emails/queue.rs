@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::sender::{line, may_send};
 use super::templated::filled;
 use super::{Emails, NewEmail, Origin, insert_tracked, tags};
-use crate::auth::{Actor, Caller, Need};
+use crate::auth::{Actor, Principal};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
 use crate::db::{Batch, DbError, Stmt};
@@ -30,10 +30,10 @@ pub struct Ready {
 }
 
 /// Queues mails, all or none, and answers.
-pub async fn commit<N: Need>(
+pub async fn commit(
     emails: &Emails,
-    caller: &Caller<N>,
-    request: &IdempotentRequest<'_, N>,
+    caller: &Principal,
+    request: &IdempotentRequest<'_>,
     mut answer: Answer,
     mails: &mut [Ready],
 ) -> Result<Response, Error> {
@@ -58,10 +58,10 @@ impl Ready {
 }
 
 /// The same, once; the answer comes back where what the mails were prepared under has changed.
-pub async fn commit_once<N: Need>(
+pub async fn commit_once(
     emails: &Emails,
-    caller: &Caller<N>,
-    request: &IdempotentRequest<'_, N>,
+    caller: &Principal,
+    request: &IdempotentRequest<'_>,
     answer: Answer,
     mails: &[Ready],
     attempt: usize,
@@ -93,7 +93,7 @@ pub async fn commit_once<N: Need>(
 /// Queues the mail of a person's form, which carries the id that the mail gets: sent twice, it is one mail.
 pub async fn send(
     (occurrences, domains): (&Occurrences, &Domains),
-    actor: &impl Actor,
+    actor: &dyn Actor,
     id: EmailId,
     email: NewEmail,
 ) -> Result<(), Error> {

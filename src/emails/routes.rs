@@ -56,7 +56,7 @@ pub fn not_found() -> Error {
     Error::not_found("Email not found. Check the id that sending it gave you.")
 }
 
-pub async fn find(caller: &impl Actor, id: EmailId) -> Result<Stored, Error> {
+pub async fn find(caller: &dyn Actor, id: EmailId) -> Result<Stored, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
@@ -165,7 +165,7 @@ async fn reschedule(
 }
 
 /// Gives a scheduled mail another time.
-pub async fn move_to(emails: &Emails, actor: &impl Actor, id: EmailId, scheduled_at: &str) -> Result<(), Error> {
+pub async fn move_to(emails: &Emails, actor: &dyn Actor, id: EmailId, scheduled_at: &str) -> Result<(), Error> {
     let (now, steady) = (emails.clock.now(), emails.clock.steady());
     let at = schedule::parse(scheduled_at, now)
         .map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
@@ -201,7 +201,7 @@ async fn cancel(caller: Caller, State(emails): State<Emails>, PathId(id): PathId
 }
 
 /// Takes back a mail that is not on its way yet.
-pub async fn take_back(emails: &Emails, actor: &impl Actor, id: EmailId) -> Result<(), Error> {
+pub async fn take_back(emails: &Emails, actor: &dyn Actor, id: EmailId) -> Result<(), Error> {
     let email = find(actor, id).await?;
     not_shared(&email)?;
     let too_late = |word: &str| {
@@ -222,7 +222,7 @@ pub async fn take_back(emails: &Emails, actor: &impl Actor, id: EmailId) -> Resu
 }
 
 /// Changes a mail whose recipients are all as the batch expects; tells whether they were.
-async fn change(caller: &impl Actor, id: EmailId, batch: impl Fn(usize) -> Batch + Send + Sync) -> Result<bool, Error> {
+async fn change(caller: &dyn Actor, id: EmailId, batch: impl Fn(usize) -> Batch + Send + Sync) -> Result<bool, Error> {
     let count = caller.read(|| store::recipients(id)).await?.len();
     match caller.try_commit(|| batch(count)).await? {
         Ok(_) => Ok(true),

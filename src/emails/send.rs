@@ -18,7 +18,7 @@ use super::sender::may_send;
 use super::shapes::{Refused, Sent, SentMany};
 use super::templated::{filled, names_template};
 use super::{Emails, contents};
-use crate::auth::{Actor, Caller, Need, SendMany, SendOnly};
+use crate::auth::{Actor, Caller, Principal, SendMany, SendOnly};
 use crate::domains::Sender;
 use crate::error::{Envelope, Error};
 use crate::id::{EmailId, WorkspaceId};
@@ -79,10 +79,10 @@ pub async fn send(
     large.await
 }
 
-pub async fn accept<N: Need>(
+pub async fn accept(
     emails: &Emails,
-    caller: &Caller<N>,
-    request: &IdempotentRequest<'_, N>,
+    caller: &Principal,
+    request: &IdempotentRequest<'_>,
     draft: Draft,
 ) -> Result<Response, Error> {
     let mut ready = ready(emails, caller, draft).await?;
@@ -94,7 +94,7 @@ pub async fn accept<N: Need>(
 async fn accept_large(
     emails: &Emails,
     caller: &Caller<SendOnly>,
-    request: &IdempotentRequest<'_, SendOnly>,
+    request: &IdempotentRequest<'_>,
     mut draft: Draft,
     values: Option<&Arc<LongValues>>,
 ) -> Result<Response, Error> {
@@ -132,10 +132,10 @@ pub struct StoredFile {
 
 /// Sends a mail that was put together of one that is there, with its files. `body` has the fields of `POST /emails`
 /// but for attachments.
-pub async fn send_with_files<N: Need>(
+pub async fn send_with_files(
     emails: &Emails,
-    caller: &Caller<N>,
-    request: &IdempotentRequest<'_, N>,
+    caller: &Principal,
+    request: &IdempotentRequest<'_>,
     body: Body<EmailToSend>,
     files: Vec<StoredFile>,
 ) -> Result<Response, Error> {
@@ -169,13 +169,13 @@ pub async fn send_with_files<N: Need>(
     accepted
 }
 
-async fn ready<N: Need>(emails: &Emails, caller: &Caller<N>, draft: Draft) -> Result<Ready, Error> {
+async fn ready(emails: &Emails, caller: &Principal, draft: Draft) -> Result<Ready, Error> {
     let sender = allowed(emails, caller, &draft).await?;
     Ok(Ready { id: emails.clock.ordered_id(), email: draft.email, sender })
 }
 
 /// What holds for mail like this, if the caller may send it.
-async fn allowed(emails: &Emails, caller: &impl Actor, draft: &Draft) -> Result<Arc<Sender>, Error> {
+async fn allowed(emails: &Emails, caller: &dyn Actor, draft: &Draft) -> Result<Arc<Sender>, Error> {
     if let Some(topic_id) = draft.email.topic_id {
         topics::must_exist(caller, topic_id).await?;
     }
@@ -286,8 +286,8 @@ fn one_of_many(
 
 async fn accept_many(
     emails: &Emails,
-    caller: &Caller<SendMany>,
-    request: &IdempotentRequest<'_, SendMany>,
+    caller: &Principal,
+    request: &IdempotentRequest<'_>,
     validation: Validation,
     drafts: Vec<Result<OneOfMany, Error>>,
 ) -> Result<Response, Error> {
@@ -347,7 +347,7 @@ impl Sorted {
     }
 
     /// The same, where who may send as whom has changed meanwhile.
-    async fn ask_again(self, emails: &Emails, caller: &Caller<SendMany>) -> Result<Sorted, Error> {
+    async fn ask_again(self, emails: &Emails, caller: &Principal) -> Result<Sorted, Error> {
         let Sorted { validation, mails, places, refused } = self;
         let mut again = Sorted { validation, mails: Vec::with_capacity(mails.len()), places: Vec::new(), refused };
         mails.iter().for_each(|mail| mail.forget_sender(emails));

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::mime::Address;
 
 /// What holds for a mail of this caller; the error says what to do.
-pub async fn may_send(emails: &Emails, caller: &impl Actor, email: &NewEmail) -> Result<Arc<Sender>, Error> {
+pub async fn may_send(emails: &Emails, caller: &dyn Actor, email: &NewEmail) -> Result<Arc<Sender>, Error> {
     let domain = email.from.address.ascii_domain();
     emails.domains.may_send(caller.workspace_id(), caller.domain_id(), domain).await
 }

@@ -191,7 +191,7 @@ pub async fn send_test(
 }
 
 /// The mail that shows what a template looks like.
-pub async fn test_mail(emails: &Emails, actor: &impl Actor, named: &Named, wish: TestWish) -> Result<Draft, Error> {
+pub async fn test_mail(emails: &Emails, actor: &dyn Actor, named: &Named, wish: TestWish) -> Result<Draft, Error> {
     let variables = wish.variables.unwrap_or_default();
     let (rendering, rendered, _) = emails.templates.sample(actor, named, wish.version_id, variables).await?;
     let subject = format!("[Test] {}", rendered.subject.as_deref().unwrap_or_default());

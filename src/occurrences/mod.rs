@@ -336,12 +336,12 @@ impl Occurrences {
     /// moment.
     pub async fn commit(
         &self,
-        actor: &impl Actor,
+        actor: &dyn Actor,
         fill: impl Fn(&mut OccurrenceBatch<'_>),
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
         for attempt in 0..ATTEMPTS {
             let (batch, follow_up) = self.prepare(actor.workspace_id(), attempt, &fill).await?;
-            let settled = actor.settle(batch).await?;
+            let settled = actor.commit_once(batch).await?;
             if let Some(settled) = self.settle(actor.workspace_id(), &follow_up, settled) {
                 return Ok(settled);
             }

@@ -88,7 +88,7 @@ fn insertion(
 
 /// Makes a segment, as a form asks for it.
 pub async fn add(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &App,
     name: &SegmentName,
     filter: Option<&Filter>,
@@ -131,9 +131,9 @@ async fn read(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Detai
 }
 
 /// What there is to know of a segment.
-pub async fn detail(actor: &impl Actor, id: SegmentId) -> Result<Detail, Error> {
+pub async fn detail(actor: &dyn Actor, id: SegmentId) -> Result<Detail, Error> {
     let row = row(actor, id).await?;
-    let count = actor.rows(store::count(actor.workspace_id(), id)).await?;
+    let count = actor.read(|| store::count(actor.workspace_id(), id)).await?;
     Detail::read(&row, count.first().ok_or(Error::Internal)?.int(0)?)
 }
 
@@ -141,8 +141,8 @@ pub(super) async fn find(caller: &Caller, id: SegmentId) -> Result<Item, Error> 
     Item::read(&row(caller, id).await?)
 }
 
-async fn row(actor: &impl Actor, id: SegmentId) -> Result<Row, Error> {
-    actor.rows(store::detail(actor.workspace_id(), id)).await?.pop().ok_or_else(not_found)
+async fn row(actor: &dyn Actor, id: SegmentId) -> Result<Row, Error> {
+    actor.read(|| store::detail(actor.workspace_id(), id)).await?.pop().ok_or_else(not_found)
 }
 
 /// Change a segment
@@ -165,7 +165,7 @@ async fn update(
 }
 
 /// Changes a segment.
-pub async fn change(actor: &impl Actor, app: &App, id: SegmentId, change: SegmentChange) -> Result<(), Error> {
+pub async fn change(actor: &dyn Actor, app: &App, id: SegmentId, change: SegmentChange) -> Result<(), Error> {
     let SegmentChange { name, filter } = change;
     must_exist(actor, id).await?;
     // Null and an empty object are no filter; what is left out stays.
@@ -205,38 +205,38 @@ async fn delete(caller: Caller, PathId(id): PathId<SegmentId>) -> JsonResult<Del
     Ok(Json(Deleted::of(id)))
 }
 
-pub async fn remove(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
+pub async fn remove(actor: &dyn Actor, id: SegmentId) -> Result<(), Error> {
     actor.act(store::delete(actor.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(())
 }
 
 /// Refuses a segment that the caller's workspace does not have.
-pub async fn must_exist(actor: &impl Actor, id: SegmentId) -> Result<(), Error> {
-    let rows = actor.rows(store::exists(actor.workspace_id(), id)).await?;
+pub async fn must_exist(actor: &dyn Actor, id: SegmentId) -> Result<(), Error> {
+    let rows = actor.read(|| store::exists(actor.workspace_id(), id)).await?;
     rows.first().map(|_| ()).ok_or_else(not_found)
 }
 
 /// Refuses a segment that the caller's workspace does not have, or that fills itself.
-pub async fn must_take_members(caller: &impl Actor, id: SegmentId) -> Result<(), Error> {
+pub async fn must_take_members(caller: &dyn Actor, id: SegmentId) -> Result<(), Error> {
     must_exist(caller, id).await?;
     if is_self_filling(caller, id).await? { Err(fills_itself()) } else { Ok(()) }
 }
 
-pub async fn is_self_filling(actor: &impl Actor, id: SegmentId) -> Result<bool, Error> {
-    let rows = actor.rows(store::detail(actor.workspace_id(), id)).await?;
+pub async fn is_self_filling(actor: &dyn Actor, id: SegmentId) -> Result<bool, Error> {
+    let rows = actor.read(|| store::detail(actor.workspace_id(), id)).await?;
     Ok(rows.first().map(|row| row.maybe(3, Row::text)).transpose()?.flatten().is_some())
 }
 
 /// Why a contact could not be put into a segment.
-pub async fn why_not_taken(caller: &impl Actor, id: SegmentId) -> Result<Error, Error> {
+pub async fn why_not_taken(caller: &dyn Actor, id: SegmentId) -> Result<Error, Error> {
     Ok(if is_self_filling(caller, id).await? { fills_itself() } else { not_found() })
 }
 
 /// Refuses a filter that names what is not there: it would be met by nobody.
-pub async fn check_filter(actor: &impl Actor, filter: &Filter) -> Result<(), Error> {
+pub async fn check_filter(actor: &dyn Actor, filter: &Filter) -> Result<(), Error> {
     let properties = filter.properties();
     if !properties.is_empty() {
-        let rows = actor.rows(store::declared_keys(actor.workspace_id())).await?;
+        let rows = actor.read(|| store::declared_keys(actor.workspace_id())).await?;
         let declared: Vec<String> = rows.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
         if let Some(unknown) = properties.iter().find(|key| !declared.iter().any(|known| known == *key)) {
             return Err(Error::invalid(format!(
@@ -248,7 +248,7 @@ pub async fn check_filter(actor: &impl Actor, filter: &Filter) -> Result<(), Err
     }
     let topics = filter.topics();
     if !topics.is_empty() {
-        let rows = actor.rows(store::topic_ids(actor.workspace_id())).await?;
+        let rows = actor.read(|| store::topic_ids(actor.workspace_id())).await?;
         let known: Vec<TopicId> = rows.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
         if let Some(unknown) = topics.iter().find(|id| !known.contains(id)) {
             return Err(Error::invalid(format!(
@@ -257,7 +257,7 @@ pub async fn check_filter(actor: &impl Actor, filter: &Filter) -> Result<(), Err
         }
     }
     for id in filter.broadcasts() {
-        if actor.rows(store::has_broadcast(actor.workspace_id(), id)).await?.is_empty() {
+        if actor.read(|| store::has_broadcast(actor.workspace_id(), id)).await?.is_empty() {
             return Err(Error::invalid(format!(
                 "The `filter` field names the broadcast `{id}`, which is not there. \
                  `GET /broadcasts` lists those there are."

@@ -16,7 +16,7 @@ use super::store::{self, Suppression};
 use super::suppression::{Entry, Item, MailAddress, Name, NewSuppression, NewSuppressions, Origin, Removal};
 use super::transfer;
 use crate::app::App;
-use crate::auth::{Actor, Caller, FullAccess};
+use crate::auth::{Actor, Caller};
 use crate::clock::{Time, rfc3339};
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
@@ -106,7 +106,7 @@ async fn add_many(
 async fn add(
     caller: &Caller,
     app: &App,
-    request: &IdempotentRequest<'_, FullAccess>,
+    request: &IdempotentRequest<'_>,
     emails: &[MailAddress],
     answer: impl Fn(&[SuppressionId]) -> Result<Answer, Error>,
 ) -> Result<Response, Error> {
@@ -156,7 +156,7 @@ fn adding(app: &App, (workspace, id): (WorkspaceId, SuppressionId), address: &Ad
 }
 
 /// Puts an address on the list; tells whether it was not there.
-pub async fn add_one(actor: &impl Actor, app: &App, MailAddress(address): &MailAddress) -> Result<bool, Error> {
+pub async fn add_one(actor: &dyn Actor, app: &App, MailAddress(address): &MailAddress) -> Result<bool, Error> {
     let (id, now) = (app.clock.ordered_id(), app.clock.now());
     match actor.try_commit(|| adding(app, (actor.workspace_id(), id), address, now)).await? {
         Err(DbError::Unexpected { .. }) => Ok(false),
@@ -179,7 +179,7 @@ async fn remove_many(caller: Caller, State(app): State<App>, body: Body<Removal>
 }
 
 /// Takes entries off the list, and tells which were there.
-pub async fn remove(caller: &impl Actor, app: &App, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
+pub async fn remove(caller: &dyn Actor, app: &App, mut names: Vec<Name>) -> Result<Vec<SuppressionId>, Error> {
     let workspace = caller.workspace_id();
     names.sort_by_key(|name| match name {
         Name::Id(id) => id.to_string(),

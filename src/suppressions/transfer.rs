@@ -190,7 +190,7 @@ pub async fn import(
 }
 
 /// Puts the rows of a file on the list, some a commit.
-pub async fn take_in(caller: &impl Actor, app: &App, file: &[u8]) -> Result<Imported, Error> {
+pub async fn take_in(caller: &dyn Actor, app: &App, file: &[u8]) -> Result<Imported, Error> {
     let (mut rows, mut told) = (Rows::new(file)?, Imported { object: "suppression_import", ..Imported::default() });
     loop {
         let lines = rows.some(ROWS);
@@ -245,7 +245,7 @@ struct Row {
 }
 
 impl Row {
-    fn insert(&self, caller: &impl Actor, app: &App, (now, is_published): (i64, bool)) -> Batch {
+    fn insert(&self, caller: &dyn Actor, app: &App, (now, is_published): (i64, bool)) -> Batch {
         let (address, reason) = (self.address.as_str(), self.reason.as_deref());
         let new = Suppression { address, origin: self.origin, reason, email_id: None };
         let (workspace_id, id) = (caller.workspace_id(), app.clock.ordered_id());

@@ -15,7 +15,6 @@ use super::template::{Contents, TemplateName};
 use super::variable::RESERVED;
 use super::work;
 use crate::accounts::{Manage, Member};
-use crate::auth::Actor;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};

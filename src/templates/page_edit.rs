@@ -15,7 +15,6 @@ use super::template::Alias;
 use super::variable::VariableType;
 use super::work;
 use crate::accounts::{Duty, Manage, Member};
-use crate::auth::Actor;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::TemplateId;

@@ -64,7 +64,7 @@ async fn param<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Op
 
 impl Named {
     /// The template, with the version that is edited.
-    pub(super) async fn find(&self, actor: &impl Actor) -> Result<Stored, Error> {
+    pub(super) async fn find(&self, actor: &dyn Actor) -> Result<Stored, Error> {
         work::find(actor, &self.0).await
     }
 }

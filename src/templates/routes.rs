@@ -12,7 +12,7 @@ use super::path::Named;
 use super::shapes::{Detail, Item, Listed};
 use super::template::{Alias, Contents, NewTemplate, TemplateChange, TemplateName};
 use super::{Templates, store, versions_routes, work};
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{
@@ -65,7 +65,7 @@ async fn read_body<T: serde::de::DeserializeOwned + Send + 'static>(
 async fn make(
     caller: &Caller,
     templates: &Templates,
-    request: &IdempotentRequest<'_, FullAccess>,
+    request: &IdempotentRequest<'_>,
     (name, alias): (&TemplateName, Option<&Alias>),
     contents: &Contents,
 ) -> Result<Response, Error> {

@@ -124,7 +124,7 @@ impl Templates {
     /// names of that.
     pub async fn sample(
         &self,
-        actor: &impl Actor,
+        actor: &dyn Actor,
         named: &Named,
         version_id: Option<TemplateVersionId>,
         given: Map<String, Value>,

@@ -12,13 +12,13 @@ use crate::id::{TemplateId, TemplateVersionId};
 const ATTEMPTS: usize = 8;
 
 /// The template, with the version that is edited.
-pub async fn find(actor: &impl Actor, key: &Key) -> Result<Stored, Error> {
+pub async fn find(actor: &dyn Actor, key: &Key) -> Result<Stored, Error> {
     let rows = actor.read(|| store::find(actor.workspace_id(), key)).await?;
     Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
 }
 
 /// A version of a template.
-pub async fn find_version(actor: &impl Actor, template: &Stored, id: TemplateVersionId) -> Result<Version, Error> {
+pub async fn find_version(actor: &dyn Actor, template: &Stored, id: TemplateVersionId) -> Result<Version, Error> {
     let rows = actor.read(|| store::version(actor.workspace_id(), (template.id, id))).await?;
     let missing = || Error::not_found("Version not found. `GET /templates/{id}/versions` lists those there are.");
     Ok(Version::read(rows.first().ok_or_else(missing)?)?)
@@ -26,7 +26,7 @@ pub async fn find_version(actor: &impl Actor, template: &Stored, id: TemplateVer
 
 /// A batch that makes a template.
 pub fn making(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     templates: &Templates,
     id: TemplateId,
     (name, alias): (&TemplateName, Option<&Alias>),
@@ -53,7 +53,7 @@ fn is_overtaken<T>(settled: &Result<T, DbError>) -> bool {
 
 /// Changes a template as it was seen; `None` where it was changed since.
 pub async fn change_once(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     templates: &Templates,
     seen: &Stored,
     change: &TemplateChange,
@@ -80,7 +80,7 @@ pub async fn change_once(
 
 /// Changes a template, whatever others change of it at the same time.
 pub async fn change(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     templates: &Templates,
     key: &Key,
     change: &TemplateChange,
@@ -95,7 +95,7 @@ pub async fn change(
 
 /// Lets a version be sent, or the draft.
 pub async fn publish(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     templates: &Templates,
     key: &Key,
     wanted: Option<TemplateVersionId>,
@@ -114,7 +114,7 @@ pub async fn publish(
     Err(Error::Unavailable)
 }
 
-pub async fn delete(actor: &impl Actor, key: &Key) -> Result<TemplateId, Error> {
+pub async fn delete(actor: &dyn Actor, key: &Key) -> Result<TemplateId, Error> {
     let template = find(actor, key).await?;
     if let Some(automation) = sent_by(actor, &template).await? {
         let message = format!(
@@ -128,7 +128,7 @@ pub async fn delete(actor: &impl Actor, key: &Key) -> Result<TemplateId, Error> 
 }
 
 /// The name of an enabled automation that sends a template.
-async fn sent_by(actor: &impl Actor, template: &Stored) -> Result<Option<String>, Error> {
+async fn sent_by(actor: &dyn Actor, template: &Stored) -> Result<Option<String>, Error> {
     let named = |name: &str| format!("\"template\":{{\"id\":\"{name}\"");
     let by_id = named(&template.id.to_string());
     let by_alias = template.alias.as_deref().map_or_else(|| by_id.clone(), named);

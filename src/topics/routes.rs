@@ -47,7 +47,7 @@ async fn create(
     Ok(request.commit(answer, || insertion(&caller, &app, id, &new, now)).await??)
 }
 
-fn insertion(actor: &impl Actor, app: &App, id: TopicId, new: &NewTopic, now: i64) -> Batch {
+fn insertion(actor: &dyn Actor, app: &App, id: TopicId, new: &NewTopic, now: i64) -> Batch {
     let mut batch = Batch::from(store::insert(actor.workspace_id(), id, new, now));
     let made = Item::of_new(id, new, now).published(None, false);
     publish(actor, app, (EventType::TopicCreated, &made), &mut batch);
@@ -55,7 +55,7 @@ fn insertion(actor: &impl Actor, app: &App, id: TopicId, new: &NewTopic, now: i6
 }
 
 /// Makes a topic, as a form asks for it.
-pub(super) async fn add(actor: &impl Actor, app: &App, new: &NewTopic) -> Result<TopicId, Error> {
+pub(super) async fn add(actor: &dyn Actor, app: &App, new: &NewTopic) -> Result<TopicId, Error> {
     let id = app.clock.ordered_id();
     actor.act(insertion(actor, app, id, new, app.clock.now())).await??;
     Ok(id)
@@ -104,7 +104,7 @@ async fn update(
 }
 
 /// Changes a topic.
-pub(super) async fn change(actor: &impl Actor, app: &App, id: TopicId, changes: &TopicChange) -> Result<(), Error> {
+pub(super) async fn change(actor: &dyn Actor, app: &App, id: TopicId, changes: &TopicChange) -> Result<(), Error> {
     let before = find(actor, id).await?;
     if changes.default_subscription.is_some_and(|default| before.default_subscription != default.as_str()) {
         return Err(Error::invalid("The `default_subscription` field of a topic cannot be changed."));
@@ -128,7 +128,7 @@ async fn delete(caller: Caller, State(app): State<App>, PathId(id): PathId<Topic
 }
 
 /// Deletes a topic.
-pub(super) async fn remove(actor: &impl Actor, app: &App, id: TopicId) -> Result<(), Error> {
+pub(super) async fn remove(actor: &dyn Actor, app: &App, id: TopicId) -> Result<(), Error> {
     let gone = find(actor, id).await?.published(Some(app.clock.now()), true);
     let mut batch = store::delete(actor.workspace_id(), id, app.clock.steady());
     publish(actor, app, (EventType::TopicDeleted, &gone), &mut batch);
@@ -136,12 +136,12 @@ pub(super) async fn remove(actor: &impl Actor, app: &App, id: TopicId) -> Result
 }
 
 /// Tells webhooks, in the same commit.
-fn publish(actor: &impl Actor, app: &App, (kind, data): (EventType, &Value), batch: &mut Batch) {
+fn publish(actor: &dyn Actor, app: &App, (kind, data): (EventType, &Value), batch: &mut Batch) {
     webhooks::publish(batch, &app.clock, actor.workspace_id(), (kind, When::Always, app.clock.now()), data);
 }
 
 /// Refuses a topic that the caller's workspace does not have.
-pub async fn must_exist(actor: &impl Actor, id: TopicId) -> Result<(), Error> {
+pub async fn must_exist(actor: &dyn Actor, id: TopicId) -> Result<(), Error> {
     find(actor, id).await.map(drop)
 }
 
@@ -149,6 +149,6 @@ pub fn not_found() -> Error {
     Error::not_found("Topic not found. `GET /topics` lists those there are.")
 }
 
-pub(super) async fn find(actor: &impl Actor, id: TopicId) -> Result<Item, Error> {
-    actor.found::<Option<Item>>(store::by_id(actor.workspace_id(), id)).await?.ok_or_else(not_found)
+pub(super) async fn find(actor: &dyn Actor, id: TopicId) -> Result<Item, Error> {
+    actor.query::<Option<Item>>(|| store::by_id(actor.workspace_id(), id)).await?.ok_or_else(not_found)
 }

@@ -18,7 +18,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::body::Body;
 use super::parameter;
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::Principal;
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError, Effect, Sql, statements};
 use crate::error::Error;
@@ -107,24 +107,19 @@ impl Idempotency {
     }
 
     /// The request of a caller with this body.
-    pub fn request<'a, N: Need>(
+    pub fn request<'a>(
         self,
-        caller: &'a Caller<N>,
+        caller: &'a Principal,
         app: &App,
         body: &(impl Fingerprint + ?Sized),
-    ) -> IdempotentRequest<'a, N> {
+    ) -> IdempotentRequest<'a> {
         let mut digest = self.digest();
         digest.iter_mut().for_each(|digest| body.write(digest));
         self.digested(caller, app, digest)
     }
 
     /// The same, where [`Idempotency::digest`] has seen the body.
-    pub fn digested<'a, N: Need>(
-        self,
-        caller: &'a Caller<N>,
-        app: &App,
-        digest: Option<Sha256>,
-    ) -> IdempotentRequest<'a, N> {
+    pub fn digested<'a>(self, caller: &'a Principal, app: &App, digest: Option<Sha256>) -> IdempotentRequest<'a> {
         let key = self.0.zip(digest).map(|(key, digest)| (key, digest.finalize().into()));
         IdempotentRequest { caller, key, now: app.clock.steady() }
     }
@@ -186,18 +181,22 @@ fn write_array(items: &[Value], digest: &mut Sha256) {
 
 /// A request that has its effect once: the key it came with, if it has one, is
 /// taken in the commit of what was asked for.
-pub struct IdempotentRequest<'a, N> {
-    caller: &'a Caller<N>,
+pub struct IdempotentRequest<'a> {
+    caller: &'a Principal,
     /// The key, and the fingerprint of the body.
     key: Option<(Key, [u8; 32])>,
     now: i64,
 }
 
-impl<N: Need> IdempotentRequest<'_, N> {
+impl IdempotentRequest<'_> {
     /// Commits what was asked for and answers; where the key is taken, nothing is
     /// written and the answer is the one of before. A refusal by the store is the
     /// handler's to explain: it counts the statements of its own batch.
-    pub async fn commit(&self, answer: Answer, batch: impl Fn() -> Batch) -> Result<Result<Response, DbError>, Error> {
+    pub async fn commit(
+        &self,
+        answer: Answer,
+        batch: impl Fn() -> Batch + Send + Sync,
+    ) -> Result<Result<Response, DbError>, Error> {
         let keyed = || {
             if self.key.is_none() {
                 return batch();

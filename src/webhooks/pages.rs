@@ -14,7 +14,6 @@ use super::webhook::{NewWebhook, Status, WebhookChange};
 use super::{page_one, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
-use crate::auth::Actor;
 use crate::calls;
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};

@@ -106,7 +106,7 @@ pub struct NewRow<'a> {
 }
 
 /// A batch that makes a webhook; its last statement fails where there are as many as there may be.
-pub fn making(actor: &impl Actor, app: &App, new: &NewRow<'_>) -> Batch {
+pub fn making(actor: &dyn Actor, app: &App, new: &NewRow<'_>) -> Batch {
     let grant_id = actor.grant_id();
     let new = store::NewWebhook {
         workspace_id: actor.workspace_id(),
@@ -171,7 +171,7 @@ async fn update(
     change(&caller, &app, id, body.read()?).await.map(|()| Json(Reference::to(id)))
 }
 
-pub async fn change(actor: &impl Actor, app: &App, id: WebhookId, wish: WebhookChange) -> Result<(), Error> {
+pub async fn change(actor: &dyn Actor, app: &App, id: WebhookId, wish: WebhookChange) -> Result<(), Error> {
     let WebhookChange { endpoint, events, status } = wish;
     endpoint.iter().try_for_each(|endpoint| endpoint.must_be_allowed(app.config.private_webhooks))?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str());
@@ -269,7 +269,7 @@ async fn replay(caller: Caller, State(app): State<App>, path: EventPath) -> Json
 }
 
 /// Delivers an event anew.
-pub async fn send_again(actor: &impl Actor, app: &App, path: &EventPath) -> Result<(), Error> {
+pub async fn send_again(actor: &dyn Actor, app: &App, path: &EventPath) -> Result<(), Error> {
     find_event(actor, path).await?;
     let replay = || store::replay(actor.workspace_id(), path.webhook, path.event, app.clock.steady());
     match actor.try_commit(replay).await? {
@@ -283,11 +283,11 @@ pub async fn send_again(actor: &impl Actor, app: &App, path: &EventPath) -> Resu
     Ok(())
 }
 
-async fn find(caller: &impl Actor, id: WebhookId) -> Result<Whole, Error> {
+async fn find(caller: &dyn Actor, id: WebhookId) -> Result<Whole, Error> {
     caller.query::<Option<Whole>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }
 
-async fn find_event(caller: &impl Actor, path: &EventPath) -> Result<EventWhole, Error> {
+async fn find_event(caller: &dyn Actor, path: &EventPath) -> Result<EventWhole, Error> {
     find(caller, path.webhook).await?;
     caller.query::<Option<EventWhole>>(|| store::event_of(path.webhook, path.event)).await?.ok_or_else(no_event)
 }

@@ -176,7 +176,7 @@ async fn upload(State(app): State<Occurrences>, member: Member<Manage>, Handed(f
 }
 
 /// Stores a file, some pieces at a time. It is swept away if nobody says what its columns are.
-async fn keep(actor: &impl Actor, app: &Occurrences, form: &MultipartForm) -> Result<ImportId, Error> {
+async fn keep(actor: &dyn Actor, app: &Occurrences, form: &MultipartForm) -> Result<ImportId, Error> {
     let file = form.get("file").ok_or_else(|| Error::invalid("Choose a CSV file that is not empty."))?;
     if file.len() > LARGEST {
         return Err(Error::TooLarge { limit: LARGEST });
@@ -287,7 +287,7 @@ async fn begin(
         }
         let upload = sample.upload(size, &meanings, overwrites, into.clone())?;
         let insert = store::insert(member.workspace_id(), id, &upload, app.clock.now(), app.clock.steady());
-        match accepted.act(insert.into()).await? {
+        match accepted.try_commit(|| insert.clone().into()).await? {
             // Sent twice: it is under way.
             Ok(_) | Err(DbError::Duplicate(_)) => Ok(()),
             Err(error) => Err(error.into()),

@@ -13,7 +13,7 @@ use super::plan::Upload;
 use super::shapes::{Filter, ImportDetail, Item, Reference};
 use super::store::{self, CHUNK};
 use crate::app::App;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::contacts::{properties::Declared, properties_store};
 use crate::db::Batch;
 use crate::error::Error;
@@ -91,7 +91,7 @@ async fn create(
 async fn accept(
     caller: &Caller,
     app: &Occurrences,
-    request: &IdempotentRequest<'_, FullAccess>,
+    request: &IdempotentRequest<'_>,
     form: &Form,
 ) -> Result<Response, Error> {
     let rows = caller.read(|| properties_store::all(caller.workspace_id())).await?;
@@ -113,7 +113,7 @@ async fn accept(
 async fn keep(
     caller: &Caller,
     app: &Occurrences,
-    request: &IdempotentRequest<'_, FullAccess>,
+    request: &IdempotentRequest<'_>,
     form: &Form,
     upload: &Upload,
 ) -> Result<Response, Error> {

@@ -75,14 +75,14 @@ async fn preview(caller: Caller, State(app): State<Occurrences>, body: Body<Prev
 }
 
 /// Who would be in a segment with this filter.
-pub async fn preview_filter(actor: &impl Actor, app: &Occurrences, filter: &Filter) -> Result<Preview, Error> {
+pub async fn preview_filter(actor: &dyn Actor, app: &Occurrences, filter: &Filter) -> Result<Preview, Error> {
     segments::check_filter(actor, filter).await?;
     let (times, mut is_exact) = times(actor, app, filter).await?;
     let questions = Questions::of(std::iter::once(filter)).always_answered(filter);
     let (workspace_id, now, began) = (actor.workspace_id(), app.clock.now(), Instant::now());
     let (mut before, mut seen, mut count, mut shown) = (Uuid::max(), 0, 0, Vec::new());
     loop {
-        let rows = actor.rows(store::contacts_before(workspace_id, before, PAGE)).await?;
+        let rows = actor.read(|| store::contacts_before(workspace_id, before, PAGE)).await?;
         let contacts: Vec<Contact> = rows.iter().map(Contact::read).collect::<Result<_, _>>()?;
         let facts = facts::read(&app.db, workspace_id, &contacts, &questions, now).await?;
         for (contact, mut facts) in contacts.iter().zip(facts) {
@@ -99,7 +99,7 @@ pub async fn preview_filter(actor: &impl Actor, app: &Occurrences, filter: &Filt
             break;
         }
         if began.elapsed() > PATIENCE {
-            let all = actor.rows(store::count_contacts(workspace_id)).await?.first().map(|row| row.int(0));
+            let all = actor.read(|| store::count_contacts(workspace_id)).await?.first().map(|row| row.int(0));
             count =
                 (i128::from(count) * i128::from(all.transpose()?.unwrap_or(seen).max(seen)) / i128::from(seen)) as i64;
             is_exact = false;
@@ -114,7 +114,7 @@ type Times = HashMap<Uuid, HashMap<ContactId, Vec<i64>>>;
 
 /// When the events happened that a filter counts, and whether that is all of them. Who is in a segment is judged by
 /// what is kept for that; this is what happened before anybody asked.
-async fn times(actor: &impl Actor, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
+async fn times(actor: &dyn Actor, app: &Occurrences, filter: &Filter) -> Result<(Times, bool), Error> {
     let (mut times, mut is_all) = (Times::new(), true);
     for event in filter.events() {
         let mut of_event: HashMap<ContactId, Vec<i64>> = HashMap::new();
@@ -123,8 +123,8 @@ async fn times(actor: &impl Actor, app: &Occurrences, filter: &Filter) -> Result
                 // Clocks may have been set since.
                 let after =
                     event.within().map_or(Uuid::nil(), |within| first_id_at(app.clock.steady() - within - HOUR));
-                let latest = store::latest(actor.workspace_id(), name, after, MOST_OCCURRENCES);
-                let rows = actor.rows(latest).await?;
+                let latest = || store::latest(actor.workspace_id(), name, after, MOST_OCCURRENCES);
+                let rows = actor.read(latest).await?;
                 is_all &= (rows.len() as i64) < MOST_OCCURRENCES;
                 for row in rows {
                     of_event.entry(row.id(0)?).or_default().push(row.int(1)?);

@@ -44,14 +44,14 @@ fn nobody(id: ContactId) -> String {
 
 /// Begins to erase a person: the contact is gone when this returns. `suppress` says whether the address is kept from
 /// getting mail ever again.
-pub async fn begin(actor: &impl Actor, app: &Occurrences, contact: &Contact, suppress: bool) -> Result<(), Error> {
+pub async fn begin(actor: &dyn Actor, app: &Occurrences, contact: &Contact, suppress: bool) -> Result<(), Error> {
     commit(actor, app, contact, suppress, app.clock.now(), |_| {}).await?.or_missing(not_found)?;
     Ok(())
 }
 
 /// The same, with something that the batch does `first`.
 pub async fn commit(
-    actor: &impl Actor,
+    actor: &dyn Actor,
     app: &Occurrences,
     contact: &Contact,
     suppress: bool,
@@ -78,8 +78,8 @@ pub async fn commit(
     app.commit(actor, fill).await
 }
 
-pub async fn find(actor: &impl Actor, id: ContactId) -> Result<Option<Erased>, Error> {
-    actor.found(store::erasure(actor.workspace_id(), id)).await
+pub async fn find(actor: &dyn Actor, id: ContactId) -> Result<Option<Erased>, Error> {
+    actor.query(|| store::erasure(actor.workspace_id(), id)).await
 }
 
 /// Works until told to stop.

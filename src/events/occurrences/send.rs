@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::orders::{self, Order};
 use super::shapes::{EventToSend, Sent, SentMany};
 use crate::accounts::Accepted;
-use crate::auth::{Caller, FullAccess};
+use crate::auth::Caller;
 use crate::db::{Batch, Committed, DbError};
 use crate::error::Error;
 use crate::events::{Events, in_force::InForce, store as definitions};
@@ -112,7 +112,7 @@ pub async fn replay(
 struct SendRequest<'a> {
     caller: &'a Caller,
     app: &'a Events,
-    request: IdempotentRequest<'a, FullAccess>,
+    request: IdempotentRequest<'a>,
     orders: &'a [Order],
     /// Whether they were sent in an array, and are answered in one.
     in_array: bool,

@@ -17,6 +17,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
+use crate::events::RESERVED_PREFIX;
 use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::windows::Window;
@@ -172,6 +173,8 @@ pub struct Act {
 
 struct Acts {
     edit: String,
+    /// Where its event is sent to try it; a system event cannot be, and what is stopped would not answer.
+    test: Option<String>,
     /// Enables the automation or stops it, whichever it is not.
     turn: Act,
     duplicate: Act,
@@ -199,6 +202,8 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
     let enabled = stored.listed.status == Status::Enabled.as_str();
+    let is_sent = enabled && !stored.listed.event_name.starts_with(RESERVED_PREFIX);
+    let acts = member.may_manage().then(|| acts(&member, id, enabled, is_sent));
     let content = AutomationPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -223,7 +228,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         draft,
         versions,
         older_versions,
-        acts: member.may_manage().then(|| acts(&member, id, enabled)),
+        acts,
         id,
         runs: items,
         newer,
@@ -253,7 +258,7 @@ fn lines(graph: &Graph, names: &Names) -> Vec<StepLine> {
     graph.in_order().map(line).collect()
 }
 
-fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
+fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool, is_sent: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
     // The form carries the id of the copy to come: sent twice, it makes one copy.
@@ -262,6 +267,7 @@ fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
     hidden.push(("copy".into(), copy.to_string()));
     Acts {
         edit: member.address(&path("edit")),
+        test: is_sent.then(|| member.address("/events/send")),
         turn: Act { action: member.address(&path(turn)), hidden: member.hidden(&purpose(turn, id)) },
         duplicate: Act { action: member.address(&path("duplicate")), hidden },
         delete: member.address(&path("delete")),

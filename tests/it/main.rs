@@ -26,6 +26,7 @@ mod bodies;
 mod broadcast_templates;
 mod broadcast_times;
 mod broadcasts;
+mod capabilities;
 mod cli;
 mod clocks;
 mod connections;

@@ -16,8 +16,9 @@ use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
+use crate::docs::{Call, Sample};
 use crate::error::{Error, OrMissing};
-use crate::events::RESERVED_PREFIX;
+use crate::events::{RESERVED_PREFIX, sending_as_code};
 use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::windows::Window;
@@ -154,6 +155,7 @@ struct AutomationPage {
     runs: Vec<RunRow>,
     newer: Option<String>,
     older: Option<String>,
+    code: Vec<Sample>,
 }
 
 /// A step in words, for those who do not see the picture.
@@ -202,8 +204,12 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
     let enabled = stored.listed.status == Status::Enabled.as_str();
-    let is_sent = enabled && !stored.listed.event_name.starts_with(RESERVED_PREFIX);
-    let acts = member.may_manage().then(|| acts(&member, id, enabled, is_sent));
+    let is_system = stored.listed.event_name.starts_with(RESERVED_PREFIX);
+    let acts = member.may_manage().then(|| acts(&member, id, enabled, enabled && !is_system));
+    let code = match is_system {
+        true => Call::to(&member.app, "GET", &format!("/automations/{id}"), None).samples(),
+        false => sending_as_code(&member.app, &stored.listed.event_name, None),
+    };
     let content = AutomationPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -233,6 +239,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         runs: items,
         newer,
         older,
+        code,
     };
     Ok(web::page(StatusCode::OK, &content))
 }

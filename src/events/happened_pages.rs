@@ -271,13 +271,17 @@ fn values(schema: Option<&str>, typed: impl Fn(&str) -> Option<String>) -> Vec<V
     let known = fields.into_iter().filter_map(|(key, kind)| Some((key, Type::parse(kind.as_str()?)?)));
     let field = |(at, (key, kind)): (usize, (String, Type))| {
         let name = format!("v{at}");
-        let (hint, sample) = match kind {
-            Type::String => ("Text. Empty: left out.", "text"),
-            Type::Number => ("A number, such as 12 or 0.5. Empty: left out.", "1"),
-            Type::Boolean => ("true or false. Empty: left out.", "true"),
-            Type::Date => ("Such as 2026-01-31 or 2026-01-31T12:00:00Z. Empty: left out.", "2026-01-31"),
+        let hint = match kind {
+            Type::String => "Text. Empty: left out.",
+            Type::Number => "A number, such as 12 or 0.5. Empty: left out.",
+            Type::Boolean => "true or false. Empty: left out.",
+            Type::Date => "Such as 2026-01-31 or 2026-01-31T12:00:00Z. Empty: left out.",
         };
-        ValueField { value: typed(&name).unwrap_or_else(|| sample.to_owned()), name, key, kind, hint }
+        let sample = || match kind.sample() {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        ValueField { value: typed(&name).unwrap_or_else(sample), name, key, kind, hint }
     };
     known.enumerate().map(field).collect()
 }

@@ -14,6 +14,7 @@ mod store;
 
 mod account_pages;
 mod app_automations;
+mod as_code;
 mod audience_pages;
 mod authorize;
 mod authorize_order;

@@ -16,7 +16,9 @@ use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
+use crate::docs::{Call, Sample};
 use crate::error::{Error, OrMissing};
+use crate::events::{RESERVED_PREFIX, sending_as_code};
 use crate::id::AutomationId;
 use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::windows::Window;
@@ -153,6 +155,7 @@ struct AutomationPage {
     runs: Vec<RunRow>,
     newer: Option<String>,
     older: Option<String>,
+    code: Vec<Sample>,
 }
 
 /// A step in words, for those who do not see the picture.
@@ -172,6 +175,8 @@ pub struct Act {
 
 struct Acts {
     edit: String,
+    /// Where its event is sent to try it; a system event cannot be, and what is stopped would not answer.
+    test: Option<String>,
     /// Enables the automation or stops it, whichever it is not.
     turn: Act,
     duplicate: Act,
@@ -199,6 +204,12 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
     let enabled = stored.listed.status == Status::Enabled.as_str();
+    let is_system = stored.listed.event_name.starts_with(RESERVED_PREFIX);
+    let acts = member.may_manage().then(|| acts(&member, id, enabled, enabled && !is_system));
+    let code = match is_system {
+        true => Call::to(&member.app, "GET", &format!("/automations/{id}"), None).samples(),
+        false => sending_as_code(&member.app, &stored.listed.event_name, None),
+    };
     let content = AutomationPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -223,11 +234,12 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         draft,
         versions,
         older_versions,
-        acts: member.may_manage().then(|| acts(&member, id, enabled)),
+        acts,
         id,
         runs: items,
         newer,
         older,
+        code,
     };
     Ok(web::page(StatusCode::OK, &content))
 }
@@ -253,7 +265,7 @@ fn lines(graph: &Graph, names: &Names) -> Vec<StepLine> {
     graph.in_order().map(line).collect()
 }
 
-fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
+fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool, is_sent: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
     // The form carries the id of the copy to come: sent twice, it makes one copy.
@@ -262,6 +274,7 @@ fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool) -> Acts {
     hidden.push(("copy".into(), copy.to_string()));
     Acts {
         edit: member.address(&path("edit")),
+        test: is_sent.then(|| member.address("/events/send")),
         turn: Act { action: member.address(&path(turn)), hidden: member.hidden(&purpose(turn, id)) },
         duplicate: Act { action: member.address(&path("duplicate")), hidden },
         delete: member.address(&path("delete")),

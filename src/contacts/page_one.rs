@@ -14,6 +14,8 @@ use super::subscription::Subscriptions;
 use super::timeline::Timeline;
 use super::{properties_store, store};
 use crate::accounts::{Duty, Look, Member};
+use crate::app::App;
+use crate::docs::{Call, Sample};
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
@@ -45,6 +47,7 @@ struct OnePage {
     topics: Vec<TopicRow>,
     topics_hidden: Vec<(String, String)>,
     timeline: Timeline,
+    code: Vec<Sample>,
 }
 
 /// Whether mail reaches the contact.
@@ -139,6 +142,7 @@ pub async fn page<D: Duty>(
             .collect(),
         topics_hidden: member.hidden(&purpose("topics of", &contact)),
         timeline: Timeline::of(member, &contact).await?,
+        code: code(&member.app, &contact),
         form,
         address,
         id: contact.id,
@@ -146,6 +150,12 @@ pub async fn page<D: Duty>(
         email: contact.email,
     };
     Ok(web::page(status, &content))
+}
+
+fn code(app: &App, contact: &Contact) -> Vec<Sample> {
+    let mut samples = Call::to(app, "GET", &format!("/contacts/{}", contact.id), None).samples();
+    samples.push(Sample::command(&["posthorn", "contacts", "export", &contact.email]));
+    samples
 }
 
 async fn verdict<D: Duty>(member: &Member<D>, contact: &Contact) -> Result<Verdict, Error> {

@@ -23,6 +23,7 @@ use crate::memory::{Lazily, made_apart};
 use crate::web::{self, Layout, Link, Params, ShownDescription, StaticContent};
 use markdown::Section;
 use reference::Resource;
+pub use reference::{Call, Sample};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 const JSON: &str = "application/json";

@@ -3,12 +3,14 @@
 use askama::Template;
 use axum::extract::State as Shared;
 use http::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft};
 use super::templated::{TestWish, filled, test_mail};
 use super::{Emails, NewEmail, Origin, queue};
 use crate::accounts::{Accepted, Manage, Member};
+use crate::app::App;
+use crate::docs::{Call, Sample};
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId};
 use crate::templates::{self, Named};
@@ -38,6 +40,7 @@ struct SendPage {
     template: Field,
     variables: Field,
     scheduled_at: Field,
+    code: Vec<Sample>,
 }
 
 fn field(value: impl Into<String>) -> Field {
@@ -69,6 +72,7 @@ impl SendPage {
             template: Field::default(),
             variables: Field::default(),
             scheduled_at: Field::default(),
+            code: Vec::new(),
         }
     }
 
@@ -154,7 +158,7 @@ impl SendPage {
         let texts = texts.into_iter().filter(|(_, field)| !field.value.is_empty());
         fields.extend(texts.map(|(name, field)| (name.to_owned(), field.value.as_str().into())));
         if !self.template.value.is_empty() {
-            let template = serde_json::json!({"id": self.template.value.trim(), "variables": self.values()?});
+            let template = json!({"id": self.template.value.trim(), "variables": self.values()?});
             fields.insert("template".into(), template);
         }
         Ok(fields)
@@ -185,7 +189,17 @@ fn is_about_form(refusal: &Error) -> bool {
 
 pub async fn ask(member: Member<Manage>) -> PageResult {
     let page = SendPage::empty(&member, member.app.clock.ordered_id());
-    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), ..page }))
+    let code = code(&member.app, &member.session.email);
+    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), code, ..page }))
+}
+
+fn code(app: &App, to: &str) -> Vec<Sample> {
+    let (from, subject, text) = ("you@example.com", "Hello", "It works.");
+    let mail = json!({"from": from, "to": to, "subject": subject, "text": text});
+    let mut samples = Call::to(app, "POST", "/emails", Some(mail)).samples();
+    let command = ["posthorn", "send", "--from", from, "--to", to, "--subject", subject, "--text", text];
+    samples.push(Sample::command(&command));
+    samples
 }
 
 pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: LongForm) -> PageResult {

@@ -9,11 +9,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Events;
+use super::as_code::sending;
 use super::event::{EventName, Schema};
 use super::happened_pages::{OccurrenceRow, occurrence_rows};
 use super::payload::Type;
 use super::store::{self, Listener, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
+use crate::docs::Sample;
 use crate::error::{Error, OrMissing};
 use crate::id::EventId;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
@@ -181,6 +183,7 @@ struct EventPage {
     occurrences: Vec<OccurrenceRow>,
     newer: Option<String>,
     older: Option<String>,
+    code: Vec<Sample>,
 }
 
 struct ListenerRow {
@@ -245,6 +248,7 @@ async fn event_page<D: Duty>(
         occurrences: items,
         newer,
         older,
+        code: sending(&member.app, &stored.name, stored.schema.as_deref()),
         name: stored.name,
         address,
     };

@@ -25,6 +25,7 @@ const MOST_SHOWN: usize = 120;
 
 pub fn router() -> Router<Events> {
     Router::new()
+        .route("/events/send", get(ask_for_name).post(send_named))
         .route("/events/{id}/test", get(ask).post(send))
         .route("/occurrences/{id}", get(show))
         .route("/occurrences/{id}/replay", post(replay))
@@ -204,11 +205,54 @@ struct TestPage {
     back: String,
     action: String,
     hidden: Vec<(String, String)>,
-    name: String,
+    subject: Subject,
+    typed: Typed,
+    /// How many enabled automations listen; unknown where the form names the event.
+    listeners: Option<usize>,
+}
+
+/// What a form sends: an event that is defined, or the one that is named in it.
+enum Subject {
+    Defined(Stored),
+    Named(Field),
+}
+
+impl Subject {
+    fn name(&self) -> &str {
+        match self {
+            Subject::Defined(stored) => &stored.name,
+            Subject::Named(field) => &field.value,
+        }
+    }
+
+    fn schema(&self) -> Option<&str> {
+        match self {
+            Subject::Defined(stored) => stored.schema.as_deref(),
+            Subject::Named(_) => None,
+        }
+    }
+
+    fn purpose(&self) -> String {
+        match self {
+            Subject::Defined(stored) => format!("send event {}", stored.id),
+            Subject::Named(_) => "send an event".to_owned(),
+        }
+    }
+
+    /// Where its form goes, and the page behind it.
+    fn paths(&self) -> (String, String) {
+        match self {
+            Subject::Defined(stored) => (format!("/events/{}/test", stored.id), format!("/events/{}", stored.id)),
+            Subject::Named(_) => ("/events/send".to_owned(), "/events".to_owned()),
+        }
+    }
+}
+
+/// What is typed beside the event.
+struct Typed {
     email: Field,
     values: Vec<ValueField>,
     more: Field,
-    listeners: usize,
 }
 
 /// What a key of the schema is given.
@@ -221,54 +265,73 @@ struct ValueField {
     value: String,
 }
 
-fn testing(id: EventId) -> String {
-    format!("send event {id}")
-}
-
 /// The keys of a schema, with what was typed for them or samples.
 fn values(schema: Option<&str>, typed: impl Fn(&str) -> Option<String>) -> Vec<ValueField> {
     let fields: Map<String, Value> = schema.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let known = fields.into_iter().filter_map(|(key, kind)| Some((key, Type::parse(kind.as_str()?)?)));
     let field = |(at, (key, kind)): (usize, (String, Type))| {
         let name = format!("v{at}");
-        let (hint, sample) = match kind {
-            Type::String => ("Text. Empty: left out.", "text"),
-            Type::Number => ("A number, such as 12 or 0.5. Empty: left out.", "1"),
-            Type::Boolean => ("true or false. Empty: left out.", "true"),
-            Type::Date => ("Such as 2026-01-31 or 2026-01-31T12:00:00Z. Empty: left out.", "2026-01-31"),
+        let hint = match kind {
+            Type::String => "Text. Empty: left out.",
+            Type::Number => "A number, such as 12 or 0.5. Empty: left out.",
+            Type::Boolean => "true or false. Empty: left out.",
+            Type::Date => "Such as 2026-01-31 or 2026-01-31T12:00:00Z. Empty: left out.",
         };
-        ValueField { value: typed(&name).unwrap_or_else(|| sample.to_owned()), name, key, kind, hint }
+        let sample = || match kind.sample() {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        ValueField { value: typed(&name).unwrap_or_else(sample), name, key, kind, hint }
     };
     known.enumerate().map(field).collect()
 }
 
 async fn ask(member: Member<Manage>, id: Result<PathId<EventId>, Error>) -> PageResult {
     let stored = find_event(&member, id).await?;
+    offer(&member, Subject::Defined(stored)).await
+}
+
+/// For a name that may not be defined yet; one that is has a form with the keys of its schema.
+async fn ask_for_name(member: Member<Manage>) -> PageResult {
+    let name = member.asked("name").unwrap_or_default();
+    let defined: Option<Stored> = member.query(store::by_name(member.workspace_id(), &name)).await?;
+    match defined {
+        Some(stored) => Ok(member.see_other(&format!("/events/{}/test", stored.id))),
+        None => offer(&member, Subject::Named(Field { value: name, error: None })).await,
+    }
+}
+
+async fn offer(member: &Member<Manage>, subject: Subject) -> PageResult {
     let email = Field { value: member.asked("email").unwrap_or_else(|| member.session.email.clone()), error: None };
-    let given = values(stored.schema.as_deref(), |_| None);
-    test_page(&member, StatusCode::OK, &stored, (email, given, Field::default()), None).await
+    let values = values(subject.schema(), |_| None);
+    test_page(member, StatusCode::OK, subject, Typed { email, values, more: Field::default() }, None).await
 }
 
 async fn test_page(
     member: &Member<Manage>,
     status: StatusCode,
-    stored: &Stored,
-    (email, values, more): (Field, Vec<ValueField>, Field),
+    subject: Subject,
+    typed: Typed,
     trouble: Option<String>,
 ) -> PageResult {
-    let listening: Vec<store::Listener> = member.query(store::listeners(member.workspace_id(), &stored.name)).await?;
+    let listeners = match &subject {
+        Subject::Defined(stored) => {
+            let all: Vec<store::Listener> = member.query(store::listeners(member.workspace_id(), &stored.name)).await?;
+            Some(all.iter().filter(|one| one.status == "enabled").count())
+        }
+        Subject::Named(_) => None,
+    };
+    let (action, back) = subject.paths();
     let content = TestPage {
         layout: member.layout(),
         shell: member.shell("/events"),
         trouble,
-        back: member.address(&format!("/events/{}", stored.id)),
-        action: member.address(&format!("/events/{}/test", stored.id)),
-        hidden: member.hidden(&testing(stored.id)),
-        name: stored.name.clone(),
-        email,
-        values,
-        more,
-        listeners: listening.iter().filter(|one| one.status == "enabled").count(),
+        back: member.address(&back),
+        action: member.address(&action),
+        hidden: member.hidden(&subject.purpose()),
+        subject,
+        typed,
+        listeners,
     };
     let page: Response = web::page(status, &content);
     Ok(page)
@@ -281,27 +344,39 @@ async fn send(
     form: Form,
 ) -> PageResult {
     let stored = find_event(&member, id).await?;
-    let accepted = member.accept(&testing(stored.id), &form)?;
-    let given = values(stored.schema.as_deref(), |name| Some(form.text(name)));
-    let mut email = Field { value: form.text("email"), error: None };
-    let mut more = Field { value: form.text("more"), error: None };
-    let order = match (read_email(&email.value), payload(&given, &more.value)) {
-        (Ok(address), Ok(payload)) => {
-            let event = EventName::try_from(stored.name.clone()).map_err(Error::invalid)?;
-            Order::new(&events, EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) })?
+    send_typed(&events, &member, &form, Subject::Defined(stored)).await
+}
+
+async fn send_named(State(events): State<Events>, member: Member<Manage>, form: Form) -> PageResult {
+    let name = Field { value: form.text("name"), error: None };
+    send_typed(&events, &member, &form, Subject::Named(name)).await
+}
+
+async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut subject: Subject) -> PageResult {
+    let accepted = member.accept(&subject.purpose(), form)?;
+    let mut typed = Typed {
+        email: Field { value: form.text("email"), error: None },
+        values: values(subject.schema(), |name| Some(form.text(name))),
+        more: Field { value: form.text("more"), error: None },
+    };
+    let event = EventName::try_from(subject.name().to_owned());
+    let order = match (event, read_email(&typed.email.value), payload(&typed.values, &typed.more.value)) {
+        (Ok(event), Ok(address), Ok(payload)) => {
+            Order::new(events, EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) })?
         }
-        (address, payload) => {
-            email.error = address.err();
-            more.error = payload.err();
-            let fields = (email, given, more);
-            return test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, None).await;
+        (event, address, payload) => {
+            if let Subject::Named(field) = &mut subject {
+                field.error = event.err().map(|flaw| format!("The name {flaw}."));
+            }
+            typed.email.error = address.err();
+            typed.more.error = payload.err();
+            return test_page(member, StatusCode::UNPROCESSABLE_ENTITY, subject, typed, None).await;
         }
     };
-    match happen(&events, &member, &accepted, &order, "sent").await {
+    match happen(events, member, &accepted, &order, "sent").await {
         // What the schema says of it.
         Err(Error::Invalid { message }) => {
-            let fields = (email, given, more);
-            test_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &stored, fields, Some(message)).await
+            test_page(member, StatusCode::UNPROCESSABLE_ENTITY, subject, typed, Some(message)).await
         }
         sent => Ok(sent?),
     }

@@ -1,6 +1,7 @@
 //! Named events: a caller defines them and sends them, automations are triggered
 //! by them.
 
+mod as_code;
 mod definition_pages;
 mod event;
 mod fuzzing;
@@ -22,6 +23,7 @@ use crate::app::holds_app;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
+pub use as_code::sending as sending_as_code;
 pub use event::{EventName, RESERVED_PREFIX};
 pub use fuzzing::event_body;
 pub use in_force::Definitions;

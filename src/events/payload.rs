@@ -34,6 +34,16 @@ impl Type {
         }
     }
 
+    /// A value of this type, for examples.
+    pub fn sample(self) -> Value {
+        match self {
+            Type::String => "text".into(),
+            Type::Number => 1.into(),
+            Type::Boolean => true.into(),
+            Type::Date => "2026-01-31".into(),
+        }
+    }
+
     /// The value as this type, where its meaning is beyond doubt.
     fn coerce(self, value: &Value) -> Option<Cow<'_, Value>> {
         let coerced = match (self, value) {

@@ -203,7 +203,10 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
         Step {
             title: "Automate something",
             text: "An automation answers events: a welcome, a reminder, a receipt.",
-            link: link("/automations", "To the automations"),
+            link: match member.may_manage() {
+                true => link("/automations/new?start=welcome", "Begin with a welcome"),
+                false => link("/automations", "To the automations"),
+            },
             command: None,
             done: automated,
         },

@@ -7,15 +7,18 @@ use axum::routing::get;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::page_form::VariableRow as Written;
 use super::shapes::Listed;
 use super::store::{self, Key, Stored, Version};
+use super::template::Contents;
 use super::variable::{RESERVED, Variable, VariableType};
 use super::{Templates, page_acts, page_edit};
 use crate::accounts::{Duty, Look, Member};
+use crate::app::App;
 use crate::db::DbError;
+use crate::docs::{Call, Sample};
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{self, Layout, Leaf, Page, PageResult, PathId, Query, RECENT, Shell, Stamp};
@@ -104,6 +107,7 @@ struct OnePage {
     inputs: Vec<Input>,
     variables: Vec<VariableRow>,
     versions: Vec<VersionRow>,
+    code: Vec<Sample>,
 }
 
 /// Where things are done with it.
@@ -282,10 +286,29 @@ async fn show(
         inputs,
         variables: variables(&version),
         versions: versions?.iter().map(version_row).collect(),
+        code: code(&member.app, &template, &version),
         name: template.name.clone(),
         here,
     };
     Ok(web::page_framing(StatusCode::OK, &content))
+}
+
+/// A mail of the template, with samples for what must be given.
+fn code(app: &App, template: &Stored, version: &Version) -> Vec<Sample> {
+    let Contents { from, subject, variables, .. } = &version.contents;
+    let wanted = variables.0.iter().filter(|variable| variable.fallback_value.is_none());
+    let values: Map<String, Value> =
+        wanted.map(|variable| (variable.key.clone(), variable.kind.sample(&variable.key))).collect();
+    let id = template.alias.clone().unwrap_or_else(|| template.id.to_string());
+    let mut mail = json!({"to": "ada@example.com", "template": {"id": id, "variables": values}});
+    for (field, own, value) in [("from", from, "you@example.com"), ("subject", subject, "Hello")] {
+        if own.is_none() {
+            mail[field] = value.into();
+        }
+    }
+    let mut samples = Call::to(app, "POST", "/emails", Some(mail)).samples();
+    samples.push(Sample::command(&["posthorn", "templates", "pull", "templates"]));
+    samples
 }
 
 struct Preview {

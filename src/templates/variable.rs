@@ -52,7 +52,7 @@ impl VariableType {
     }
 
     /// Something to show where there is no value.
-    fn sample(self, key: &str) -> Value {
+    pub fn sample(self, key: &str) -> Value {
         match self {
             VariableType::String => json!(format!("[{key}]")),
             VariableType::Number => json!(42),

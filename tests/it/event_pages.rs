@@ -1,11 +1,12 @@
 //! Events in the dashboard, as a person defines them, tries them and sees what happened.
 
 use posthorn::accounts::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::automation_editor::{hidden, post};
 use crate::automation_pages::{owner, page, press};
-use crate::graphs::{automation, trigger};
+use crate::form_filling::{Filled, leads_to};
+use crate::graphs::{automation, delay, link, trigger};
 use crate::harness::{TestApp, on_both};
 
 on_both! {
@@ -42,8 +43,8 @@ on_both! {
     async fn a_test_event_leads_to_its_run_and_can_happen_again(app: TestApp) {
         let key = app.full_key().await;
         let event = app.event(&key, json!({"name": "user.created", "schema": {"age": "number", "plan": "string"}})).await;
-        let body = json!({"name": "Welcome", "status": "enabled", "steps": [trigger(), crate::graphs::delay("wait")],
-            "connections": [crate::graphs::link("start", "wait")]});
+        let body = json!({"name": "Welcome", "status": "enabled", "steps": [trigger(), delay("wait")],
+            "connections": [link("start", "wait")]});
         let listening = automation(&app, &key, body).await;
         let cookie = owner(&app).await;
         let path = format!("/events/{event}");
@@ -78,6 +79,36 @@ on_both! {
         assert_eq!(app.count("runs").await, 2);
     }
 
+    async fn an_event_that_nobody_has_defined_is_sent_by_its_name(app: TestApp) {
+        let key = app.full_key().await;
+        let enabled = |trigger: Value| json!({"name": "Welcome", "status": "enabled", "steps": [trigger, delay("wait")],
+            "connections": [link("start", "wait")]});
+        let listening = automation(&app, &key, enabled(trigger())).await;
+        let cookie = owner(&app).await;
+        let one = page(&app, &cookie, &format!("/automations/{listening}")).await;
+        assert!(one.contains("/events/send?name=user.created\">Send a test event</a>"), "{one}");
+        let form = async || Filled::of(&page(&app, &cookie, "/events/send?name=user.created").await, "/events/send");
+        let offered = form().await;
+        assert_eq!((offered.value("name"), offered.value("email")), ("user.created", "owner@example.com"));
+        let refused = offered.with("name", "svc:contact.created").send(&app, &cookie).await;
+        assert!(refused.status == 422 && refused.text().contains("The name must not start with"), "{}", refused.text());
+        assert_eq!((app.count("occurrences").await, app.count("events").await), (0, 0));
+        let run = leads_to(&form().await.send(&app, &cookie).await);
+        assert!(run.starts_with(&format!("/automations/{listening}/runs/")), "{run}");
+        let defined = app.get("/events/user.created").key(&key).send().await.json();
+        assert_eq!(defined["defined_by_use"], true);
+        let known = app.get("/dashboard/events/send?name=user.created").header("cookie", &cookie).send().await;
+        assert_eq!(leads_to(&known), format!("/events/{}/test", defined["id"].as_str().expect("an id")));
+
+        let stopped = automation(&app, &key, crate::graphs::body("Stopped")).await;
+        let system = json!({"key": "start", "type": "trigger", "config": {"event_name": "svc:contact.created"}});
+        let system = automation(&app, &key, enabled(system)).await;
+        for id in [stopped, system] {
+            let one = page(&app, &cookie, &format!("/automations/{id}")).await;
+            assert!(!one.contains("Send a test event"), "{one}");
+        }
+    }
+
     async fn what_is_not_theirs_is_not_to_be_seen_or_changed(app: TestApp) {
         let key = app.full_key().await;
         let theirs = app.second_workspace_key().await;
@@ -95,7 +126,7 @@ on_both! {
         let member = app.person("member@example.com", Role::Member).await.cookie;
         let one = page(&app, &member, &format!("/events/{mine}")).await;
         assert!(!one.contains("/test\"") && !one.contains("<textarea"), "{one}");
-        for path in ["/events/new".to_owned(), format!("/events/{mine}/test"), format!("/events/{mine}/delete")] {
+        for path in ["/events/new".to_owned(), "/events/send".to_owned(), format!("/events/{mine}/test"), format!("/events/{mine}/delete")] {
             assert_eq!(app.get(format!("/dashboard{path}")).header("cookie", &member).send().await.status, 403, "{path}");
         }
     }

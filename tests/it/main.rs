@@ -14,6 +14,7 @@ mod store;
 
 mod account_pages;
 mod app_automations;
+mod as_code;
 mod audience_pages;
 mod authorize;
 mod authorize_order;
@@ -26,6 +27,7 @@ mod bodies;
 mod broadcast_templates;
 mod broadcast_times;
 mod broadcasts;
+mod capabilities;
 mod cli;
 mod clocks;
 mod connections;

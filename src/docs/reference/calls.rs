@@ -7,6 +7,7 @@ use super::super::markdown::snippet;
 use super::operation::list;
 use super::schema::Schemas;
 use super::text;
+use crate::app::App;
 
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
@@ -18,13 +19,19 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The same by a command, of words that are quoted where a shell wants it.
+    pub fn command(words: &[&str]) -> Sample {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        Sample { language: "Command line", code: words.join(" ") }
+    }
+
     pub fn html(&self) -> String {
         snippet("", &self.code)
     }
 }
 
 /// What is sent, with the real address, and examples where values belong.
-pub(super) struct Call {
+pub struct Call {
     method: String,
     address: String,
     needs_key: bool,
@@ -45,6 +52,17 @@ enum Body {
 const FILE: &str = "contacts.csv";
 
 impl Call {
+    /// A call of this server with a key, for a page that does the same.
+    pub fn to(app: &App, method: &str, path: &str, json: Option<Value>) -> Call {
+        Call {
+            method: method.to_owned(),
+            address: format!("{}{path}", app.addresses.base.as_str()),
+            needs_key: true,
+            redirects: false,
+            body: json.map(Body::Json),
+        }
+    }
+
     pub(super) fn new<'a>(
         schemas: Schemas<'a>,
         base: &str,
@@ -79,7 +97,7 @@ impl Call {
         }
     }
 
-    pub(super) fn samples(&self) -> Vec<Sample> {
+    pub fn samples(&self) -> Vec<Sample> {
         let sample = |language, code| Sample { language, code };
         vec![
             sample("curl", self.curl()),
@@ -201,7 +219,7 @@ impl Call {
         }
         match &self.body {
             Some(Body::Json(body)) => {
-                lines.push(format!(".json(&serde_json::json!({}))", indented(&written(body, JSON), "    ")));
+                lines.push(format!(".json(&serde_json::json!({}))", indented(&written(body, RUST), "    ")));
             }
             Some(Body::Form) => {
                 lines.push(format!(".multipart(reqwest::multipart::Form::new().file(\"file\", \"{FILE}\").await?)"));
@@ -222,18 +240,25 @@ impl Call {
     }
 }
 
-/// How a language writes what is not text or a number.
+/// How a language writes what is not a number.
 #[derive(Clone, Copy)]
 pub(super) struct Words {
     null: &'static str,
     yes: &'static str,
     no: &'static str,
+    text: fn(&str) -> String,
     /// Behind the last of several lines.
     trail: &'static str,
 }
 
-pub(super) const JSON: Words = Words { null: "null", yes: "true", no: "false", trail: "" };
-const PYTHON: Words = Words { null: "None", yes: "True", no: "False", trail: "," };
+pub(super) const JSON: Words = Words { null: "null", yes: "true", no: "false", text: json_text, trail: "" };
+const PYTHON: Words = Words { null: "None", yes: "True", no: "False", text: json_text, trail: "," };
+/// It writes control characters in its own way.
+const RUST: Words = Words { text: |text| format!("{text:?}"), ..JSON };
+
+fn json_text(text: &str) -> String {
+    Value::from(text).to_string()
+}
 
 /// How long a value may be that stands on one line.
 const LINE: usize = 72;
@@ -246,10 +271,11 @@ pub(super) fn written(value: &Value, words: Words) -> String {
         Value::Bool(false) => return words.no.into(),
         Value::Array(items) => ("[", "]", items.iter().map(|item| written(item, words)).collect()),
         Value::Object(fields) => {
-            let pair = |(key, value): (&String, &Value)| format!("{}: {}", Value::from(&**key), written(value, words));
+            let pair = |(key, value): (&String, &Value)| format!("{}: {}", (words.text)(key), written(value, words));
             ("{", "}", fields.iter().map(pair).collect())
         }
-        other => return other.to_string(),
+        Value::String(text) => return (words.text)(text),
+        Value::Number(number) => return number.to_string(),
     };
     let is_long = parts.iter().map(|part| part.len() + 2).sum::<usize>() > LINE;
     if is_long || parts.iter().any(|part| part.contains('\n')) {
@@ -265,7 +291,7 @@ fn indented(text: &str, by: &str) -> String {
 
 /// Quoted for a shell where it needs to be.
 fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/%[]=".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/%[]=@".contains(&byte);
     if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
@@ -309,6 +335,15 @@ mod tests {
         assert!(node.contains("method: \"PATCH\"") && node.contains("\"on\": true"), "{node}");
         let rust = call().rust();
         assert!(rust.contains(".patch(\"http://h/") && rust.contains("serde_json::json!({\"name\""), "{rust}");
+    }
+
+    #[test]
+    fn whatever_a_name_holds_can_be_pasted() {
+        let value = json!({"event": "\u{1}it's \"so\""});
+        assert_eq!(written(&value, JSON), r#"{"event": "\u0001it's \"so\""}"#);
+        assert_eq!(written(&value, RUST), r#"{"event": "\u{1}it's \"so\""}"#);
+        let command = Sample::command(&["posthorn", "contacts", "export", "o'hara@example.com"]);
+        assert_eq!(command.code, r"posthorn contacts export 'o'\''hara@example.com'");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::markdown::{anchor, snippet};
 use super::{Catalogue, Heading};
-use calls::Sample;
+pub use calls::{Call, Sample};
 use schema::{Schemas, Told};
 
 /// Everything about one resource, which the description calls a tag.

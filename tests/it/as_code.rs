@@ -1,0 +1,64 @@
+//! Pages show what they are about as code, too: with this server's address and the real ids and names.
+
+use serde_json::json;
+
+use crate::automation_pages::{owner, page};
+use crate::graphs::{automation, body, delay, link};
+use crate::harness::{BASE, TestApp, on_both};
+use crate::templates::{order_with, published};
+
+const LARGEST: usize = 60_000;
+
+/// What a page offers to copy, as it stands in its HTML.
+async fn code(app: &TestApp, cookie: &str, path: &str) -> String {
+    let whole = page(app, cookie, path).await;
+    assert!(whole.len() < LARGEST, "{path} has {} bytes", whole.len());
+    let code = whole.split("<summary>Copy as code</summary>").nth(1).unwrap_or_else(|| panic!("{path}: {whole}"));
+    for language in ["curl", "Node", "Python", "Rust"] {
+        assert!(code.contains(&format!("<summary>{language}</summary>")), "{path}: {language}: {code}");
+    }
+    assert!(code.matches(" data-copy hidden>").count() >= 4 && code.contains("Bearer $POSTHORN_KEY"), "{path}: {code}");
+    code.to_owned()
+}
+
+on_both! {
+    async fn pages_offer_code_with_the_real_address_and_ids(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let welcome = automation(&app, &key, body("Welcome")).await;
+        let shown = code(&app, &cookie, &format!("/automations/{welcome}")).await;
+        assert!(shown.contains(&format!("curl {BASE}/events/send \\")) && shown.contains("&#34;user.created&#34;"), "{shown}");
+
+        let system = json!({"key": "start", "type": "trigger", "config": {"event_name": "svc:contact.created"}});
+        let graph = json!({"name": "Greet", "steps": [system, delay("wait")], "connections": [link("start", "wait")]});
+        let greet = automation(&app, &key, graph).await;
+        let shown = code(&app, &cookie, &format!("/automations/{greet}")).await;
+        assert!(shown.contains(&format!("curl {BASE}/automations/{greet}")) && !shown.contains("/events/send"), "{shown}");
+
+        let made = app.post("/contacts").key(&key).json(json!({"email": "ada@example.com"})).send().await.json();
+        let contact = made["id"].as_str().expect("an id");
+        let shown = code(&app, &cookie, &format!("/contacts/{contact}")).await;
+        assert!(shown.contains(&format!("requests.get(\n    &#34;{BASE}/contacts/{contact}&#34;")), "{shown}");
+        assert!(shown.contains("posthorn contacts export ada@example.com"), "{shown}");
+
+        let template = published(&app, &key, order_with(json!({}))).await;
+        let shown = code(&app, &cookie, &format!("/templates/{template}")).await;
+        assert!(shown.contains(&format!("curl {BASE}/emails \\")) && shown.contains("&#34;id&#34;: &#34;order&#34;"), "{shown}");
+        assert!(shown.contains("ORDER_ID") && shown.contains("posthorn templates pull templates"), "{shown}");
+
+        let shown = code(&app, &cookie, "/emails/new").await;
+        assert!(shown.contains(&format!("fetch(&#34;{BASE}/emails&#34;")), "{shown}");
+        assert!(shown.contains("posthorn send --from you@example.com --to owner@example.com"), "{shown}");
+    }
+
+    async fn whatever_a_name_holds_stays_text(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let event = app.event(&key, json!({"name": "<b>it's</b> & \"so\"", "schema": {"total": "number"}})).await;
+        let shown = code(&app, &cookie, &format!("/events/{event}")).await;
+        assert!(!shown.contains("<b>"), "{shown}");
+        // First for JSON, then for the shell, then for HTML.
+        assert!(shown.contains(r"&#60;b&#62;it&#39;\&#39;&#39;s&#60;/b&#62; &#38; \&#34;so\&#34;"), "{shown}");
+        assert!(shown.contains("{&#34;total&#34;: 1}"), "{shown}");
+    }
+}

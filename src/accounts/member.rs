@@ -230,14 +230,19 @@ impl<D: Duty> Member<D> {
         vec![("token".to_owned(), self.session.form_token(&self.purpose(purpose)))]
     }
 
-    /// Refuses a form that was not made here for this purpose, and commits what every member may do, as of oneself.
+    /// Refuses a form that was not made here for this purpose.
+    pub fn check_form(&self, purpose: &str, form: &Form) -> Result<(), Error> {
+        self.session.check_form(&self.purpose(purpose), &form.text("token"))
+    }
+
+    /// The same, and commits what every member may do, as of oneself.
     pub async fn commit_own(
         &self,
         purpose: &str,
         form: &Form,
         batch: Batch,
     ) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        self.session.check_form(&self.purpose(purpose), &form.text("token"))?;
+        self.check_form(purpose, form)?;
         match self.app.db.commit(batch.fence(auth::session_stands(&self.session.hash))).await {
             Err(DbError::Stale) => Err(signed_out()),
             settled => Ok(settled),

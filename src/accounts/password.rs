@@ -17,7 +17,7 @@ use crate::auth::{self, Asker, Origin};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::grants::{self, Reason};
-use crate::id::Id;
+use crate::id::{Id, UserId};
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 const PURPOSE: &str = "password";
@@ -98,25 +98,15 @@ async fn change(
     let session = &member.session;
     session.check_form(PURPOSE, &form.text("token"))?;
     let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
-
-    // Whoever finds a browser open must not be able to guess here; and whoever
-    // guesses at the log-in must not keep the user from it.
-    let user = format!("user {}", session.user_id);
-    let attempt = app.attempts.by_account.begin(&user, app.clock.steady()).await?;
-    let asker = Asker::Known(user);
-    let kept = store::password_of(&app.db, session.user_id).await?.ok_or(Error::Internal)?;
-    let right = app.hasher.verify(asker.clone(), form.text("current"), Some(kept.clone())).await?;
-    if !right {
-        attempt.failed();
-    }
-    let wrong = (!right).then(|| "This is not your current password.".to_owned());
-    let password = match wish {
-        Ok(password) if right => password,
-        Ok(_) => return Ok(Err(Faults { current: wrong, ..Faults::default() })),
-        Err(faults) => return Ok(Err(Faults { current: wrong, ..faults })),
+    let kept = prove(app, session.user_id, form.text("current")).await?;
+    let wrong = kept.is_none().then(|| "This is not your current password.".to_owned());
+    let (password, kept) = match (wish, kept) {
+        (Ok(password), Some(kept)) => (password, kept),
+        (Ok(_), None) => return Ok(Err(Faults { current: wrong, ..Faults::default() })),
+        (Err(faults), _) => return Ok(Err(Faults { current: wrong, ..faults })),
     };
 
-    let hash = app.hasher.hash(asker, password.as_str().to_owned()).await?;
+    let hash = app.hasher.hash(Asker::Known(name(session.user_id)), password.as_str().to_owned()).await?;
     let origin = Origin { address: member.sender(), ..Origin::of_browser(headers) };
     let (started, cookie) = auth::start_session_from(app, session.user_id, origin);
     let mut batch = store::change_password(session.user_id, &kept, &hash)
@@ -142,6 +132,25 @@ async fn change(
         Err(DbError::Stale) => Err(signed_out()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The hash that is kept of a user's password, if this is the password. Whoever finds a browser
+/// open must not be able to guess here; and whoever guesses at the log-in must not keep the user
+/// from it.
+pub(super) async fn prove(app: &Accounts, user_id: UserId, typed: String) -> Result<Option<String>, Error> {
+    let user = name(user_id);
+    let attempt = app.attempts.by_account.begin(&user, app.clock.steady()).await?;
+    let kept = store::password_of(&app.db, user_id).await?.ok_or(Error::Internal)?;
+    let right = app.hasher.verify(Asker::Known(user), typed, Some(kept.clone())).await?;
+    if !right {
+        attempt.failed();
+    }
+    Ok(right.then_some(kept))
+}
+
+/// Under what name a user's wrong passwords are counted.
+fn name(user_id: UserId) -> String {
+    format!("user {user_id}")
 }
 
 /// The new password, if it is one and was typed twice.

@@ -8,9 +8,9 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use qrcodegen::{QrCode, QrCodeEcc};
 
-use super::Accounts;
 use super::member::{Look, Member};
 use super::totp::Secret;
+use super::{Accounts, password};
 use crate::audit::{self, Entry};
 use crate::auth;
 use crate::clock::{Clock, MINUTE};
@@ -160,8 +160,16 @@ struct FactorPage {
     /// Recovery codes, shown this once.
     fresh: Vec<String>,
     code: Field,
+    password: Field,
     action: String,
     hidden: Vec<(String, String)>,
+}
+
+/// What was typed, and what is wrong with it.
+#[derive(Default)]
+struct Draft {
+    code: Field,
+    password: Field,
 }
 
 /// How far somebody is.
@@ -187,14 +195,14 @@ impl Qr {
 }
 
 async fn show(State(app): State<Accounts>, member: Member<Look>) -> PageResult {
-    page(&app, &member, StatusCode::OK, Field::default(), Vec::new()).await
+    page(&app, &member, StatusCode::OK, Draft::default(), Vec::new()).await
 }
 
 async fn page(
     app: &Accounts,
     member: &Member<Look>,
     status: StatusCode,
-    code: Field,
+    draft: Draft,
     fresh: Vec<String>,
 ) -> PageResult {
     let factor = find_factor(&app.db, member.session.user_id).await?;
@@ -215,7 +223,8 @@ async fn page(
         shell: member.shell("/account"),
         state,
         fresh,
-        code,
+        code: draft.code,
+        password: draft.password,
         action: member.address(path),
         hidden: member.hidden(purpose),
     };
@@ -230,20 +239,33 @@ async fn begin(State(app): State<Accounts>, member: Member<Look>, form: Form) ->
     }
 }
 
-async fn wrong(app: &Accounts, member: &Member<Look>) -> PageResult {
+fn wrong_code() -> Field {
     let error = "This is not the code of this moment, or it was used already. Wait for the next one.";
-    let code = Field { value: String::new(), error: Some(error.into()) };
-    page(app, member, StatusCode::UNPROCESSABLE_ENTITY, code, Vec::new()).await
+    Field { value: String::new(), error: Some(error.into()) }
 }
 
+async fn wrong(app: &Accounts, member: &Member<Look>, draft: Draft) -> PageResult {
+    page(app, member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await
+}
+
+/// Whoever finds a browser open must not be able to shut its owner out: the password is asked for, too.
 async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
     let user_id = member.session.user_id;
+    member.check_form(CONFIRM, &form)?;
     let factor = find_factor(&app.db, user_id).await?.ok_or_else(gone)?;
+    let proved = password::prove(&app, user_id, form.text("password")).await?.is_some();
+    let not_proved = (!proved).then(|| "This is not your password.".to_owned());
+    let password = Field { value: String::new(), error: not_proved };
     let attempt = app.attempts.by_account.begin(&name(user_id), app.clock.steady()).await?;
-    let Some(step) = factor.secret(&app.seal)?.step_of(&form.text("code"), app.clock.now(), factor.last_step) else {
+    let typed = form.text("code");
+    let Some(step) = factor.secret(&app.seal)?.step_of(&typed, app.clock.now(), factor.last_step) else {
         attempt.failed();
-        return wrong(&app, &member).await;
+        return wrong(&app, &member, Draft { code: wrong_code(), password }).await;
     };
+    if !proved {
+        let code = Field { value: typed, error: None };
+        return wrong(&app, &member, Draft { code, password }).await;
+    }
     let fresh: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
     let entry = member.entry("second_factor.added", Some(user_id.uuid()), "");
     // Browsers that were let in by the password alone show the code, too.
@@ -253,7 +275,7 @@ async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) 
     fresh.iter().for_each(|code| batch.push(insert_code(user_id, &secret::hash(&plain(code)))));
     batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     match member.commit_own(CONFIRM, &form, batch).await? {
-        Ok(_) => page(&app, &member, StatusCode::OK, Field::default(), fresh).await,
+        Ok(_) => page(&app, &member, StatusCode::OK, Draft::default(), fresh).await,
         Err(DbError::Unexpected { .. }) => Ok(member.see_other("/account/second-factor")),
         Err(error) => Err(error.into()),
     }
@@ -274,7 +296,7 @@ async fn remove(State(app): State<Accounts>, member: Member<Look>, form: Form) -
     let attempt = app.attempts.by_account.begin(&name(user_id), app.clock.steady()).await?;
     let Some(used) = factor.accept(&app, &form.text("code")).await? else {
         attempt.failed();
-        return wrong(&app, &member).await;
+        return wrong(&app, &member, Draft { code: wrong_code(), ..Draft::default() }).await;
     };
     let entry = member.entry("second_factor.removed", Some(user_id.uuid()), "");
     let batch = Batch::from(used)
@@ -283,7 +305,7 @@ async fn remove(State(app): State<Accounts>, member: Member<Look>, form: Form) -
         .and(audit::note_of_user(user_id, &app.clock, &entry));
     match member.commit_own(REMOVE, &form, batch).await? {
         Ok(_) => Ok(member.see_other("/account?second-factor-removed")),
-        Err(DbError::Unexpected { .. }) => wrong(&app, &member).await,
+        Err(DbError::Unexpected { .. }) => wrong(&app, &member, Draft { code: wrong_code(), ..Draft::default() }).await,
         Err(error) => Err(error.into()),
     }
 }

@@ -40,7 +40,7 @@ struct TeamPage {
     layout: Layout,
     shell: Shell,
     notice: Option<String>,
-    /// The invitation just made, whose link is shown this once.
+    /// The invitation just made.
     fresh: Option<Fresh>,
     may_manage: bool,
     action: String,
@@ -56,8 +56,8 @@ struct TeamPage {
 
 struct Fresh {
     email: String,
-    link: String,
-    is_sent: bool,
+    /// Shown this once where no letter carries it: whoever holds it is let in, and that is the one who is invited.
+    link: Option<String>,
 }
 
 struct MemberRow {
@@ -255,8 +255,10 @@ fn prepare(
     if role == Role::Owner {
         batch.guard(store::owns(workspace.id, member.session.user_id));
     }
-    batch.append(app.letters.write(email, &format!("Join {} at Posthorn", workspace.name), &text));
-    (batch, Fresh { email: email.as_str().into(), link, is_sent: app.sends_mail() })
+    let letter = app.letters.write(email, &format!("Join {} at Posthorn", workspace.name), &text);
+    let is_sent = app.sends_mail() && !letter.is_empty();
+    batch.append(letter);
+    (batch, Fresh { email: email.as_str().into(), link: (!is_sent).then_some(link) })
 }
 
 async fn find_invitation(member: &Member<Manage>, id: InvitationId) -> Result<ListedInvitation, Error> {

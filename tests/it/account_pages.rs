@@ -45,6 +45,11 @@ async fn with_password(app: &TestApp) -> Person {
     app.browser(owner.id, &owner.email).await
 }
 
+async fn turn_on(app: &TestApp, owner: &Person, code: &str, password: &str) -> Answer {
+    let fields = format!("code={code}&password={password}");
+    app.fill(owner, "/account/second-factor", "/account/second-factor", &fields).await
+}
+
 /// Turns the second factor on, and tells the secret and the recovery codes.
 async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
     let begun = app.fill(owner, "/account/second-factor", "/account/second-factor/begin", "").await;
@@ -53,10 +58,14 @@ async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
     assert!(page.contains("<svg class=\"qr\""), "{page}");
     let secret =
         page.split("<code>").nth(1).and_then(|rest| rest.split("</code>").next()).expect("a secret").to_owned();
-    let wrong = app.fill(owner, "/account/second-factor", "/account/second-factor", "code=000000").await;
-    assert_eq!(wrong.status, 422);
-    let right = format!("code={}", code(&secret, NOW));
-    let on = app.fill(owner, "/account/second-factor", "/account/second-factor", &right).await;
+    let right = code(&secret, NOW);
+    let wrong = turn_on(app, owner, "000000", "correct+horse").await;
+    assert!(wrong.status == 422 && wrong.text().contains("f-code-error"), "{}", wrong.text());
+    let stolen = turn_on(app, owner, &right, "wrong+horse").await;
+    assert_eq!(stolen.status, 422, "{}", stolen.text());
+    assert!(stolen.text().contains("id=\"f-password-error\">This is not your password."), "{}", stolen.text());
+    assert!(!stolen.text().contains("f-code-error") && stolen.text().contains(&format!("value=\"{right}\"")));
+    let on = turn_on(app, owner, &right, "correct+horse").await;
     assert_eq!(on.status, 200, "{}", on.text());
     let codes = on.text();
     let codes = codes.split("<code>").nth(1).and_then(|rest| rest.split("</code>").next()).expect("codes");
@@ -117,6 +126,26 @@ on_both! {
             statuses.push(show_code(&app, &asked, "123123").await.status);
         }
         assert!(statuses.contains(&422) && statuses.last() == Some(&429), "{statuses:?}");
+    }
+
+    async fn an_open_browser_is_not_enough_to_turn_a_second_factor_on(app: TestApp) {
+        let owner = with_password(&app).await;
+        let begun = app.fill(&owner, "/account/second-factor", "/account/second-factor/begin", "").await;
+        assert_eq!(begun.status, 303, "{}", begun.text());
+        let page = app.see("/dashboard/account/second-factor", &owner).await.text();
+        let secret = page.split("<code>").nth(1).and_then(|rest| rest.split("</code>").next()).expect("a secret").to_owned();
+        let right = code(&secret, NOW);
+        assert_eq!(turn_on(&app, &owner, &right, "").await.status, 422);
+        for _ in 0..9 {
+            assert_eq!(turn_on(&app, &owner, &right, "a+guess").await.status, 422);
+        }
+        assert_eq!(turn_on(&app, &owner, &right, "correct+horse").await.status, 429, "guesses have an end");
+        let guess = "current=correct+horse&password=another+horse&password_again=another+horse";
+        assert_eq!(app.fill(&owner, "/password", "/password", guess).await.status, 429, "wherever they are made");
+        assert_eq!(app.store.rows("SELECT confirmed_at FROM second_factors").await, [[None]]);
+        app.clock.advance(15 * 60_000_000);
+        let later = code(&secret, NOW + 15 * 60_000_000);
+        assert_eq!(turn_on(&app, &owner, &later, "correct+horse").await.status, 200, "the owner comes back to it");
     }
 
     async fn a_second_factor_is_turned_off_with_a_code_or_by_the_operator(app: TestApp) {

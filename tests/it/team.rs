@@ -62,6 +62,7 @@ on_both! {
         let owner = app.owner().await;
         let invited = app.fill(&owner, "/team", "/team", "email=new%40example.com&role=admin").await;
         assert_eq!(invited.status, 200, "{}", invited.text());
+        assert!(invited.text().contains("Pass on the link yourself"), "nobody gets mail that is captured");
         let link = link(&invited.text());
         let page = app.get(&link).send().await;
         assert!(page.text().contains("new@example.com") && page.text().contains("Create account and join"), "{}", page.text());
@@ -304,7 +305,9 @@ on_both! {
         let post = Post::relaying(&store, &sink).await;
         let owner = post.app.owner().await;
         let invited = post.app.fill(&owner, "/team", "/team", "email=new%40example.com&role=member").await;
-        assert!(invited.text().contains("on its way by mail"), "{}", invited.text());
+        let page = invited.text();
+        assert!(page.contains("An invitation for <bdi class=\"clip\">new@example.com</bdi>") && page.contains("on its way by mail"), "{page}");
+        assert!(!page.contains("/dashboard/invitation/"), "only who is invited has the link: {page}");
         assert_eq!(post.round().await, 1);
         let [letter] = &sink.kept()[..] else { panic!("{:?}", sink.kept()) };
         assert_eq!(letter.to, "new@example.com");
@@ -312,5 +315,11 @@ on_both! {
         assert_eq!(state[0][1], None, "it is settled: {state:?}");
         let list = post.app.see("/dashboard/emails", &owner).await.text();
         assert!(!list.contains("new@example.com"), "{list}");
+        let first = link(store.rows("SELECT text FROM emails").await[0][0].as_deref().expect("a letter"));
+        assert_eq!(post.app.get(&first).send().await.status, 200);
+        let id = store.rows("SELECT id FROM invitations").await[0][0].clone().expect("an id");
+        let renewed = post.app.fill(&owner, "/team", &format!("/team/invitations/{id}/renew"), "").await.text();
+        assert!(renewed.contains("on its way by mail") && !renewed.contains("/dashboard/invitation/"), "{renewed}");
+        assert_eq!((post.app.get(&first).send().await.status, post.app.count("emails").await), (404, 2));
     }
 }

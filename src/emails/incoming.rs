@@ -210,7 +210,7 @@ impl Incoming {
         let bodies = read_out(&emails, &spool).await?;
         let smtputf8 = handover.smtputf8 && !head_is_ascii
             || handover.recipients.iter().chain([&shown.from.address]).any(Address::needs_smtputf8);
-        let request = key.digested(&*caller, &emails, digest);
+        let request = key.digested(&caller, &emails, digest);
         let recipients = handover.recipients.into_iter().map(Mailbox::from).collect();
         let content = Content::Stored { size: spool.len() as u64 };
         let written = WrittenMessage { message_id, recipients, content, smtputf8, eightbit };

@@ -243,8 +243,7 @@ mod tests {
 
     #[test]
     fn the_beginning_tells_what_is_refused_whatever_follows() {
-        let refused =
-            |text: &str| Many::check_beginning(text.as_bytes()).err().expect("refused").message().into_owned();
+        let refused = |text: &str| Many::check_beginning(text.as_bytes()).expect_err("refused").message().into_owned();
         assert!(refused(&"[".repeat(DEEPEST + 2)).contains("127 deep"));
         assert!(refused(&format!("[{}", "0,".repeat(1001))).contains("at most 1000"));
         assert!(refused(" {\"a\":").contains("is an object"));

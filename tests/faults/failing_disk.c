@@ -132,11 +132,32 @@ static void remember(int file) {
     fclose(lost);
 }
 
-/* What is written anew can be flushed. */
+/* Makes two of a change: what lies behind so many bytes of it becomes the older one. */
+static void split(struct change *change, size_t first) {
+    size_t rest = change->size - first;
+    struct change *second = malloc(sizeof *second + rest);
+    if (!second) abort();
+    *second = *change;
+    second->at += (off64_t)first;
+    second->size = rest;
+    memcpy(second->old, change->old + first, rest);
+    change->size = first;
+    change->older = second;
+}
+
+/* What is written anew can be flushed; where that is a part of a change, the part. */
 static void renew(off64_t at, size_t size) {
-    for (struct change *change = newest; change; change = change->older)
-        if (change->lost && change->at >= at && change->at + (off64_t)change->size <= at + (off64_t)size)
-            change->lost = 0, change->number = numbers;
+    off64_t end = at + (off64_t)size;
+    for (struct change *change = newest; change; change = change->older) {
+        off64_t behind = change->at + (off64_t)change->size;
+        if (!change->lost || change->at >= end || behind <= at) continue;
+        if (change->at < at) {
+            split(change, (size_t)(at - change->at));
+            continue;
+        }
+        if (behind > end) split(change, (size_t)(end - change->at));
+        change->lost = 0, change->number = numbers;
+    }
 }
 
 ssize_t pwrite64(int file, const void *data, size_t size, off64_t offset) {

@@ -21,7 +21,7 @@ use super::Accounts;
 use super::Role;
 use super::store::{self, Membership};
 use crate::app::App;
-use crate::audit::{self, Act, Entry};
+use crate::audit::{self, Entry};
 use crate::auth::{self, Actor, Session, Settled};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub struct Member<D> {
     memberships: Vec<Membership>,
     hold: Option<Hold>,
     /// What was asked for within the workspace, and from where.
-    path: String,
+    pub(super) path: String,
     query: String,
     sender: Option<IpAddr>,
     duty: PhantomData<D>,
@@ -113,7 +113,7 @@ fn choose<'a>(memberships: &'a [Membership], wanted: Option<&str>) -> Option<&'a
     named.or(memberships.first())
 }
 
-fn not_yours() -> Error {
+pub(super) fn not_yours() -> Error {
     let message = "Only owners and admins of this workspace may do this. Ask one of them.".into();
     Error::Forbidden { message }
 }
@@ -204,23 +204,8 @@ impl<D: Duty> Member<D> {
     }
 
     /// A form is good for this session, this purpose and this workspace.
-    fn purpose(&self, purpose: &str) -> String {
+    pub(super) fn purpose(&self, purpose: &str) -> String {
         format!("{purpose} in {}", self.workspace_id())
-    }
-}
-
-impl Member<Manage> {
-    /// Refuses a form that was not made here for this purpose.
-    pub fn accept(&self, purpose: &str, form: &Form) -> Result<Accepted<'_>, Error> {
-        let name = ["name", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
-        let accepted = self.accept_token(purpose, &form.text("token"))?;
-        Ok(Accepted { name: name.unwrap_or_default(), ..accepted })
-    }
-
-    /// The same, of a form that came in another way, such as with a file.
-    pub fn accept_token(&self, purpose: &str, token: &str) -> Result<Accepted<'_>, Error> {
-        self.session.check_form(&self.purpose(purpose), token)?;
-        Ok(Accepted { member: self, act: Act::of(purpose, &self.path), name: String::new() })
     }
 }
 
@@ -260,98 +245,6 @@ pub(super) fn signed_out() -> Error {
     Error::Forbidden { message: "You were signed out, just now. Log in and try again.".into() }
 }
 
-/// A form that was found to be ours: only with one in hand can a page write.
-pub struct Accepted<'a> {
-    member: &'a Member<Manage>,
-    /// What the log will tell.
-    act: Act,
-    name: String,
-}
-
-impl Accepted<'_> {
-    /// Tells the log in other words what is done, and to what.
-    #[must_use]
-    pub fn noting(self, action: &str, target_id: impl Into<Option<Uuid>>, name: &str) -> Self {
-        let act = Act { action: action.to_owned(), target_id: target_id.into() };
-        Accepted { act, name: name.to_owned(), ..self }
-    }
-
-    /// Commits what `batch` makes, as [`Accepted::commit`] does, for a batch that rests on what others change.
-    pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
-        self.try_commit_with(&batch).await
-    }
-
-    /// Commits, if the visitor may still do this at that moment, together with a row of the log.
-    pub async fn commit(&self, batch: Batch) -> Result<Result<Vec<Effect>, DbError>, Error> {
-        match self.commit_once(batch).await? {
-            Err(DbError::Stale) => Err(not_yours()),
-            settled => Ok(settled),
-        }
-    }
-}
-
-/// How often a commit is tried that rests on what others change.
-const ATTEMPTS: usize = 4;
-
-impl Actor for Accepted<'_> {
-    fn workspace_id(&self) -> WorkspaceId {
-        self.member.workspace_id()
-    }
-
-    fn grant_id(&self) -> Option<GrantId> {
-        None
-    }
-
-    fn domain_id(&self) -> Option<DomainId> {
-        None
-    }
-
-    fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
-        Box::pin(self.member.read(stmt()))
-    }
-
-    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        Box::pin(async {
-            for _ in 0..ATTEMPTS {
-                match self.commit_once(batch()).await? {
-                    Err(DbError::Stale) => {}
-                    settled => return Ok(settled),
-                }
-            }
-            Err(Error::Unavailable)
-        })
-    }
-
-    fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
-        Box::pin(self.commit_noted(batch))
-    }
-}
-
-impl Accepted<'_> {
-    async fn commit_noted(&self, batch: Batch) -> Settled {
-        let (db, session) = (&self.member.app.db, &self.member.session);
-        let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
-        // First, because the names of what is deleted are gone behind it.
-        let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
-        noted.append(batch);
-        let allowed = || store::may_grant(self.member.workspace_id(), session.user_id);
-        // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = noted.fence(crate::auth::session_stands(&session.hash));
-        let settled = db.commit(fenced.when(allowed())).await;
-        if matches!(settled, Err(DbError::Stale)) && db.read(allowed()).await?.is_empty() {
-            return Err(not_yours());
-        }
-        // Statements of the batch keep their numbers.
-        Ok(match settled {
-            Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
-            Err(DbError::Unexpected { statement }) => {
-                Err(DbError::Unexpected { statement: statement.saturating_sub(1) })
-            }
-            Err(error) => Err(error),
-        })
-    }
-}
-
 /// For what pages only read.
 impl<D: Duty> Actor for Member<D> {
     fn workspace_id(&self) -> WorkspaceId {
@@ -368,10 +261,6 @@ impl<D: Duty> Actor for Member<D> {
 
     fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
         Box::pin(self.read(stmt()))
-    }
-
-    fn try_commit_with<'a>(&'a self, _: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        Box::pin(async { Err(not_yours()) })
     }
 
     fn commit_once(&self, _: Batch) -> BoxFuture<'_, Settled> {

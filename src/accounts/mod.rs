@@ -1,6 +1,7 @@
 //! Who uses this instance: workspaces, the people in them, and the one-time
 //! link that sets up the first of both.
 
+mod accepted;
 mod account;
 mod audit_page;
 mod device;
@@ -31,7 +32,8 @@ use std::time::Duration;
 use axum::Router;
 use clap::ValueEnum;
 
-pub use member::{Accepted, Duty, Look, Manage, Member, no_such_page, show_errors};
+pub use accepted::Accepted;
+pub use member::{Duty, Look, Manage, Member, no_such_page, show_errors};
 pub use store::{Listed as ListedUser, Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::{App, holds_app};

@@ -10,6 +10,10 @@ use crate::id::{DomainId, GrantId, WorkspaceId};
 /// What became of a commit, as far as it could be tried at all.
 pub type Settled = Result<Result<Vec<Effect>, DbError>, Error>;
 
+/// How often something is tried that rests on what others change: a credential that was given back to its
+/// caller a moment after it had been taken away (its app was disabled and enabled), or what a batch was made of.
+pub(super) const ATTEMPTS: usize = 4;
+
 /// A program with a credential, or a person with a form. What is read and written is so only while that stands.
 ///
 /// What is written for any actor is compiled once, so the futures stand behind a pointer.
@@ -24,10 +28,21 @@ pub trait Actor: Sync {
 
     fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>>;
 
-    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled>;
-
     /// Commits a batch once: one that is stale for another reason has to be prepared anew.
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled>;
+
+    /// Commits what `batch` makes, which rests on what others change: anew where it was stale.
+    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
+        Box::pin(async {
+            for _ in 0..ATTEMPTS {
+                match self.commit_once(batch()).await? {
+                    Err(DbError::Stale) => {}
+                    settled => return Ok(settled),
+                }
+            }
+            Err(Error::Unavailable)
+        })
+    }
 }
 
 impl dyn Actor + '_ {
@@ -68,10 +83,6 @@ impl Actor for Principal {
         Principal::read_with(self, stmt)
     }
 
-    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        Principal::try_commit_with(self, batch)
-    }
-
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
         Box::pin(Principal::commit_once(self, batch))
     }
@@ -92,10 +103,6 @@ impl<N: Need> Actor for Caller<N> {
 
     fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
         Actor::read_with(&**self, stmt)
-    }
-
-    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        Actor::try_commit_with(&**self, batch)
     }
 
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
@@ -124,10 +131,6 @@ impl Actor for Operator<'_> {
 
     fn read_with<'a>(&'a self, stmt: &'a (dyn Fn() -> Stmt + Sync)) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
         Box::pin(async { Ok(self.db.read(stmt()).await?) })
-    }
-
-    fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        self.commit_once(batch())
     }
 
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {

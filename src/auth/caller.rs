@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::actor::Settled;
+use super::actor::{ATTEMPTS, Actor, Settled};
 use crate::app::App;
 use crate::audit::{self, DoneBy, Entry};
 use crate::credentials::{Known, Lookup, Scope, Source};
@@ -19,10 +19,6 @@ use crate::error::Error;
 use crate::id::{DomainId, GrantId, Id, WorkspaceId};
 use crate::limits::Allowance;
 use crate::seal::Seal;
-
-/// How often a caller is looked up again whose credential was given back to it a
-/// moment after it had been taken away (its app was disabled and enabled).
-const ATTEMPTS: usize = 4;
 
 /// What a route asks of a credential: section 5 of the spec, as types.
 pub trait Need: Send + Sync + 'static {
@@ -195,18 +191,6 @@ impl Principal {
     /// meaning to the handler.
     pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
         self.try_commit_with(&batch).await
-    }
-
-    pub(super) fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
-        Box::pin(async {
-            for _ in 0..ATTEMPTS {
-                match self.commit_once(batch()).await? {
-                    Err(DbError::Stale) => {}
-                    settled => return Ok(settled),
-                }
-            }
-            Err(Error::Unavailable)
-        })
     }
 
     /// Commits a batch once, if the credential still stands. One that is stale

@@ -33,7 +33,7 @@ from server import Postgres, Server
 
 BACK_WITHIN = 10.0  # seconds after a fault, or after what was away is there again
 CLIENTS = 8  # of each process, in `exhausted`
-LIMIT = 13  # connections for three processes that want eight each
+LIMITS = (13, 4)  # connections for three processes that want eight each
 FULL_RATE = 0.6  # of what is usual
 
 
@@ -218,13 +218,7 @@ def exhausted(stage):
     key = stage.servers[0].create_key()
     try:
         before = load(stage.servers, key, 4.0)
-        store.query(f"ALTER ROLE {role} CONNECTION LIMIT {LIMIT}")
-        for _ in range(10 * stage.rounds):
-            cut_role(store, role)
-            time.sleep(0.1)
-        load(stage.servers, key, 3.0)  # until everybody has what he can get
-        after = load(stage.servers, key, 4.0)
-        taken = int(store.query(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'")[0][0])
+        told = [limited(stage, role, key, limit, before) for limit in LIMITS]
         store.query(f"ALTER ROLE {role} CONNECTION LIMIT -1")
         load(stage.servers, key, 3.0)
         healed = load(stage.servers, key, 3.0)
@@ -236,21 +230,33 @@ def exhausted(stage):
         store.query(f"ALTER DATABASE {store.name} OWNER TO CURRENT_USER")
         store.query(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
         store.query(f"DROP ROLE {role}")
+    return f"{'; '.join(told)} (before: {', '.join(str(c.served) for c in before)}), without a 503"
+
+
+def limited(stage, role, key, limit, before):
+    """So many connections for all of them, which are then cut again and again."""
+    store = stage.store
+    store.query(f"ALTER ROLE {role} CONNECTION LIMIT {limit}")
+    for _ in range(10 * stage.rounds):
+        cut_role(store, role)
+        time.sleep(0.1)
+    load(stage.servers, key, 3.0)  # until everybody has what he can get
+    after = load(stage.servers, key, 4.0)
+    taken = int(store.query(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'")[0][0])
     wrong = [problem for clients in [*before, *after] for problem in clients.wrong]
     assert not wrong, f"{wrong[:5]}"
     assert not any(c.refused for c in before), f"{[c.refused for c in before]} times 503 before any fault"
     # Other load on the machine slows down all of them.
     usual = min(min(c.served for c in before), max(c.served for c in after))
     serving = [c for c in after if c.served]
-    assert serving and taken <= LIMIT, f"{len(serving)} processes serve, {taken} connections"
+    assert serving and taken <= limit, f"{len(serving)} processes serve, {taken} connections"
     shown = f"(served, refused) {[(c.served, c.refused) for c in after]}, before {[c.served for c in before]}"
     for clients in serving:
         assert clients.refused == 0, f"one that has connections refused: {shown}"
         assert clients.served >= FULL_RATE * usual, f"one that has connections is slow: {shown}"
     return (
-        f"{LIMIT} connections for three processes, {10 * stage.rounds} times all cut: {len(serving)} of them serve"
-        f" {', '.join(str(c.served) for c in after)} requests in 4 s (before: {', '.join(str(c.served) for c in before)}),"
-        f" without a 503"
+        f"{limit} connections for three processes, {10 * stage.rounds} times all cut: {len(serving)} of them serve"
+        f" {', '.join(str(c.served) for c in after)} requests in 4 s"
     )
 
 

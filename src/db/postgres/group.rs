@@ -123,7 +123,7 @@ impl Session {
     }
 
     fn sent<'a>(&'a self, stmt: &'a Stmt, statement: Result<Statement, tokio_postgres::Error>) -> Sent<'a> {
-        Box::pin(async move { self.run(&statement?, &stmt.params).await })
+        Box::pin(async move { self.run_within(stmt.limit.as_deref(), &statement?, &stmt.params).await })
     }
 
     /// Runs and commits a group. `None`: nothing came of it because something

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::select_ok;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
@@ -35,7 +35,7 @@ const SHORT_PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a connection is for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
     Write,
@@ -95,6 +95,8 @@ pub(super) struct Link {
     hosts: Vec<Config>,
     readers: Crew,
     writers: Crew,
+    /// Asks one that reads to give up its connection for one that writes.
+    cede: Notify,
     /// The host that answered last.
     current: AtomicUsize,
     /// Raised when connections that are open can no longer be relied on.
@@ -110,7 +112,7 @@ impl Link {
         let (current, epoch) = (AtomicUsize::new(0), AtomicU64::new(0));
         // Encryption as the address asks for it (`sslmode`).
         let tls = MakeRustlsConnect::new(tls::client());
-        Ok(Arc::new(Link { hosts, readers, writers, current, epoch, tls }))
+        Ok(Arc::new(Link { hosts, readers, writers, cede: Notify::new(), current, epoch, tls }))
     }
 
     fn crew(&self, purpose: Purpose) -> &Crew {
@@ -122,6 +124,28 @@ impl Link {
 
     pub(super) fn has_live(&self, purpose: Purpose) -> bool {
         self.crew(purpose).has_live()
+    }
+
+    /// Whether all connections that there are write: those can also read.
+    pub(super) fn only_writes(&self) -> bool {
+        self.writers.has_live() && !self.readers.has_live()
+    }
+
+    /// No connection is to be had for writing, and none that there is can do it.
+    pub(super) fn ask_to_cede(&self) {
+        if self.readers.has_live() {
+            self.cede.notify_one();
+        }
+    }
+
+    /// Resolves for one of those that read, when its connection is needed for writing.
+    pub(super) async fn ceded(&self) {
+        loop {
+            self.cede.notified().await;
+            if !self.writers.has_live() {
+                return;
+            }
+        }
     }
 
     /// A connection that counts as live until this is dropped.
@@ -166,8 +190,8 @@ impl Link {
     /// Tries until a session is open; `None` once `refused`, who hears of each
     /// failure but the first (a server that restarts cuts off who comes at that
     /// moment), says that nobody needs it any more. Where the server has few
-    /// connections to give, the first that reads and the first that writes come
-    /// before any second one.
+    /// connections to give, the first that writes comes before all that read, for
+    /// which it can stand in, and the first that reads before the second that writes.
     pub(super) async fn reopen(
         self: &Arc<Link>,
         purpose: Purpose,
@@ -181,16 +205,19 @@ impl Link {
         let (mut pause, mut is_first) = (PAUSE, true);
         loop {
             let turn = if own.has_live() { None } else { Some(own.first.lock().await) };
-            let yields = own.has_live() && !other.has_live() && other.has_missing();
-            if !yields {
-                match self.open(purpose).await {
-                    Ok(session) => return Some(session),
-                    Err(error) if !is_first => {
-                        if !refused(error) {
-                            return None;
-                        }
+            let comes_after = own.has_live() || purpose == Purpose::Read;
+            let yields = comes_after && !other.has_live() && other.has_missing();
+            let opened = match yields {
+                true => Err(DbError::Unavailable("the first connection is for writing".into())),
+                false => self.open(purpose).await,
+            };
+            match opened {
+                Ok(session) => return Some(session),
+                Err(_) if std::mem::take(&mut is_first) || own.has_live() && yields => {}
+                Err(error) => {
+                    if !refused(error) {
+                        return None;
                     }
-                    Err(_) => is_first = false,
                 }
             }
             drop(turn);

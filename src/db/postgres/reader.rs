@@ -18,6 +18,7 @@ use crate::db::{DbError, Guard, PATIENCE, Row, Sql, Stmt, Value, too_late};
 const TRIES: u32 = 3;
 
 pub(in crate::db) struct Readers {
+    link: Arc<Link>,
     seats: Vec<Seat>,
     next: AtomicUsize,
     failure: Arc<Notify>,
@@ -80,6 +81,7 @@ async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>)
         while session.is_fit() {
             tokio::select! {
                 () = session.ended() => {}
+                () = link.ceded() => session.end(),
                 () = wanted.notified() => {}
             }
         }
@@ -90,7 +92,12 @@ async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>)
 impl Readers {
     pub(super) fn new(link: &Arc<Link>, count: usize, failure: Arc<Notify>) -> Readers {
         let seats = (0..count.max(1)).map(|_| Seat::new(link.clone())).collect();
-        Readers { seats, next: AtomicUsize::new(0), failure }
+        Readers { link: link.clone(), seats, next: AtomicUsize::new(0), failure }
+    }
+
+    /// Whether those who write have a connection and nobody here has: the server has few to give.
+    pub(in crate::db) fn is_for_writers(&self) -> bool {
+        self.link.only_writes()
     }
 
     /// By turns, but not one that has not answered for a while if another does.

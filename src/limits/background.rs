@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 
 /// How far such a thread stands back, as `nice` counts: of a core that another
-/// thread wants as well it gets a quarter, and the other one is served at once.
+/// thread wants as well it gets a tenth, and the other one is served at once.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 5;
+const NICE: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -142,7 +142,7 @@ impl Engine {
             }
         }
         let settled = ended.len();
-        self.settle_all(ended).await;
+        self.settle_all(ended, &mut None).await;
         Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { next } })
     }
 
@@ -267,7 +267,7 @@ impl Engine {
                 Err(_) => lost.push((row, Outcome::Never("its address is none that mail can go to".into()))),
             }
         }
-        self.settle_all(lost).await;
+        self.settle_all(lost, &mut None).await;
         work::unless_lost(self.app.db.commit(moves).await)
     }
 }

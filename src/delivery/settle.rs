@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::Engine;
 use super::settlement::{Outcome, Settlement};
+use super::sites::Turn;
 use super::store::{self, Claimed, Settled};
 use crate::contacts;
 use crate::db::{Batch, DbError};
@@ -23,8 +25,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Writes down what became of recipients that were claimed together. Where another worker has
-    /// one of them, the others are settled one by one.
-    pub(super) async fn settle_all(&self, ended: Vec<(Claimed, Outcome)>) {
+    /// one of them, the others are settled one by one. The turn in which they were made ends as soon as
+    /// nothing that begins in the next one can be written before this.
+    pub(super) async fn settle_all(&self, ended: Vec<(Claimed, Outcome)>, turn: &mut Option<Turn<'_>>) {
         let now = self.app.clock.steady();
         let mut by_workspace: Vec<(Claimed, Settlement)> = Vec::with_capacity(ended.len());
         for (claimed, outcome) in ended {
@@ -35,21 +38,21 @@ impl Engine {
         by_workspace.sort_by_key(|(claimed, _)| claimed.workspace_id);
         for group in by_workspace.chunk_by(|(one, _), (next, _)| one.workspace_id == next.workspace_id) {
             // Where the answer was late, all of it may be written: each is then found to be.
-            if group.len() > 1 && self.commit(group).await.is_ok() {
+            if group.len() > 1 && self.commit(group, turn).await.is_ok() {
                 continue;
             }
             for one in group.chunks(1) {
-                self.write_down(one).await;
+                self.write_down(one, turn).await;
             }
         }
     }
 
     /// What is known of an attempt must not be lost, or it would be made again: where the store
     /// cannot write, it is tried until it can.
-    async fn write_down(&self, ended: &[(Claimed, Settlement)]) {
+    async fn write_down(&self, ended: &[(Claimed, Settlement)], turn: &mut Option<Turn<'_>>) {
         let (mut wait, mut may_be_written) = (FIRST_WAIT, false);
         loop {
-            match self.commit(ended).await {
+            match self.commit(ended, turn).await {
                 Ok(()) => return,
                 Err(DbError::Busy) => {}
                 Err(DbError::Unavailable(_)) => may_be_written = true,
@@ -70,7 +73,7 @@ impl Engine {
     }
 
     /// One commit for recipients of one workspace.
-    async fn commit(&self, ended: &[(Claimed, Settlement)]) -> Result<(), DbError> {
+    async fn commit(&self, ended: &[(Claimed, Settlement)], turn: &mut Option<Turn<'_>>) -> Result<(), DbError> {
         let Some((first, _)) = ended.first() else { return Ok(()) };
         let workspace_id = first.workspace_id;
         for attempt in 0..ATTEMPTS {
@@ -97,7 +100,17 @@ impl Engine {
             }
             tally.add_to(&mut occurrences.batch, workspace_id, &self.app.clock);
             let (batch, follow_up) = occurrences.follow_up();
-            match self.app.db.commit(batch).await {
+            let mut committing = std::pin::pin!(self.app.db.commit(batch));
+            let settled = match committing.as_mut().now_or_never() {
+                Some(settled) => settled,
+                None => {
+                    if self.app.db.commits_in_order() {
+                        *turn = None;
+                    }
+                    committing.await
+                }
+            };
+            match settled {
                 Ok(effects) => {
                     self.app.wake_workers_if(follow_up.is_urgent(&effects));
                     self.app.wake_judges_if(follow_up.judges());

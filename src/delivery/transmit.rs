@@ -73,12 +73,13 @@ impl Engine {
     async fn deliver(&self, claimed: Claimed, slot: Slot, route: &Route) {
         let is_committed = AtomicBool::new(false);
         let work = async {
-            // Until its end is written: so no more are uncertain after a crash than there are turns.
+            // Until nothing can be written before its end: so no more are uncertain after a crash than there are
+            // turns.
             let mut turn = None;
             let outcome = self.attempt(&claimed, &slot, &mut turn, route, &is_committed).await;
             is_committed.store(outcome.is_some(), Ordering::Relaxed);
             match outcome {
-                Some(outcome) => self.settle_all(vec![(claimed.clone(), outcome)]).await,
+                Some(outcome) => self.settle_all(vec![(claimed.clone(), outcome)], &mut turn).await,
                 None => dropped(&claimed),
             }
         };

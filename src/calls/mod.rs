@@ -64,6 +64,12 @@ pub struct Slot {
     destination: String,
 }
 
+/// Rows of one destination that were claimed together, and room for as many calls as may be made at once.
+pub struct Hand<C> {
+    pub rows: Vec<C>,
+    pub slots: Vec<Slot>,
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         self.calls.destinations().release(&self.destination, 1);
@@ -107,18 +113,26 @@ impl Calls {
     }
 
     /// Claims as many rows for each of these destinations as may call it now.
-    pub async fn claim<C: InLine>(
+    pub async fn claim<C: InLine>(self: &Arc<Calls>, at: (&Db, &Clock), waiting: &[Waiting]) -> Vec<(C, Slot)> {
+        let hands = self.claim_ahead(at, waiting, 1).await;
+        hands.into_iter().flat_map(|hand| hand.rows.into_iter().zip(hand.slots)).collect()
+    }
+
+    /// The same, and for a destination that may have several calls at once so many for each of these: who makes
+    /// one call after the other need not claim before each.
+    pub async fn claim_ahead<C: InLine>(
         self: &Arc<Calls>,
         (db, clock): (&Db, &Clock),
         waiting: &[Waiting],
-    ) -> Vec<(C, Slot)> {
+        ahead: usize,
+    ) -> Vec<Hand<C>> {
         let now = clock.steady();
         let (paused, open): (Vec<&Waiting>, Vec<&Waiting>) = waiting.iter().partition(|one| one.pause.is_some());
         // Whoever gets to move a pause makes the call that decides: each is a commit of its own.
         let groups: Vec<&[&Waiting]> = open.chunks(TOGETHER).chain(paused.chunks(1)).collect();
         let mut all = Vec::new();
         for some in groups.chunks(SIDE_BY_SIDE) {
-            for claimed in join_all(some.iter().map(|group| self.claim_for(db, group, now))).await {
+            for claimed in join_all(some.iter().map(|group| self.claim_for(db, group, now, ahead))).await {
                 match claimed {
                     Ok(claimed) => all.extend(claimed),
                     // Those that were claimed are not let down because of it.
@@ -134,7 +148,8 @@ impl Calls {
         db: &Db,
         group: &[&Waiting],
         now: i64,
-    ) -> Result<Vec<(C, Slot)>, DbError> {
+        ahead: usize,
+    ) -> Result<Vec<Hand<C>>, DbError> {
         let (mut room, mut batch) = (HashMap::new(), Batch::new());
         for Waiting { destination, pause, .. } in group {
             let most = self.destinations().reserve(destination, *pause, now);
@@ -143,21 +158,28 @@ impl Calls {
             }
             room.insert(destination.as_str(), most);
             pause.iter().for_each(|pause| batch.push(pauses::probe(destination, *pause, now + C::LEASE)));
-            batch.push(claim_calls::<C>(destination, now, now, most));
+            let rows = if most > 1 { most * ahead } else { 1 };
+            batch.push(claim_calls::<C>(destination, now, now, rows));
         }
         if room.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = claim_by::<C>(db, batch).await;
-        for row in claimed.iter().flatten() {
-            room.get_mut(row.destination()).into_iter().for_each(|left| *left -= 1);
+        let (mut lines, mut failure) = (HashMap::<String, Vec<C>>::new(), None);
+        match claim_by::<C>(db, batch).await {
+            Ok(rows) => {
+                rows.into_iter().for_each(|row| lines.entry(row.destination().to_owned()).or_default().push(row))
+            }
+            Err(error) => failure = Some(error),
         }
-        room.iter().for_each(|(destination, left)| self.destinations().release(destination, *left));
-        let with_slot = |row: C| {
-            let slot = Slot { calls: self.clone(), destination: row.destination().to_owned() };
-            (row, slot)
-        };
-        Ok(claimed?.into_iter().map(with_slot).collect())
+        let mut hands = Vec::with_capacity(lines.len());
+        for (destination, most) in room {
+            let rows = lines.remove(destination).unwrap_or_default();
+            let used = rows.len().min(most);
+            self.destinations().release(destination, most - used);
+            let slot = |_| Slot { calls: self.clone(), destination: destination.to_owned() };
+            hands.extend((used > 0).then(|| Hand { rows, slots: (0..used).map(slot).collect() }));
+        }
+        failure.map_or(Ok(hands), Err)
     }
 
     /// Remembers whether a destination answered, and tells everybody where that

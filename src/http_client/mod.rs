@@ -1,13 +1,15 @@
-//! HTTP towards other servers. One request on one connection, whose answer is
-//! read whole, within a time and up to a size. A host's addresses are looked up
+//! HTTP towards other servers. One request on one connection (or one after the
+//! other, [`Kept`]), whose answer is read within a time and up to a size. A host's addresses are looked up
 //! once, all of them are checked, and a checked one is connected to. A redirect
 //! is an answer like any other: nothing is followed.
 
 mod address;
+mod kept;
 #[cfg(test)]
 mod tests;
 
 pub use address::is_public;
+pub use kept::Kept;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -136,6 +138,14 @@ enum Dialled {
     Secure(Box<TlsStream<TcpStream>>),
 }
 
+/// The server that an address names.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    host: String,
+    port: u16,
+    is_secure: bool,
+}
+
 pub struct HttpClient {
     reach: Reach,
     tls: Arc<ClientConfig>,
@@ -212,29 +222,19 @@ impl HttpClient {
     }
 
     /// Connects to the server that a request's address names; the request is then as that server reads it.
-    async fn dial(&self, mut request: Request<Full<Bytes>>) -> Result<(Request<Full<Bytes>>, Dialled), HttpError> {
-        let uri = request.uri().clone();
-        let host = uri.host().ok_or(HttpError::Url)?;
-        let is_secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(HttpError::Url),
-        };
-        *request.uri_mut() =
-            uri.path_and_query().cloned().unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")).into();
-        let authority = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        request.headers_mut().insert(HOST, HeaderValue::from_str(&authority).map_err(|_| HttpError::Url)?);
-        let agent = HeaderValue::from_static(concat!("Posthorn/", env!("CARGO_PKG_VERSION")));
-        request.headers_mut().entry(USER_AGENT).or_insert(agent);
+    async fn dial(&self, request: Request<Full<Bytes>>) -> Result<(Request<Full<Bytes>>, Dialled), HttpError> {
+        let (request, target) = addressed(request)?;
+        Ok((request, self.dial_to(&target).await?))
+    }
 
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = self.connect(&self.look_up(host, port(&uri)).await?).await?;
+    async fn dial_to(&self, Target { host, port, is_secure }: &Target) -> Result<Dialled, HttpError> {
+        let stream = self.connect(&self.look_up(host, *port).await?).await?;
         if !is_secure {
-            return Ok((request, Dialled::Plain(stream)));
+            return Ok(Dialled::Plain(stream));
         }
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| HttpError::Name)?;
+        let name = ServerName::try_from(host.clone()).map_err(|_| HttpError::Name)?;
         let secured = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
-        Ok((request, Dialled::Secure(Box::new(secured))))
+        Ok(Dialled::Secure(Box::new(secured)))
     }
 
     /// The addresses of a host. One that may not be called condemns the rest: an
@@ -268,12 +268,35 @@ impl HttpClient {
                 Network::Staged(staged) => (staged.connect)(address),
             };
             match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => {
+                    // Without it the last piece of a request may wait for an answer to the one before.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
                 Err(error) => failure = error,
             }
         }
         Err(HttpError::Connection(failure))
     }
+}
+
+/// A request as the server reads it that its address names, and that server.
+fn addressed(mut request: Request<Full<Bytes>>) -> Result<(Request<Full<Bytes>>, Target), HttpError> {
+    let uri = request.uri().clone();
+    let host = uri.host().ok_or(HttpError::Url)?;
+    let is_secure = match uri.scheme_str() {
+        Some("https") => true,
+        Some("http") => false,
+        _ => return Err(HttpError::Url),
+    };
+    *request.uri_mut() =
+        uri.path_and_query().cloned().unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")).into();
+    let authority = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    request.headers_mut().insert(HOST, HeaderValue::from_str(&authority).map_err(|_| HttpError::Url)?);
+    let agent = HeaderValue::from_static(concat!("Posthorn/", env!("CARGO_PKG_VERSION")));
+    request.headers_mut().entry(USER_AGENT).or_insert(agent);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((request, Target { host, port: port(&uri), is_secure }))
 }
 
 /// The port of an address, written or not.
@@ -311,11 +334,20 @@ async fn begin<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Response<
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (mut sender, task) = start(stream).await?;
+    Ok((sender.send_request(request).await?, task))
+}
+
+/// Begins to speak HTTP over a connection, which lives as long as the task beside it.
+async fn start<S>(stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, JoinSet<()>), HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut client = http1::Builder::new();
-    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let (sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
     let mut task = JoinSet::new();
     task.spawn(async move { drop(connection.await) });
-    Ok((sender.send_request(request).await?, task))
+    Ok((sender, task))
 }
 
 async fn read(response: Response<Incoming>, limit: usize) -> Result<Answer, HttpError> {

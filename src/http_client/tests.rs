@@ -18,19 +18,26 @@ const LARGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n12345678901234
 
 /// A server that gives one answer, and the heads of the requests that it got.
 async fn server(answer: &'static str) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    patient_server(answer, 1).await
+}
+
+/// The same, which answers so many requests on a connection before it hangs up.
+async fn patient_server(answer: &'static str, most: usize) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let heads: Arc<Mutex<Vec<String>>> = Arc::default();
     let keep = heads.clone();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                let Ok(byte) = stream.read_u8().await else { break };
-                head.push(byte);
+            for _ in 0..most {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                keep.lock().expect("heads").push(String::from_utf8_lossy(&head).into_owned());
+                let _ = stream.write_all(answer.as_bytes()).await;
             }
-            keep.lock().expect("heads").push(String::from_utf8_lossy(&head).into_owned());
-            let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
     (address, heads)
@@ -100,4 +107,31 @@ async fn what_is_no_address_of_a_server_is_called_by_nobody() {
     for url in ["/path", "ftp://a.example/", "a.example"] {
         assert!(matches!(client.send(get(url), BOUNDS).await, Err(HttpError::Url)), "{url}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_and_opened_anew_where_the_server_has_closed_it() {
+    const ADDRESS: &[&str] = &["93.184.215.14"];
+    for (most, look_ups) in [(6, 1), (3, 2), (1, 6)] {
+        let (server, heads) = patient_server(ELSEWHERE, most).await;
+        // A look-up for each connection, and no more.
+        let client = client(&vec![ADDRESS; look_ups], server);
+        let mut kept = client.keep();
+        for _ in 0..6 {
+            let (status, body) = kept.send(get("http://a.example/"), BOUNDS.time, 16).await.expect("an answer");
+            assert_eq!((status.as_u16(), &body[..]), (302, &b"no"[..]));
+        }
+        assert_eq!(heads.lock().expect("heads").len(), 6, "{most} on each connection");
+    }
+}
+
+#[tokio::test]
+async fn what_a_long_answer_begins_with_is_read_and_its_connection_is_not_used_again() {
+    let (server, _) = patient_server(LARGE, 1).await;
+    let client = client(&[&["93.184.215.14"], &["10.0.0.1"]], server);
+    let mut kept = client.keep();
+    let (status, body) = kept.send(get("http://a.example/"), BOUNDS.time, 16).await.expect("an answer");
+    assert_eq!((status.as_u16(), &body[..]), (200, &b"1234567890123456"[..]));
+    let refused = kept.send(get("http://a.example/"), BOUNDS.time, 16).await.expect_err("looked up anew");
+    assert!(refused.is_about_address(), "{refused}");
 }

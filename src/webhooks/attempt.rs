@@ -9,13 +9,13 @@ use http_body_util::Full;
 
 use crate::calls::{UNREACHABLE, signature};
 use crate::clock::SECOND;
-use crate::http_client::{Bounds, HttpClient, HttpError};
+use crate::http_client::{HttpError, Kept};
 use crate::id::WebhookEventId;
 
-/// What a call may take: a time well within a worker's lease. Of a long answer only the beginning is read.
-const BOUNDS: Bounds = Bounds { time: Duration::from_secs(10), bytes: usize::MAX };
+/// What a call may take: a time well within a worker's lease.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much of an answer is kept.
+/// How much of an answer is read and kept.
 const KEPT: usize = 1 << 10;
 
 /// What is sent.
@@ -51,9 +51,9 @@ impl Attempt {
     }
 }
 
-pub async fn make(client: &HttpClient, message: &Message<'_>, now: i64) -> Attempt {
+pub async fn make(connection: &mut Kept<'_>, message: &Message<'_>, now: i64) -> Attempt {
     let begun = Instant::now();
-    let outcome = exchange(client, message, now).await;
+    let outcome = exchange(connection, message, now).await;
     let duration = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
     match outcome {
         Ok((status, response)) => {
@@ -67,17 +67,14 @@ pub async fn make(client: &HttpClient, message: &Message<'_>, now: i64) -> Attem
     }
 }
 
-async fn exchange(client: &HttpClient, message: &Message<'_>, now: i64) -> Result<(StatusCode, String), HttpError> {
+async fn exchange(
+    connection: &mut Kept<'_>,
+    message: &Message<'_>,
+    now: i64,
+) -> Result<(StatusCode, String), HttpError> {
     let request = request(message, now).map_err(|_| HttpError::Url)?;
-    let mut answer = client.open(request, BOUNDS).await?;
-    let mut kept = Vec::new();
-    // The status says what became of it; an answer that breaks off behind it changes nothing.
-    while kept.len() < KEPT
-        && let Ok(Some(more)) = answer.next().await
-    {
-        kept.extend_from_slice(&more[..more.len().min(KEPT - kept.len())]);
-    }
-    Ok((answer.status, String::from_utf8_lossy(&kept).replace('\0', "\u{fffd}")))
+    let (status, answer) = connection.send(request, PATIENCE, KEPT).await?;
+    Ok((status, String::from_utf8_lossy(&answer).replace('\0', "\u{fffd}")))
 }
 
 fn reason(message: &Message<'_>, error: &HttpError) -> String {

@@ -1,25 +1,38 @@
 //! Delivers events to webhooks: a line for each of them, so that none waits for another.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join, join_all};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::attempt::{self, Attempt, Message};
-use super::told::{self, Delivery, Settled, Told};
+use super::told::{self, Delivery, Endpoint, Settled};
 use super::webhook::Status;
 use super::{retry, store};
 use crate::app::App;
-use crate::calls::{Calls, Room, Slot};
+use crate::calls::{Calls, Hand, Room};
+use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
-use crate::http_client::{HttpClient, Reach};
-use crate::id::WorkspaceId;
+use crate::http_client::{HttpClient, Kept, Reach};
+use crate::id::{Id, WebhookEventId, WorkspaceId};
 use crate::secret;
-use crate::work::{self, Next, Tasks, Worker, unless_lost};
+use crate::work::{self, Claimable, Next, Tasks, Worker, unless_lost};
 
 /// How many deliveries are made at once. An endpoint of which nothing is known, or that did not answer the last time,
 /// has one, and all of these half of the room.
 const ROOM: Room = Room { all: 384, of_workspace: 128, to_one: 16, to_unproven: 1, unproven: 192 };
+
+/// How many deliveries are claimed for each of the calls that an endpoint may have at once, and how many of them are
+/// told before what became of them is written down.
+const AHEAD: usize = 32;
+const PAGE: usize = 128;
+
+/// How long after their claim deliveries are begun: what is left of the lease is for the last of them.
+const BEGUN_WITHIN: i64 = <Delivery as Claimable>::LEASE - 15 * SECOND;
 
 /// Why one is disabled that nobody disabled.
 const GONE: &str = "The endpoint answered 410 Gone.";
@@ -33,6 +46,33 @@ pub trait Notices: Send + Sync {
         subject: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<Batch, DbError>>;
+}
+
+/// Calls that were made together, each with what came of it; `None` where it was not begun.
+struct Called<'a> {
+    endpoint: Endpoint,
+    calls: Vec<(&'a Delivery, Option<Attempt>)>,
+}
+
+/// Some of what was claimed together, for those who make the calls side by side.
+struct Page<'a> {
+    endpoint: Endpoint,
+    /// What deliveries are signed with.
+    secrets: Vec<String>,
+    rows: &'a [Delivery],
+    payloads: HashMap<WebhookEventId, String>,
+    next: AtomicUsize,
+    is_over: AtomicBool,
+    /// In steady time.
+    until: i64,
+}
+
+impl Page<'_> {
+    /// What is sent; `None` where there is nothing to tell any more.
+    fn message(&self, Delivery { event_id, .. }: &Delivery) -> Option<Message<'_>> {
+        let payload = self.payloads.get(event_id)?;
+        Some(Message { event_id: *event_id, endpoint: &self.endpoint.url, payload, secrets: &self.secrets })
+    }
 }
 
 /// What a worker works with.
@@ -55,9 +95,9 @@ impl Worker for Delivering {
     const NAME: &'static str = "webhooks";
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
-        for (delivery, slot) in self.0.claim().await? {
+        for hand in self.0.claim().await? {
             let deliverer = self.0.clone();
-            tasks.spawn(async move { deliverer.deliver(delivery, slot).await });
+            tasks.spawn(async move { deliverer.deliver(&hand).await });
         }
         Ok(Next::Due(None))
     }
@@ -78,61 +118,150 @@ impl Deliverer {
 
     /// Delivers what is due and there is room for. Tells how many deliveries that were.
     pub async fn round(&self) -> Result<usize, DbError> {
-        let claimed = self.claim().await?;
-        let count = claimed.len();
-        join_all(claimed.into_iter().map(|(delivery, slot)| self.deliver(delivery, slot))).await;
-        Ok(count)
+        let hands = self.claim().await?;
+        join_all(hands.iter().map(|hand| self.deliver(hand))).await;
+        Ok(hands.iter().map(|hand| hand.rows.len()).sum())
     }
 
-    async fn claim(&self) -> Result<Vec<(Delivery, Slot)>, DbError> {
+    async fn claim(&self) -> Result<Vec<Hand<Delivery>>, DbError> {
         let (db, clock) = (&self.app.db, &self.app.clock);
         let waiting = self.calls.waiting::<Delivery>(db, clock.steady()).await?;
-        Ok(self.calls.claim((db, clock), &waiting).await)
+        Ok(self.calls.claim_ahead((db, clock), &waiting, AHEAD).await)
     }
 
-    async fn deliver(&self, delivery: Delivery, _slot: Slot) {
+    /// Tells a webhook what was claimed for it together.
+    async fn deliver(&self, hand: &Hand<Delivery>) {
         // After a failure the lease runs out, and whoever is alive tries again.
-        if let Err(error) = self.try_deliver(&delivery).await {
-            tracing::warn!(event = %delivery.event_id, webhook = %delivery.webhook_id, %error,
-                "what became of a delivery could not be written down");
+        if let Some(first) = hand.rows.first()
+            && let Err(error) = self.try_deliver(first, hand).await
+        {
+            tracing::warn!(webhook = %first.webhook_id, %error, "what became of deliveries could not be written down");
         }
     }
 
-    async fn try_deliver(&self, delivery: &Delivery) -> Result<(), DbError> {
+    async fn try_deliver(&self, first: &Delivery, hand: &Hand<Delivery>) -> Result<(), DbError> {
         let (db, clock) = (&self.app.db, &self.app.clock);
-        let told = told::told(db, delivery.workspace_id, delivery.webhook_id, delivery.event_id).await?;
-        let Some(told) = told.filter(|told| told.status == Status::Enabled) else {
-            return db.commit(told::give_up_line(&delivery.destination)).await.map(drop);
-        };
-        let attempt = self.attempt(delivery, &told).await;
-        let unanswered = attempt.error.as_deref().filter(|_| !attempt.is_answered());
-        if let Err(error) = self.calls.note_answer((db, clock), &delivery.destination, unanswered).await {
-            tracing::warn!(%error, "that a webhook answers, or does not, could not be written down");
+        let until = clock.steady() + BEGUN_WITHIN;
+        let mut connections: Vec<Kept<'_>> = hand.slots.iter().map(|_| self.client.keep()).collect();
+        let mut before: Option<Called<'_>> = None;
+        for rows in hand.rows.chunks(PAGE) {
+            let endpoint = told::endpoint(db, first.workspace_id, first.webhook_id).await?;
+            let Some(endpoint) = endpoint.filter(|endpoint| endpoint.status == Status::Enabled) else {
+                self.settle_all(before).await?;
+                return db.commit(told::give_up_line(&first.destination)).await.map(drop);
+            };
+            let (secrets, payloads) = (self.secrets(&endpoint), self.payloads(rows).await?);
+            let page = Page { endpoint, secrets, rows, payloads, next: 0.into(), is_over: false.into(), until };
+            // While these are told, what became of those before is written down.
+            let (called, settled) = join(self.call_all(page, &mut connections), self.settle_all(before)).await;
+            settled?;
+            before = Some(called);
         }
-        let now = clock.steady();
-        let settled = settled(delivery, &attempt, now);
-        count(&settled);
-        let batch = told::settle(delivery, &told, (clock.ordered_id(), &attempt), &settled, now);
-        unless_lost(db.commit(batch).await)?;
-        match disabling(&attempt, &told, now) {
-            Some(reason) => self.disable(delivery, &told.endpoint, reason).await,
+        self.settle_all(before).await
+    }
+
+    async fn payloads(&self, rows: &[Delivery]) -> Result<HashMap<WebhookEventId, String>, DbError> {
+        let ids: Value = rows.iter().map(|delivery| delivery.event_id.uuid().simple().to_string()).collect();
+        Ok(told::payloads(&self.app.db, &ids.to_string()).await?.into_iter().collect())
+    }
+
+    /// Makes the calls of a page, over each connection one at a time.
+    async fn call_all<'a>(&self, page: Page<'a>, connections: &mut [Kept<'_>]) -> Called<'a> {
+        let mut lanes: Vec<BoxFuture<'_, _>> = Vec::with_capacity(connections.len());
+        for connection in connections {
+            lanes.push(self.call_some(&page, connection).boxed());
+        }
+        let calls = join_all(lanes).await.into_iter().flatten().collect();
+        Called { endpoint: page.endpoint, calls }
+    }
+
+    /// Makes one call after the other. Once one was not answered, or when time is up, no other is begun.
+    async fn call_some<'a>(&self, page: &Page<'a>, connection: &mut Kept<'_>) -> Vec<(&'a Delivery, Option<Attempt>)> {
+        let (db, clock) = (&self.app.db, &self.app.clock);
+        let mut calls = Vec::new();
+        while let Some(delivery) = page.rows.get(page.next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(message) = page.message(delivery) else { continue };
+            if page.is_over.load(Ordering::Relaxed) || clock.steady() > page.until {
+                calls.push((delivery, None));
+                continue;
+            }
+            let attempt = self.attempt(&message, connection).await;
+            let unanswered = attempt.error.as_deref().filter(|_| !attempt.is_answered());
+            page.is_over.fetch_or(unanswered.is_some(), Ordering::Relaxed);
+            if let Err(error) = self.calls.note_answer((db, clock), &delivery.destination, unanswered).await {
+                tracing::warn!(%error, "that a webhook answers, or does not, could not be written down");
+            }
+            calls.push((delivery, Some(attempt)));
+        }
+        calls
+    }
+
+    /// Writes down what became of calls: of those that arrived together.
+    async fn settle_all(&self, called: Option<Called<'_>>) -> Result<(), DbError> {
+        let Some(Called { endpoint, calls }) = called else { return Ok(()) };
+        let now = self.app.clock.steady();
+        let (mut arrived, mut batch) = (Vec::new(), Batch::new());
+        for (delivery, attempt) in &calls {
+            match attempt {
+                None => batch.push(told::give_back(delivery, now)),
+                Some(attempt) if attempt.error.is_none() => {
+                    batch.append(self.settlement(delivery, &endpoint, attempt, now));
+                    arrived.push((*delivery, attempt));
+                }
+                Some(attempt) => self.settle(delivery, &endpoint, attempt, now).await?,
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        match self.app.db.commit(batch.alike_together()).await {
+            // Somebody else has one of them.
+            Err(DbError::Unexpected { .. }) => {
+                for (delivery, attempt) in arrived {
+                    self.settle(delivery, &endpoint, attempt, now).await?;
+                }
+                Ok(())
+            }
+            settled => settled.map(drop),
+        }
+    }
+
+    async fn settle(
+        &self,
+        delivery: &Delivery,
+        endpoint: &Endpoint,
+        attempt: &Attempt,
+        now: i64,
+    ) -> Result<(), DbError> {
+        unless_lost(self.app.db.commit(self.settlement(delivery, endpoint, attempt, now)).await)?;
+        match disabling(attempt, endpoint, now) {
+            Some(reason) => self.disable(delivery, &endpoint.url, reason).await,
             None => Ok(()),
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, told: &Told) -> Attempt {
-        let (now, steady, seal) = (self.app.clock.now(), self.app.clock.steady(), &self.app.seal);
-        let old = told.old_secret.as_ref().filter(|_| told.old_secret_until.is_some_and(|until| until > steady));
-        let secrets = [Some(&told.secret), old].into_iter().flatten();
-        let secrets: Vec<String> = secrets.filter_map(|kept| seal.open_text(kept)).collect();
-        if secrets.is_empty() {
+    fn settlement(&self, delivery: &Delivery, endpoint: &Endpoint, attempt: &Attempt, now: i64) -> Batch {
+        let settled = settled(delivery, attempt, now);
+        count(&settled);
+        told::settle(delivery, endpoint, (self.app.clock.ordered_id(), attempt), &settled, now)
+    }
+
+    fn secrets(&self, endpoint: &Endpoint) -> Vec<String> {
+        let (steady, seal) = (self.app.clock.steady(), &self.app.seal);
+        let old = endpoint.old_secret.as_ref();
+        let old = old.filter(|_| endpoint.old_secret_until.is_some_and(|until| until > steady));
+        let secrets = [Some(&endpoint.secret), old].into_iter().flatten();
+        secrets.filter_map(|kept| seal.open_text(kept)).collect()
+    }
+
+    async fn attempt(&self, message: &Message<'_>, connection: &mut Kept<'_>) -> Attempt {
+        let now = self.app.clock.now();
+        if message.secrets.is_empty() {
             let error = "the secret that signs the delivery cannot be opened; `posthorn doctor` says why";
             let (response, error) = (String::new(), Some(error.to_owned()));
             return Attempt { http_status: 0, response, error, duration: 0, sent_at: now };
         }
-        let Told { endpoint, payload, .. } = told;
-        let message = Message { event_id: delivery.event_id, endpoint, payload, secrets: &secrets };
-        attempt::make(&self.client, &message, now).await
+        attempt::make(connection, message, now).await
     }
 
     /// Disables a webhook and tells the owners, once.
@@ -162,12 +291,12 @@ fn settled(delivery: &Delivery, attempt: &Attempt, now: i64) -> Settled {
 }
 
 /// Why a webhook is to be disabled after an attempt, if it is.
-fn disabling(attempt: &Attempt, told: &Told, now: i64) -> Option<&'static str> {
+fn disabling(attempt: &Attempt, endpoint: &Endpoint, now: i64) -> Option<&'static str> {
     attempt.error.as_ref()?;
     if attempt.is_gone() {
         return Some(GONE);
     }
-    told.failing_since.filter(|since| now - since >= retry::PATIENCE).map(|_| FAILING)
+    endpoint.failing_since.filter(|since| now - since >= retry::PATIENCE).map(|_| FAILING)
 }
 
 fn count(settled: &Settled) {

@@ -18,6 +18,11 @@ statements! {
             = Sql::both(
             "UPDATE webhook_deliveries SET status = $4, due_at = $5, tries = $6, settled = attempt
              WHERE webhook_id = $1 AND event_id = $2 AND attempt = $3");
+        /// What was claimed and not begun is somebody's again, at once.
+        pub fn give_back(delivery: &Delivery, due_at: i64)
+            with [delivery.webhook_id, delivery.event_id, delivery.attempt, due_at] = Sql::both(
+            "UPDATE webhook_deliveries SET due_at = $4, settled = attempt
+             WHERE webhook_id = $1 AND event_id = $2 AND attempt = $3");
         fn record(delivery: &Delivery, id: WebhookAttemptId, attempt: &Attempt)
             with [delivery.event_id, delivery.webhook_id, id, attempt.http_status, attempt.response.as_str(),
                 attempt.error.as_deref(), attempt.duration, attempt.sent_at] = Sql::both(
@@ -35,11 +40,15 @@ statements! {
                   WHERE d.destination = $1 AND d.due_at IS NOT NULL ORDER BY d.due_at LIMIT $2)");
     }
     reads {
-        /// A webhook as it is now, and what it is to be told.
-        pub fn told(workspace_id: WorkspaceId, webhook_id: WebhookId, event_id: WebhookEventId) -> Option<Told>
-            = Sql::both(
-            "SELECT w.endpoint, w.status, w.signing_secret, w.old_secret, w.old_secret_until, w.failing_since, e.payload
-             FROM webhooks w JOIN webhook_events e ON e.id = $3 WHERE w.workspace_id = $1 AND w.id = $2");
+        /// A webhook as it is now.
+        pub fn endpoint(workspace_id: WorkspaceId, webhook_id: WebhookId) -> Option<Endpoint> = Sql::both(
+            "SELECT endpoint, status, signing_secret, old_secret, old_secret_until, failing_since
+             FROM webhooks WHERE workspace_id = $1 AND id = $2");
+        /// What it is to be told.
+        pub fn payloads(ids: &str) -> Vec<(WebhookEventId, String)> = Sql::each(
+            "SELECT id, payload FROM webhook_events WHERE id IN (SELECT unhex(value) FROM json_each($1))",
+            "SELECT id, payload FROM webhook_events
+             WHERE id IN (SELECT CAST(json_array_elements_text(CAST(CAST($1 AS TEXT) AS JSON)) AS UUID))");
     }
     WAITING = waiting_rows!("webhook_deliveries");
     CLAIM = claim_rows!(
@@ -80,8 +89,8 @@ impl InLine for Delivery {
     }
 }
 
-pub struct Told {
-    pub endpoint: String,
+pub struct Endpoint {
+    pub url: String,
     pub status: Status,
     /// Sealed.
     pub secret: String,
@@ -89,10 +98,9 @@ pub struct Told {
     pub old_secret_until: Option<i64>,
     /// In steady time.
     pub failing_since: Option<i64>,
-    pub payload: String,
 }
 
-from_row!(Told { endpoint, status, secret, old_secret, old_secret_until, failing_since, payload });
+from_row!(Endpoint { url, status, secret, old_secret, old_secret_until, failing_since });
 
 /// What became of a delivery: it has arrived, is tried again, or is given up.
 pub enum Settled {
@@ -104,7 +112,7 @@ pub enum Settled {
 /// Writes down what became of a delivery, if nobody else has claimed it since.
 pub fn settle(
     delivery: &Delivery,
-    told: &Told,
+    endpoint: &Endpoint,
     (id, attempt): (WebhookAttemptId, &Attempt),
     settled: &Settled,
     now: i64,
@@ -117,7 +125,7 @@ pub fn settle(
     };
     let mut batch = Batch::new().and(settle_one(delivery, status, due_at, tries)).and(record(delivery, id, attempt));
     // The webhook's row is everybody's: it is written where that changes something.
-    match (settled, told.failing_since) {
+    match (settled, endpoint.failing_since) {
         (Settled::Arrived, Some(_)) => batch.push(end_to_fail(workspace_id, webhook_id)),
         (Settled::Again { .. } | Settled::GivenUp, None) => batch.push(begin_to_fail(workspace_id, webhook_id, now)),
         _ => {}

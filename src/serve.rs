@@ -91,7 +91,13 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
         noting.await;
         Ok(())
     };
-    let answering: [Answering; 4] = [Box::pin(answering), Box::pin(taking), Box::pin(hearing), Box::pin(noting)];
+    let refusals = oauth::note_refusals(app.oauth().clone(), stopping.clone());
+    let refusals = async move {
+        refusals.await;
+        Ok(())
+    };
+    let answering: [Answering; 5] =
+        [Box::pin(answering), Box::pin(taking), Box::pin(hearing), Box::pin(noting), Box::pin(refusals)];
     tokio::select! {
         answered = answer_and_work(answering, work(&app, stopping)) => answered,
         () = app.db.failed() => anyhow::bail!("the store cannot write any more; the log says why"),

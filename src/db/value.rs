@@ -240,6 +240,7 @@ macro_rules! tuples {
 tuples! {
     (A, B);
     (A, B, C);
+    (A, B, C, D);
 }
 
 /// Lets a struct be read from a row: each field from a column, or from as many as it has fields

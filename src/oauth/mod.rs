@@ -31,13 +31,14 @@ pub use answer::OAuthError;
 pub use client_document::Documents;
 pub use clients::{
     AuthMethod, Client, Clients, Grant, Origin, RegisteredClient, Registration, clients, delete_client, disable_client,
-    insert_client, verify_client,
+    insert_client, note_refusals, verify_client,
 };
 pub use fuzzing::{raw_query, redirect_match};
 pub use grant::{Token, decide, revoke_token, router as grant_routes, tally};
 pub use metadata::outside as metadata_outside;
 
-pub const STATEMENTS: &[&[Sql]] = &[authorize::ALL, clients::ALL, clients::PAGE_STATEMENTS, grant::ALL];
+pub const STATEMENTS: &[&[Sql]] =
+    &[authorize::ALL, clients::ALL, clients::PAGE_STATEMENTS, clients::REFUSED_STATEMENTS, grant::ALL];
 
 /// What OAuth needs beside what all share. Clones share it.
 #[derive(Clone)]
@@ -45,6 +46,7 @@ pub struct OAuth {
     app: App,
     pub clients: Arc<Clients>,
     pub documents: Arc<Documents>,
+    refusals: Arc<clients::Refusals>,
     limits: Arc<Limits>,
 }
 
@@ -65,7 +67,13 @@ impl OAuth {
             register: RateLimit::new(app.config.register_rate, Duration::from_secs(3600), exempt),
             token_address: Attempts::new(300),
         };
-        OAuth { app, clients: Arc::default(), documents: Arc::default(), limits: Arc::new(limits) }
+        OAuth {
+            app,
+            clients: Arc::default(),
+            documents: Arc::default(),
+            refusals: Arc::default(),
+            limits: Arc::new(limits),
+        }
     }
 
     /// The same, with clients' documents from somewhere else than the internet.

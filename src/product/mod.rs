@@ -124,8 +124,7 @@ impl Product {
         Product { oauth: self.oauth.reading(documents), ..self }
     }
 
-    #[cfg(test)]
-    pub(crate) fn oauth(&self) -> &OAuth {
+    pub fn oauth(&self) -> &OAuth {
         &self.oauth
     }
 

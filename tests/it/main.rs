@@ -81,6 +81,7 @@ mod mcp;
 mod migrations;
 mod people_pages;
 mod receiving;
+mod refused_requests;
 mod register;
 mod relay_reports;
 mod request_log;

@@ -132,7 +132,10 @@ async fn described(app: &OAuth, id: &str) -> Result<Arc<Known>, Response> {
 async fn judge(app: &OAuth, params: &Params<'_>, claim: Claim, known: &Arc<Known>) -> Option<Response> {
     let callback = match Callback::prove(claim, &known.client) {
         Ok(callback) => callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str())),
-        Err(refusal) => return up_to_date(app, known, answer::refused(StatusCode::BAD_REQUEST, &refusal)).await,
+        Err(refusal) => {
+            let response = answer::refused(StatusCode::BAD_REQUEST, &refusal);
+            return up_to_date(app, params, known, &refusal, response).await;
+        }
     };
     // From here every answer is a redirect, even if the rest of the way panics.
     let decided = AssertUnwindSafe(async {
@@ -146,7 +149,10 @@ async fn judge(app: &OAuth, params: &Params<'_>, claim: Claim, known: &Arc<Known
         }
         Ok(Ok(None)) => None,
         Ok(Err(refusal)) if refusal.error() == ErrorCode::ServerError => Some(answer::found(&callback.error(&refusal))),
-        Ok(Err(refusal)) => up_to_date(app, known, answer::found(&callback.error(&refusal))).await,
+        Ok(Err(refusal)) => {
+            let response = answer::found(&callback.error(&refusal));
+            up_to_date(app, params, known, &refusal, response).await
+        }
         Err(_) => {
             tracing::error!("an authorization request panicked");
             Some(answer::found(&callback.error(&Refusal::server_error())))
@@ -156,9 +162,20 @@ async fn judge(app: &OAuth, params: &Params<'_>, claim: Claim, known: &Arc<Known
 
 /// A refusal stores nothing, so no guard sees whether the client is still the
 /// one that was cached; a client that is gone must not be redirected to.
-async fn up_to_date(app: &OAuth, known: &Known, refused: Response) -> Option<Response> {
+async fn up_to_date(
+    app: &OAuth,
+    params: &Params<'_>,
+    known: &Known,
+    refusal: &Refusal,
+    response: Response,
+) -> Option<Response> {
     match app.db.holds(&known.guard()).await {
-        Ok(still) => still.then_some(refused),
+        Ok(true) => {
+            let given = params.text("redirect_uri").unwrap_or_default();
+            app.refusals.note(known, &given, refusal.error(), app.clock.now());
+            Some(response)
+        }
+        Ok(false) => None,
         Err(error) => Some(answer::failed(error.into())),
     }
 }

@@ -8,10 +8,13 @@ use quick_cache::sync::Cache;
 use super::client::Client;
 use super::store;
 use crate::db::{Basis, Db, DbError, Guard};
+use crate::id::WorkspaceId;
 
 pub struct Known {
     pub client: Client,
     pub secret_hash: Option<Vec<u8>>,
+    /// On whose page it stands. That never changes.
+    pub(super) workspace_id: Option<WorkspaceId>,
     pub(super) basis: Arc<Basis>,
 }
 

@@ -4,6 +4,7 @@ mod cache;
 mod client;
 mod page_store;
 mod pages;
+mod refused;
 mod register;
 mod registration;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use cache::{Clients, Known};
 pub use client::{AuthMethod, Client, Grant, GrantSet};
 pub use page_store::ALL as PAGE_STATEMENTS;
 pub use pages::router as pages;
+pub use refused::{ALL as REFUSED_STATEMENTS, Refusals, note_refusals};
 pub use registration::{Origin, RegisteredClient, Registration};
 pub use store::{
     ALL, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents, verify_client,

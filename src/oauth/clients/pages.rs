@@ -2,25 +2,30 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::routing::get;
 use http::StatusCode;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::client::{AuthMethod, Client};
+use super::refused::{self, Refused};
 use super::registration::{Origin, Registration};
 use super::{page_store, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::oauth::OAuth;
+use crate::oauth::redirect_uri::Difference;
 use crate::oauth::refusal::ErrorCode;
 use crate::secret;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<OAuth> {
-    Router::new().route("/clients", get(list).post(register)).route("/clients/{id}/delete", get(ask).post(delete))
+    Router::new()
+        .route("/clients", get(list).post(register))
+        .route("/clients/{id}", get(show))
+        .route("/clients/{id}/delete", get(ask).post(delete))
 }
 
 #[derive(Template)]
@@ -61,7 +66,30 @@ struct ClientRow {
     scopes: String,
     is_disabled: bool,
     created: Stamp,
+    url: String,
     delete_url: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "oauth/client.html")]
+struct ClientPage {
+    layout: Layout,
+    shell: Shell,
+    client: ClientRow,
+    refused: Vec<RefusedRow>,
+}
+
+struct RefusedRow {
+    at: Stamp,
+    times: i64,
+    error: String,
+    /// The address that was given: before the place at which it is wrong, that place, and behind it.
+    before: String,
+    wrong: Option<String>,
+    behind: String,
+    sentence: String,
+    /// The registered address that may have been meant.
+    nearest: Option<String>,
 }
 
 async fn list(member: Member<Look>) -> PageResult {
@@ -93,6 +121,7 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft, fre
 
 fn row<D: Duty>(member: &Member<D>, client: Client) -> ClientRow {
     ClientRow {
+        url: member.address(&format!("/clients/{}", client.id)),
         delete_url: member.may_manage().then(|| member.address(&format!("/clients/{}/delete", client.id))),
         kind: if client.auth_method == AuthMethod::None { "public" } else { "keeps a secret" },
         scopes: client.scopes.to_string(),
@@ -158,9 +187,62 @@ fn gone() -> Error {
     Error::not_found("There is no such client here. It may have been deleted already.")
 }
 
-async fn find(member: &Member<Manage>, id: &str) -> Result<Client, Error> {
+async fn find<D: Duty>(member: &Member<D>, id: &str) -> Result<Client, Error> {
     let all = page_store::of_workspace(&member.app.db, member.workspace_id()).await?;
     all.into_iter().find(|client| client.id == id).ok_or_else(gone)
+}
+
+async fn show(State(app): State<OAuth>, member: Member<Look>, Path(id): Path<String>) -> PageResult {
+    let client = find(&member, &id).await?;
+    // Whoever has just been refused, and looks here for the reason, finds it.
+    app.refusals.write(&app.db).await;
+    let refused = refused::refused_of(&app.db, &id).await?;
+    let now = app.clock.now();
+    let content = ClientPage {
+        layout: member.layout(),
+        shell: member.shell("/clients"),
+        refused: refused.into_iter().map(|one| refused_row(&client, one, now)).collect(),
+        client: row(&member, client),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+fn refused_row(client: &Client, refused: Refused, now: i64) -> RefusedRow {
+    let given = refused.redirect_uri;
+    let is_right = given.is_empty() || client.may_redirect_to(&given);
+    let difference = Difference::from_nearest(&client.redirect_uris, &given).filter(|_| !is_right);
+    let place = difference.as_ref().map(|difference| difference.at);
+    let mut rest = given.chars().skip(place.unwrap_or_default());
+    let sentence = match &difference {
+        None if given.is_empty() => "No redirect address was given, or several.".into(),
+        None if is_right => "This address is registered. The app was told there what else is wrong.".into(),
+        None => "This client has no redirect address.".into(),
+        Some(Difference { at, given: None, .. }) if *at == refused::LONGEST => {
+            format!("The first {at} characters, of which more are not kept, are registered.")
+        }
+        Some(Difference { at, expected, given, .. }) => {
+            format!("Differs at character {}: {} was expected, {} was given.", at + 1, named(*expected), named(*given))
+        }
+    };
+    RefusedRow {
+        at: Stamp::ago(refused.refused_at, now),
+        times: refused.times,
+        error: refused.error,
+        before: given.chars().take(place.unwrap_or(usize::MAX)).collect(),
+        wrong: place.map(|_| rest.next().map(String::from).unwrap_or_default()),
+        behind: place.map(|_| rest.collect()).unwrap_or_default(),
+        sentence,
+        nearest: difference.map(|difference| difference.nearest.to_owned()),
+    }
+}
+
+/// A character as it can be read in a sentence, also where it cannot be seen.
+fn named(char: Option<char>) -> String {
+    match char {
+        None => "the end".into(),
+        Some(char) if char.is_ascii_graphic() => format!("`{char}`"),
+        Some(char) => format!("U+{:04X}", u32::from(char)),
+    }
 }
 
 async fn ask(member: Member<Manage>, Path(id): Path<String>) -> PageResult {

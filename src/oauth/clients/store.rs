@@ -2,10 +2,12 @@
 
 use super::cache::Known;
 use super::client::{AuthMethod, Client, GrantSet};
+use super::refused::delete_refused;
 use crate::clock::HOUR;
 use crate::credentials::{access, raise_access};
 use crate::db::{Batch, Columns, Db, DbError, FromRow, Sql, from_row, from_word, statements};
 use crate::grants::stop_of_client;
+use crate::id::WorkspaceId;
 
 statements! {
     functions {
@@ -54,10 +56,10 @@ statements! {
              WHERE c.id = $1 AND COALESCE(c.disabled_at, 0) = $2 AND COALESCE(c.verified_host, '') = $3");
     }
     reads {
-        /// The client, the revision it is read under and its secret's hash, in one look.
-        fn client_in_use(id: &str) -> Option<(Client, i64, Option<Vec<u8>>)> = Sql::both(
+        /// The client, the revision it is read under, its secret's hash and whose it is, in one look.
+        fn client_in_use(id: &str) -> Option<(Client, i64, Option<Vec<u8>>, Option<WorkspaceId>)> = Sql::both(
             "SELECT c.id, c.name, c.redirect_uris, c.scopes, c.grants, c.auth_method, c.client_uri, c.logo_uri,
-                    c.verified_host, c.disabled_at, c.created_at, r.number, c.secret_hash
+                    c.verified_host, c.disabled_at, c.created_at, r.number, c.secret_hash, c.workspace_id
              FROM oauth_clients c JOIN revisions r ON r.topic = 'access' WHERE c.id = $1");
         fn clients_behind(id: &str) -> Vec<Client> = Sql::both(
             "SELECT id, name, redirect_uris, scopes, grants, auth_method, client_uri, logo_uri,
@@ -83,9 +85,9 @@ impl FromRow for GrantSet {
 
 pub async fn find_client(db: &Db, id: &str) -> Result<Option<Known>, DbError> {
     let found = client_in_use(db, id).await?;
-    Ok(found.map(|(client, revision, secret_hash)| {
+    Ok(found.map(|(client, revision, secret_hash, workspace_id)| {
         let basis = access(client_stands(&client), revision);
-        Known { client, secret_hash, basis }
+        Known { client, secret_hash, workspace_id, basis }
     }))
 }
 
@@ -123,5 +125,6 @@ pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
 pub fn delete_client(id: &str, now: i64) -> Batch {
     let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(raise_access());
     batch.append(stop_of_client(id, now));
+    batch.push(delete_refused(id));
     batch
 }

@@ -5,6 +5,7 @@
 //! repaired string is not the one that was registered.
 
 mod destination;
+mod difference;
 #[cfg(test)]
 mod registration_vectors;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::net::Ipv6Addr;
 use crate::web::{decode, starts_with_two_hex_digits};
 
 pub use destination::{Destination, DestinationKind};
+pub use difference::Difference;
 
 const MAX_CHARS: usize = 2048;
 

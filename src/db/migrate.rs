@@ -53,6 +53,8 @@ const STEPS: &[(&str, &str)] = &[
     ("0040_erasures", include_str!("../../migrations/0040_erasures.sql")),
     ("0041_automation_drafts", include_str!("../../migrations/0041_automation_drafts.sql")),
     ("0043_teams", include_str!("../../migrations/0043_teams.sql")),
+    ("0044_refused_authorizations", include_str!("../../migrations/0044_refused_authorizations.sql")),
+    ("0045_email_counts_by_day", include_str!("../../migrations/0045_email_counts_by_day.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -35,11 +35,14 @@ pub async fn fold(app: &App) -> Result<(), DbError> {
 
 fn added_up(deltas: &[Delta]) -> Batch {
     let mut taken: BTreeMap<WorkspaceId, Vec<Uuid>> = BTreeMap::new();
-    let mut sums: BTreeMap<&Key, Counts> = BTreeMap::new();
+    let (mut sums, mut days): (BTreeMap<&Key, Counts>, BTreeMap<Key, Counts>) = Default::default();
     for Delta { key, id, counts } in deltas {
         taken.entry(key.workspace_id).or_default().push(*id);
         *sums.entry(key).or_default() += *counts;
+        *days.entry(key.day()).or_default() += *counts;
     }
     let deleted = taken.iter().map(|(workspace_id, ids)| store::delete(*workspace_id, ids));
-    deleted.chain(sums.iter().map(|(key, counts)| store::add(key, counts))).collect()
+    let added = sums.iter().map(|(key, counts)| store::add(key, counts));
+    let added_to_days = days.iter().map(|(day, counts)| store::add_to_day(day, counts));
+    deleted.chain(added).chain(added_to_days).collect()
 }

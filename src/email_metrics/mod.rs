@@ -1,7 +1,7 @@
 //! What became of mail, in numbers. Whatever happens to a recipient is counted in the commit that
 //! writes it down, as a row of its own ([`Tally`]): no commit waits for a counter that another one
-//! holds. A chore adds these rows up by quarter-hours ([`fold`]); whoever reads sums both, so the
-//! numbers are whole at every moment.
+//! holds. A chore adds these rows up by quarter-hours and by days ([`fold`]); whoever reads sums the days,
+//! the quarter-hours at their ends and the rows, so the numbers are whole at every moment.
 
 mod breakdown;
 mod counts;

@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::counts::Counts;
+use crate::clock::DAY;
 use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
 use crate::id::{BroadcastId, DomainId, Id, WorkspaceId};
 
@@ -23,46 +24,107 @@ macro_rules! columns {
     };
 }
 
-/// What a sum of each counter adds to it.
-macro_rules! added {
-    ($($column:literal),+; $last:literal) => {
-        concat!($($column, " = email_counts.", $column, " + excluded.", $column, ", ",)+
-            $last, " = email_counts.", $last, " + excluded.", $last)
+/// Adds to the counters under a key of a table.
+macro_rules! add_to {
+    ($table:literal) => {
+        add_to!(@ $table;
+            "sent", "delivered", "delivery_delayed", "bounced_permanent", "bounced_transient", "bounced_undetermined",
+            "complained", "suppressed", "failed", "opened", "unique_opened", "clicked", "unique_clicked",
+            "unsubscribed"; "received")
     };
-}
-
-/// What is added up, and what is not yet: one look sees each row in one of the two.
-macro_rules! all_counts {
-    () => {
+    (@ $table:literal; $($column:literal),+; $last:literal) => {
         concat!(
-            "(SELECT period, domain, broadcast_id, ",
-            columns!(),
-            " FROM email_counts
-              WHERE workspace_id = $1 AND period >= $2 AND period < $3
-              UNION ALL
-              SELECT period, domain, broadcast_id, ",
-            columns!(),
-            " FROM email_count_deltas
-              WHERE workspace_id = $1 AND period >= $2 AND period < $3) AS counts"
+            "INSERT INTO ", $table, " (workspace_id, period, domain, broadcast_id, ", columns!(), ")
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+             ON CONFLICT (workspace_id, period, domain, broadcast_id) DO UPDATE SET ",
+            $($column, " = ", $table, ".", $column, " + excluded.", $column, ", ",)+
+            $last, " = ", $table, ".", $last, " + excluded.", $last
         )
     };
 }
 
-/// The sums of a workspace in a span, of these domains and broadcasts (JSON, or NULL for all).
-macro_rules! sums {
-    (sqlite $keys:literal, $rest:literal) => {
-        sums!(@ $keys, "SELECT value FROM json_each($4)", "SELECT unhex(value) FROM json_each($5)", $rest)
+/// What was counted from one moment to another.
+macro_rules! counts_of {
+    ($keys:literal, $table:literal, $from:literal, $until:literal) => {
+        concat!(
+            "SELECT ",
+            $keys,
+            columns!(),
+            " FROM ",
+            $table,
+            " WHERE workspace_id = $1 AND period >= ",
+            $from,
+            " AND period < ",
+            $until
+        )
+    };
+}
+
+/// Only these domains and broadcasts (JSON, or NULL for all).
+macro_rules! filtered {
+    (sqlite) => {
+        filtered!("SELECT value FROM json_each($4)", "SELECT unhex(value) FROM json_each($5)")
     };
     // As text first: a parameter of the type JSON is none that values can be bound to.
-    (postgres $keys:literal, $rest:literal) => {
-        sums!(@ $keys, "SELECT json_array_elements_text(CAST(CAST($4 AS TEXT) AS JSON))",
-            "SELECT CAST(json_array_elements_text(CAST(CAST($5 AS TEXT) AS JSON)) AS UUID)", $rest)
+    (postgres) => {
+        filtered!(
+            "SELECT json_array_elements_text(CAST(CAST($4 AS TEXT) AS JSON))",
+            "SELECT CAST(json_array_elements_text(CAST(CAST($5 AS TEXT) AS JSON)) AS UUID)"
+        )
     };
-    (@ $keys:literal, $domains:literal, $broadcasts:literal, $rest:literal) => {
+    ($domains:literal, $broadcasts:literal) => {
         concat!(
-            "SELECT ", $keys, columns!(each "CAST(COALESCE(SUM(", "), 0) AS BIGINT)"), " FROM ", all_counts!(),
-            " WHERE (CAST($4 AS TEXT) IS NULL OR domain IN (", $domains, "))
-                AND (CAST($5 AS TEXT) IS NULL OR broadcast_id IN (", $broadcasts, "))", $rest
+            "(CAST($4 AS TEXT) IS NULL OR domain IN (",
+            $domains,
+            ")) AND (CAST($5 AS TEXT) IS NULL OR broadcast_id IN (",
+            $broadcasts,
+            "))"
+        )
+    };
+}
+
+macro_rules! sums {
+    () => {
+        columns!(each "CAST(COALESCE(SUM(", "), 0) AS BIGINT)")
+    };
+}
+
+/// The sums of a span: of the whole days in it, from `$6` to `$7`, of the quarter-hours before and behind
+/// them, and of what is not added up yet. One look sees each row in one of these.
+macro_rules! by_days {
+    ($engine:ident $keys:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $keys,
+            sums!(),
+            " FROM (",
+            counts_of!("domain, broadcast_id, ", "email_counts", "$2", "$6"),
+            " UNION ALL ",
+            counts_of!("domain, broadcast_id, ", "email_counts_by_day", "$6", "$7"),
+            " UNION ALL ",
+            counts_of!("domain, broadcast_id, ", "email_counts", "$7", "$3"),
+            " UNION ALL ",
+            counts_of!("domain, broadcast_id, ", "email_count_deltas", "$2", "$3"),
+            ") AS counts WHERE ",
+            filtered!($engine),
+            $rest
+        )
+    };
+}
+
+/// The sums of each quarter-hour, in the order of the key, so that nothing is sorted. What is added up and what
+/// is not yet comes apart.
+macro_rules! by_quarters {
+    ($engine:ident $keys:literal, $group:literal) => {
+        concat!(
+            by_quarters!(@ $engine $keys, "email_counts", $group), " UNION ALL ",
+            by_quarters!(@ $engine $keys, "email_count_deltas", $group), " LIMIT $6"
+        )
+    };
+    (@ $engine:ident $keys:literal, $table:literal, $group:literal) => {
+        concat!(
+            "SELECT ", $keys, sums!(), " FROM ", $table, " WHERE workspace_id = $1 AND period >= $2 AND period < $3 AND ",
+            filtered!($engine), " GROUP BY ", $group
         )
     };
 }
@@ -89,29 +151,30 @@ statements! {
     INSERT_DELTA = Sql::both(concat!(
         "INSERT INTO email_count_deltas (workspace_id, period, domain, broadcast_id, id, ", columns!(), ")
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"));
-    ADD = Sql::both(concat!(
-        "INSERT INTO email_counts (workspace_id, period, domain, broadcast_id, ", columns!(), ")
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-         ON CONFLICT (workspace_id, period, domain, broadcast_id) DO UPDATE SET ",
-        added!(
-            "sent", "delivered", "delivery_delayed", "bounced_permanent", "bounced_transient", "bounced_undetermined",
-            "complained", "suppressed", "failed", "opened", "unique_opened", "clicked", "unique_clicked",
-            "unsubscribed"; "received")));
-    TOTALS = Sql::each(sums!(sqlite "", ""), sums!(postgres "", ""));
-    /// By what `$6`, `$7` and `$8` ask for: the quarter-hour, the domain, the broadcast.
+    ADD = Sql::both(add_to!("email_counts"));
+    ADD_TO_DAY = Sql::both(add_to!("email_counts_by_day"));
+    TOTALS = Sql::each(by_days!(sqlite "", ""), by_days!(postgres "", ""));
+    /// By what `$8` and `$9` ask for: the domain, the broadcast.
     GROUPED = Sql::each(
-        sums!(sqlite "CASE WHEN CAST($6 AS BOOLEAN) THEN period ELSE 0 END,
-                      CASE WHEN CAST($7 AS BOOLEAN) THEN domain ELSE '' END,
-                      CASE WHEN CAST($8 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
-            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $9"),
-        sums!(postgres "CASE WHEN CAST($6 AS BOOLEAN) THEN period ELSE 0 END,
-                        CASE WHEN CAST($7 AS BOOLEAN) THEN domain ELSE '' END,
-                        CASE WHEN CAST($8 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
-            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $9"));
+        by_days!(sqlite "0, CASE WHEN CAST($8 AS BOOLEAN) THEN domain ELSE '' END,
+                         CASE WHEN CAST($9 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 2, 3 LIMIT $10"),
+        by_days!(postgres "CAST(0 AS BIGINT), CASE WHEN CAST($8 AS BOOLEAN) THEN domain ELSE '' END,
+                           CASE WHEN CAST($9 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 2, 3 LIMIT $10"));
+    BY_QUARTER = Sql::each(
+        by_quarters!(sqlite "period, '', CAST(NULL AS UUID), ", "period"),
+        by_quarters!(postgres "period, '', CAST(NULL AS UUID), ", "period"));
+    BY_QUARTER_AND_DOMAIN = Sql::each(
+        by_quarters!(sqlite "period, domain, CAST(NULL AS UUID), ", "period, domain"),
+        by_quarters!(postgres "period, domain, CAST(NULL AS UUID), ", "period, domain"));
+    BY_ALL = Sql::each(
+        by_quarters!(sqlite "period, domain, broadcast_id, ", "period, domain, broadcast_id"),
+        by_quarters!(postgres "period, domain, broadcast_id, ", "period, domain, broadcast_id"));
 }
 
-/// More than a month has.
-const MOST_QUARTERS: i64 = 3_000;
+/// Twice as many as a month has: what is not added up yet comes apart.
+const MOST_QUARTERS: i64 = 6_000;
 
 /// What is counted apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,6 +186,11 @@ pub struct Key {
 }
 
 impl Key {
+    /// The same of the whole day.
+    pub fn day(&self) -> Key {
+        Key { period: self.period - self.period.rem_euclid(DAY), ..self.clone() }
+    }
+
     fn values(&self) -> impl Iterator<Item = Value> {
         let Key { workspace_id, period, domain, broadcast_id } = self;
         [(*workspace_id).into(), (*period).into(), domain.as_str().into(), (*broadcast_id).into()].into_iter()
@@ -157,6 +225,11 @@ pub fn add(key: &Key, counts: &Counts) -> Stmt {
     ADD.with_all(key.values().chain(values(counts)).collect())
 }
 
+/// Adds to what stands under the key of a day.
+pub fn add_to_day(day: &Key, counts: &Counts) -> Stmt {
+    ADD_TO_DAY.with_all(day.values().chain(values(counts)).collect())
+}
+
 /// Deletes exactly these, or nothing is committed: another process may have added them up.
 pub fn delete(workspace_id: WorkspaceId, ids: &[Uuid]) -> Stmt {
     delete_some(workspace_id, json(ids)).expect(ids.len() as u64)
@@ -183,17 +256,32 @@ impl Which<'_> {
         [self.workspace_id.into(), self.span.0.into(), self.span.1.into(), domains.into(), broadcasts.into()]
             .into_iter()
     }
+
+    /// From when to when the whole days in the span are; the same moment twice where there are none.
+    fn days(&self) -> [Value; 2] {
+        let (start, end) = self.span;
+        let (first, last) = (start + (-start).rem_euclid(DAY), end - end.rem_euclid(DAY));
+        if first < last { [first.into(), last.into()] } else { [end.into(), end.into()] }
+    }
 }
 
 /// Everything as one row.
 pub fn totals_of(which: &Which<'_>) -> Stmt {
-    TOTALS.with_all(which.values().collect())
+    TOTALS.with_all(which.values().chain(which.days()).collect())
 }
 
-/// Apart by quarter-hour, domain and broadcast, as wanted.
+/// Apart by quarter-hour, domain and broadcast: at least as far as wanted.
 pub fn grouped(which: &Which<'_>, (by_period, by_domain, by_broadcast): (bool, bool, bool), most: i64) -> Stmt {
-    let more = [by_period.into(), by_domain.into(), by_broadcast.into(), most.into()];
-    GROUPED.with_all(which.values().chain(more).collect())
+    let by_quarter = |sql: Sql| sql.with_all(which.values().chain([most.into()]).collect());
+    match (by_period, by_domain, by_broadcast) {
+        (true, false, false) => by_quarter(BY_QUARTER),
+        (true, true, false) => by_quarter(BY_QUARTER_AND_DOMAIN),
+        (true, _, true) => by_quarter(BY_ALL),
+        (false, ..) => {
+            let more = [by_domain.into(), by_broadcast.into(), most.into()];
+            GROUPED.with_all(which.values().chain(which.days()).chain(more).collect())
+        }
+    }
 }
 
 /// What happened in a workspace from one moment to another; [`Totals`](Counts) of its first row.

@@ -90,6 +90,21 @@ on_both! {
         assert_eq!(periods, ["2026-01-02T02:15:00.000000Z", "2026-01-03T02:15:00.000000Z"]);
         let early = read(&post.app, &key, "?start_date=2026-01-02&end_date=2026-01-02&metrics=sent").await;
         assert_eq!(early["totals"], json!({"sent": 1}), "a date is a whole day");
+        for added_up in [false, true] {
+            let apart = read(&post.app, &key, "?dimensions=domain&metrics=sent").await;
+            let expected = json!([
+                {"domain_id": domain, "domain_name": "one.example", "sent": 2},
+                {"domain_name": "two.example", "sent": 2},
+            ]);
+            assert_eq!((&apart["data"], &apart["totals"]), (&expected, &json!({"sent": 4})), "added up: {added_up}");
+            // From within the first day to within the last, with the whole days between them.
+            let within = "?start_date=2026-01-02T01:00:00Z&end_date=2026-01-05T01:00:00Z&metrics=sent";
+            assert_eq!(read(&post.app, &key, within).await["totals"], json!({"sent": 4}), "added up: {added_up}");
+            let late = "?start_date=2026-01-02T12:00:00Z&end_date=2026-01-05T01:00:00Z&metrics=sent";
+            assert_eq!(read(&post.app, &key, late).await["totals"], json!({"sent": 3}), "added up: {added_up}");
+            upkeep::round(&post.app.app).await.expect("upkeep");
+        }
+        assert!(store.count("email_counts_by_day").await == 3, "two days, and two domains on the second");
         let nobodys = "?domain_id=01890000-0000-7000-8000-000000000000&metrics=sent";
         assert_eq!(read(&post.app, &key, nobodys).await["totals"], json!({"sent": 0}));
         let refused = post.app.get("/emails/metrics?metrics=loved").key(&key).send().await;

@@ -202,7 +202,7 @@ fn place_new(occurrences: &mut OccurrenceBatch<'_>, contact: &Contact) {
     let Some((places, is_open)) = places_of_new(occurrences, contact) else { return };
     let (workspace_id, now) = (occurrences.workspace_id(), occurrences.now());
     for segment_id in places {
-        occurrences.batch.push(segments::fill_in(workspace_id, segment_id, contact.id, now));
+        occurrences.batch.push(segments::fill_in_made(workspace_id, segment_id, contact.id, now));
     }
     if is_open {
         occurrences.judge_anew(contact.id);

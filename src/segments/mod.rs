@@ -33,8 +33,8 @@ pub use store::{
 };
 pub(crate) use upkeep::due;
 pub use upkeep::{
-    count_broadcast, count_engagement, count_event, fill_in, fill_in_new, forget, judge_after, judge_anew, judge_new,
-    take_out,
+    count_broadcast, count_engagement, count_event, fill_in, fill_in_made, fill_in_new, forget, judge_after,
+    judge_anew, judge_new, take_out,
 };
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, upkeep::ALL];

@@ -32,6 +32,15 @@ statements! {
              WHERE s.workspace_id = $1 AND s.id = $2 AND c.id = $3 AND s.filter IS NOT NULL
              FOR KEY SHARE OF s, c
              ON CONFLICT DO NOTHING");
+        /// The same for a contact that this commit makes, or it is none.
+        pub fn fill_in_made(workspace_id: WorkspaceId, segment_id: SegmentId, contact_id: ContactId, now: i64)
+            = Sql::each(
+            "INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at)
+             SELECT workspace_id, id, $3, $4 FROM segments
+             WHERE workspace_id = $1 AND id = $2 AND filter IS NOT NULL ON CONFLICT DO NOTHING",
+            "INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at)
+             SELECT workspace_id, id, CAST($3 AS UUID), CAST($4 AS BIGINT) FROM segments
+             WHERE workspace_id = $1 AND id = $2 AND filter IS NOT NULL FOR KEY SHARE ON CONFLICT DO NOTHING");
         /// The same for whoever has an address and was made in this commit, which its version tells.
         pub fn fill_in_new(workspace_id: WorkspaceId, segment_id: SegmentId, email_key: &str, version: i64, now: i64)
             = Sql::each(

@@ -10,7 +10,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::counts::{Counted, Counts};
-use super::store::{self, Which};
+use super::store::{self, Apart, Period, Which};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::clock::DAY;
@@ -151,7 +151,8 @@ async fn show(member: Member<Look>) -> PageResult {
     let first = now - now.rem_euclid(DAY) - (days - 1) * DAY;
     let (workspace_id, span) = (member.workspace_id(), (first, first + days * DAY));
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
-    let rows = member.read(store::grouped(&which, (true, false, false), MOST_ROWS)).await?;
+    let apart = Apart { by_period: Some(Period::Day), by_domain: false, by_broadcast: false };
+    let rows = member.read(store::grouped(&which, &apart, MOST_ROWS)).await?;
     let rows = rows.iter().map(|row| Ok((row.int(0)?, Counts::read(row, 3)?))).collect::<Result<Vec<_>, Error>>()?;
     let by_day = by_days(&rows, first, days);
     let mut total = Counts::default();

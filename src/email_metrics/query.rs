@@ -6,6 +6,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::metric::Metric;
 use super::period::{self, Granularity};
+use super::store::Period;
 use crate::clock::DAY;
 use crate::error::Error;
 use crate::id::{BroadcastId, DomainId, EmailId, Id};
@@ -93,6 +94,12 @@ impl Question {
     /// Whether it is about mails one by one.
     pub fn is_of_mails(&self) -> bool {
         self.by(Dimension::Email) || self.email_ids.is_some()
+    }
+
+    /// What the periods that are shown are made of: days of UTC are counted as a whole.
+    pub fn period(&self) -> Period {
+        let is_by_day = self.granularity != Granularity::Hourly && self.zone == TimeZone::UTC;
+        if is_by_day { Period::Day } else { Period::Quarter }
     }
 
     /// From the first quarter-hour on, up to the end.

@@ -15,7 +15,7 @@ use super::mails;
 use super::metric::Metric;
 use super::period::Granularity;
 use super::query::{Dimension, Params, Question};
-use super::store::{self, Domains, Which};
+use super::store::{self, Apart, Domains, Which};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock::Time;
@@ -116,9 +116,13 @@ async fn groups(caller: &Caller, question: &Question, domains: Option<&[String]>
         groups.retain(|group| domains.is_none_or(|domains| domains.contains(&group.domain)));
         return Ok(groups);
     }
-    let apart = [Dimension::Period, Dimension::Domain, Dimension::Broadcast].map(|dimension| question.by(dimension));
+    let apart = Apart {
+        by_period: question.by(Dimension::Period).then(|| question.period()),
+        by_domain: question.by(Dimension::Domain),
+        by_broadcast: question.by(Dimension::Broadcast),
+    };
     let which = which(caller, question, domains);
-    let rows = caller.read(|| store::grouped(&which, apart.into(), MOST_GROUPS + 1)).await?;
+    let rows = caller.read(|| store::grouped(&which, &apart, MOST_GROUPS + 1)).await?;
     if rows.len() as i64 > MOST_GROUPS {
         return Err(too_many());
     }

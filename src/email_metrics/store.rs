@@ -45,10 +45,9 @@ macro_rules! add_to {
 
 /// What was counted from one moment to another.
 macro_rules! counts_of {
-    ($keys:literal, $table:literal, $from:literal, $until:literal) => {
+    ($table:literal, $from:literal, $until:literal) => {
         concat!(
-            "SELECT ",
-            $keys,
+            "SELECT period, domain, broadcast_id, ",
             columns!(),
             " FROM ",
             $table,
@@ -98,13 +97,13 @@ macro_rules! by_days {
             $keys,
             sums!(),
             " FROM (",
-            counts_of!("domain, broadcast_id, ", "email_counts", "$2", "$6"),
+            counts_of!("email_counts", "$2", "$6"),
             " UNION ALL ",
-            counts_of!("domain, broadcast_id, ", "email_counts_by_day", "$6", "$7"),
+            counts_of!("email_counts_by_day", "$6", "$7"),
             " UNION ALL ",
-            counts_of!("domain, broadcast_id, ", "email_counts", "$7", "$3"),
+            counts_of!("email_counts", "$7", "$3"),
             " UNION ALL ",
-            counts_of!("domain, broadcast_id, ", "email_count_deltas", "$2", "$3"),
+            counts_of!("email_count_deltas", "$2", "$3"),
             ") AS counts WHERE ",
             filtered!($engine),
             $rest
@@ -154,14 +153,16 @@ statements! {
     ADD = Sql::both(add_to!("email_counts"));
     ADD_TO_DAY = Sql::both(add_to!("email_counts_by_day"));
     TOTALS = Sql::each(by_days!(sqlite "", ""), by_days!(postgres "", ""));
-    /// By what `$8` and `$9` ask for: the domain, the broadcast.
+    /// By what `$8`, `$9` and `$10` ask for: the day (or quarter-hour at an end), the domain, the broadcast.
     GROUPED = Sql::each(
-        by_days!(sqlite "0, CASE WHEN CAST($8 AS BOOLEAN) THEN domain ELSE '' END,
-                         CASE WHEN CAST($9 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
-            " GROUP BY 2, 3 LIMIT $10"),
-        by_days!(postgres "CAST(0 AS BIGINT), CASE WHEN CAST($8 AS BOOLEAN) THEN domain ELSE '' END,
-                           CASE WHEN CAST($9 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
-            " GROUP BY 2, 3 LIMIT $10"));
+        by_days!(sqlite "CASE WHEN CAST($8 AS BOOLEAN) THEN period ELSE 0 END,
+                         CASE WHEN CAST($9 AS BOOLEAN) THEN domain ELSE '' END,
+                         CASE WHEN CAST($10 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $11"),
+        by_days!(postgres "CASE WHEN CAST($8 AS BOOLEAN) THEN period ELSE 0 END,
+                           CASE WHEN CAST($9 AS BOOLEAN) THEN domain ELSE '' END,
+                           CASE WHEN CAST($10 AS BOOLEAN) THEN broadcast_id ELSE NULL END, ",
+            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $11"));
     BY_QUARTER = Sql::each(
         by_quarters!(sqlite "period, '', CAST(NULL AS UUID), ", "period"),
         by_quarters!(postgres "period, '', CAST(NULL AS UUID), ", "period"));
@@ -270,18 +271,34 @@ pub fn totals_of(which: &Which<'_>) -> Stmt {
     TOTALS.with_all(which.values().chain(which.days()).collect())
 }
 
-/// Apart by quarter-hour, domain and broadcast: at least as far as wanted.
-pub fn grouped(which: &Which<'_>, (by_period, by_domain, by_broadcast): (bool, bool, bool), most: i64) -> Stmt {
-    let by_quarter = |sql: Sql| sql.with_all(which.values().chain([most.into()]).collect());
-    match (by_period, by_domain, by_broadcast) {
-        (true, false, false) => by_quarter(BY_QUARTER),
-        (true, true, false) => by_quarter(BY_QUARTER_AND_DOMAIN),
-        (true, _, true) => by_quarter(BY_ALL),
-        (false, ..) => {
-            let more = [by_domain.into(), by_broadcast.into(), most.into()];
-            GROUPED.with_all(which.values().chain(which.days()).chain(more).collect())
-        }
+/// What counters are told apart by.
+pub struct Apart {
+    pub by_period: Option<Period>,
+    pub by_domain: bool,
+    pub by_broadcast: bool,
+}
+
+/// How finely times are told apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    Quarter,
+    /// Whole days of UTC, and the quarter-hours before and behind them.
+    Day,
+}
+
+/// Apart at least as far as wanted.
+pub fn grouped(which: &Which<'_>, apart: &Apart, most: i64) -> Stmt {
+    let Apart { by_period, by_domain, by_broadcast } = *apart;
+    let by_quarter = match (by_domain, by_broadcast) {
+        (_, true) => BY_ALL,
+        (true, false) => BY_QUARTER_AND_DOMAIN,
+        (false, false) => BY_QUARTER,
+    };
+    if by_period == Some(Period::Quarter) {
+        return by_quarter.with_all(which.values().chain([most.into()]).collect());
     }
+    let more = [by_period.is_some().into(), by_domain.into(), by_broadcast.into(), most.into()];
+    GROUPED.with_all(which.values().chain(which.days()).chain(more).collect())
 }
 
 /// What happened in a workspace from one moment to another; [`Totals`](Counts) of its first row.
@@ -292,7 +309,8 @@ pub fn totals(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
 /// The same, apart by quarter-hours: when each begins, two columns that tell nothing, and its counters.
 pub fn by_quarter(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
-    grouped(&which, (true, false, false), MOST_QUARTERS)
+    let apart = Apart { by_period: Some(Period::Quarter), by_domain: false, by_broadcast: false };
+    grouped(&which, &apart, MOST_QUARTERS)
 }
 
 /// A domain, or a broadcast, and its name.

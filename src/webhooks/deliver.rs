@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join, join_all};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -29,7 +30,7 @@ const ROOM: Room = Room { all: 384, of_workspace: 128, to_one: 16, to_unproven: 
 /// How many deliveries are claimed for each of the calls that an endpoint may have at once, and how many of them are
 /// told before what became of them is written down.
 const AHEAD: usize = 32;
-const PAGE: usize = 128;
+const PAGE: usize = 256;
 
 /// How long after their claim deliveries are begun: what is left of the lease is for the last of them.
 const BEGUN_WITHIN: i64 = <Delivery as Claimable>::LEASE - 15 * SECOND;
@@ -167,11 +168,12 @@ impl Deliverer {
 
     /// Makes the calls of a page, over each connection one at a time.
     async fn call_all<'a>(&self, page: Page<'a>, connections: &mut [Kept<'_>]) -> Called<'a> {
-        let mut lanes: Vec<BoxFuture<'_, _>> = Vec::with_capacity(connections.len());
+        // Whoever is woken is looked at, and none of the others.
+        let lanes = FuturesUnordered::<BoxFuture<'_, _>>::new();
         for connection in connections {
             lanes.push(self.call_some(&page, connection).boxed());
         }
-        let calls = join_all(lanes).await.into_iter().flatten().collect();
+        let calls = lanes.collect::<Vec<_>>().await.into_iter().flatten().collect();
         Called { endpoint: page.endpoint, calls }
     }
 

@@ -6,10 +6,12 @@ use http::StatusCode;
 
 use super::page_one::purpose;
 use super::path::Named;
-use super::traces::{self, Dossier};
-use crate::accounts::{Manage, Member};
+use super::traces::{self, Dossier, Erased};
+use crate::accounts::{Look, Manage, Member};
+use crate::error::Error;
+use crate::id::ContactId;
 use crate::occurrences::Occurrences;
-use crate::web::{self, Form, Layout, PageResult, Shell};
+use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 #[derive(Template)]
 #[template(path = "contacts/erase.html")]
@@ -20,6 +22,18 @@ struct ErasePage {
     is_unsubscribed: bool,
     hidden: Vec<(String, String)>,
     cancel: String,
+}
+
+#[derive(Template)]
+#[template(path = "contacts/erasure.html")]
+struct ErasurePage {
+    layout: Layout,
+    shell: Shell,
+    id: ContactId,
+    begun: Stamp,
+    completed: Option<Stamp>,
+    /// This page's own.
+    address: String,
 }
 
 pub async fn export(member: Member<Manage>, named: Named) -> PageResult {
@@ -44,5 +58,21 @@ pub async fn erase(State(app): State<Occurrences>, member: Member<Manage>, named
     let contact = named.find(&member).await?;
     let accepted = member.accept(&purpose("erase", &contact), &form)?;
     traces::begin(&accepted, &app, &contact, form.text("suppress") == "yes").await?;
-    Ok(member.see_other("/contacts?erased"))
+    Ok(member.see_other(&format!("/erasures/{}", contact.id)))
+}
+
+/// How far an erasure is.
+pub async fn show(member: Member<Look>, id: Result<PathId<ContactId>, Error>) -> PageResult {
+    let gone = || Error::not_found("There is no such erasure here. Its id is the one that the contact had.");
+    let PathId(id) = id.map_err(|_| gone())?;
+    let Erased { created_at, completed_at, .. } = traces::find(&member, id).await?.ok_or_else(gone)?;
+    let content = ErasurePage {
+        layout: member.layout(),
+        shell: member.shell("/contacts"),
+        id,
+        begun: Stamp::exact(created_at.0),
+        completed: completed_at.map(|at| Stamp::exact(at.0)),
+        address: member.address(&format!("/erasures/{id}")),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }

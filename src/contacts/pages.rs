@@ -35,6 +35,7 @@ pub fn router() -> Router<Occurrences> {
         .route("/contacts/{contact}/delete", get(page_edit::ask).post(page_edit::delete))
         .route("/contacts/{contact}/erase", get(page_erase::ask).post(page_erase::erase))
         .route("/contacts/{contact}/export", get(page_erase::export))
+        .route("/erasures/{id}", get(page_erase::show))
         .merge(segment_pages::router())
         .merge(property_pages::router())
         .merge(imports::pages())
@@ -102,9 +103,7 @@ async fn list(member: Member<Look>) -> PageResult {
     let content = ContactsPage {
         layout: member.layout(),
         shell: member.shell("/contacts"),
-        notice: member
-            .notice("deleted", "The contact is deleted.")
-            .or(member.notice("erased", "The person is being erased. Their contact is gone already.")),
+        notice: member.notice("deleted", "The contact is deleted."),
         may_manage: member.may_manage(),
         total: total(&member, &wanted).await?,
         segments: choices(all_segments.into_iter().map(|(id, name, _)| (id, name)), wanted.segment_id.as_slice()),

@@ -63,6 +63,13 @@ impl Signer {
     }
 }
 
+/// The address at which a mail can be read without a credential, for so long.
+pub async fn share(app: &App, email_id: EmailId, span: i64) -> Result<String, Error> {
+    let link = Link { email_id, part: None, expires_at: app.clock.now() + span };
+    let token = Signer::new(app).await?.token(&link);
+    Ok(format!("{}/shared/emails/{token}", app.addresses.base.as_str()))
+}
+
 /// What a link leads to, if we made it and it has not ended.
 pub async fn open(app: &App, token: &str) -> Result<Link, Error> {
     let gone = || Error::not_found("This link has ended, or was not copied whole.");

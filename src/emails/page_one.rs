@@ -49,6 +49,8 @@ struct EmailPage {
     reschedule: Option<(String, Vec<(String, String)>)>,
     /// Where it is taken back.
     cancel: Option<String>,
+    /// Where a link to it is made, with the fields of that form.
+    share: Option<(String, Vec<(String, String)>)>,
     /// How wide it is shown: `phone`, `desktop`, or as wide as the page.
     width: &'static str,
     widths: Vec<(&'static str, String, &'static str)>,
@@ -158,9 +160,12 @@ pub async fn read(
     let may_change = member.may_manage() && id == shared_id && !email.is_shared();
     let reschedule = (may_change && state == State::Scheduled)
         .then(|| (address("/reschedule".into()), member.hidden(&page_time::purpose("reschedule", id))));
+    let is_whole = member.may_manage() && id == shared_id && email.size.is_some();
+    let share = is_whole.then(|| (address("/share".into()), member.hidden(&page_time::purpose("share", id))));
     let content = EmailPage {
         layout: member.layout(),
         shell: member.shell("/emails"),
+        share,
         id,
         subject: titled(email.summary.subject.clone()),
         message_id: email.summary.message_id.clone(),

@@ -10,6 +10,7 @@ use super::templated::{TestWish, filled, test_mail};
 use super::{Emails, NewEmail, Origin, queue};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
+use crate::auth::Actor;
 use crate::docs::{Call, Sample};
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId};
@@ -206,11 +207,7 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
     let id = id_of(&form)?;
     let accepted = member.accept(&purpose(id), &form)?;
     let page = SendPage::of(&member, id, &form);
-    let sending = async {
-        let body = Box::pin(filled(&emails, member.workspace_id(), Body::new(page.fields()?))).await?;
-        let draft = Draft::new(&emails, member.workspace_id(), draft::read(body)?)?;
-        hand_over(&emails, &accepted, id, draft).await
-    };
+    let sending = async { send_fields(&emails, &accepted, id, page.fields()?).await };
     match sending.await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
         Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
@@ -219,6 +216,18 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
 }
 
 /// It was no program that handed it in.
+/// Sends the mail that a request with these fields would send, under the id that its form carries.
+pub async fn send_fields(
+    emails: &Emails,
+    accepted: &Accepted<'_>,
+    id: EmailId,
+    fields: Map<String, Value>,
+) -> Result<(), Error> {
+    let body = Box::pin(filled(emails, accepted.workspace_id(), Body::new(fields))).await?;
+    let draft = Draft::new(emails, accepted.workspace_id(), draft::read(body)?)?;
+    hand_over(emails, accepted, id, draft).await
+}
+
 async fn hand_over(emails: &Emails, accepted: &Accepted<'_>, id: EmailId, draft: Draft) -> Result<(), Error> {
     let email = NewEmail { origin: Origin::Command, ..draft.email };
     queue::send((&emails.occurrences, &emails.domains), accepted, id, email).await

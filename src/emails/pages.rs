@@ -11,7 +11,7 @@ use super::Emails;
 use super::filter::{self, Filter, MOST_COUNTED, SEARCHED};
 use super::state::State;
 use super::store::Summary;
-use super::{page_one, page_send, page_time};
+use super::{page_one, page_send, page_share, page_time};
 use crate::accounts::{Look, Member};
 use crate::config::TransportKind;
 use crate::db::DbError;
@@ -32,6 +32,7 @@ pub fn router() -> Router<Emails> {
         .route("/emails/{id}", get(page_one::read))
         .route("/emails/{id}/reschedule", post(page_time::reschedule))
         .route("/emails/{id}/cancel", get(page_time::ask_cancel).post(page_time::cancel))
+        .route("/emails/{id}/share", post(page_share::share))
         .route("/emails/{id}/html", get(page_one::show_html))
         .route("/emails/{id}/text", get(page_one::show_text))
         .route("/emails/{id}/attachments/{attachment}", get(page_one::download))

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
-use super::links::{LONGEST, Link, Signer};
+use super::links::{self, LONGEST, Link, Signer};
 use super::own_id::parts_of;
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
@@ -265,10 +265,7 @@ async fn share(
         Some(text) => schedule::parse_span(&text).filter(|span| (1..=LONGEST).contains(span)).ok_or_else(wrong)?,
     };
     find(&caller, id).await?;
-    let link = Link { email_id: id, part: None, expires_at: emails.clock.now() + span };
-    let token = Signer::new(&emails).await?.token(&link);
-    let url = format!("{}/shared/emails/{token}", emails.addresses.base.as_str());
-    Ok(Json(Shared { object: "email", id, url }))
+    Ok(Json(Shared { object: "email", id, url: links::share(&emails, id, span).await? }))
 }
 
 /// List an email's attachments

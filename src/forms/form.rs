@@ -265,8 +265,8 @@ impl Item {
 /// The field that people do not see, and programs fill in.
 pub const TRAP: &str = "website";
 
-/// A form for somebody's own page. Its address holds nothing that would have to be escaped.
-fn embedded(url: &str) -> String {
+/// The HTML of a form for somebody's own page. Its address holds nothing that would have to be escaped.
+pub fn embedded(url: &str) -> String {
     format!(
         "<form method=\"post\" action=\"{url}\">\n  <label>E-mail <input type=\"email\" name=\"email\" required \
          autocomplete=\"email\"></label>\n  <input name=\"{TRAP}\" tabindex=\"-1\" autocomplete=\"off\" \

@@ -3,6 +3,7 @@
 //! link: nobody can subscribe somebody else.
 
 mod confirmation;
+mod dashboard;
 mod form;
 mod pages;
 mod routes;
@@ -12,6 +13,7 @@ mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use dashboard::router as dashboard;
 pub use pages::router as pages;
 pub use routes::router as routes;
 pub use store::sweep;

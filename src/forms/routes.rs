@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use super::form::{Form, FormChange, Item, NewForm};
 use super::{Forms, store};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::db::Batch;
 use crate::error::{Error, OrMissing};
 use crate::id::FormId;
@@ -84,10 +84,7 @@ async fn update(
     PathId(id): PathId<FormId>,
     body: Body<FormChange>,
 ) -> JsonResult<Reference> {
-    let wish = body.read()?;
-    let form = find(&caller, id).await?.changed(wish);
-    check(&forms, &caller, &form).await?;
-    caller.try_commit(|| store::replace(caller.workspace_id(), &form).into()).await?.or_missing(not_found)?;
+    change(&forms, &caller, id, body.read()?).await?;
     Ok(Json(Reference::to(id)))
 }
 
@@ -99,9 +96,7 @@ async fn update(
     params(PathId), responses((status = 200, description = "The form is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller, PathId(id): PathId<FormId>) -> JsonResult<Deleted> {
-    let workspace_id = caller.workspace_id();
-    let delete = || Batch::new().and(store::delete(workspace_id, id)).and(store::delete_signups(workspace_id, id));
-    caller.try_commit(delete).await?.or_missing(not_found)?;
+    remove(&caller, id).await?;
     Ok(Json(Deleted::of(id)))
 }
 
@@ -109,19 +104,40 @@ fn not_found() -> Error {
     Error::not_found("Form not found. `GET /forms` lists those there are.")
 }
 
-async fn find(caller: &Caller, id: FormId) -> Result<Form, Error> {
-    let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
+pub(super) async fn find(actor: &dyn Actor, id: FormId) -> Result<Form, Error> {
+    let rows = actor.read(|| store::by_id(actor.workspace_id(), id)).await?;
     Ok(Form::read(rows.first().ok_or_else(not_found)?)?)
 }
 
+pub(super) async fn add(forms: &Forms, actor: &dyn Actor, new: NewForm) -> Result<FormId, Error> {
+    let form = Form::new(forms.clock.ordered_id(), new, forms.clock.now());
+    check(forms, actor, &form).await?;
+    actor.try_commit(|| store::insert(actor.workspace_id(), &form).into()).await??;
+    Ok(form.id)
+}
+
+pub(super) async fn change(forms: &Forms, actor: &dyn Actor, id: FormId, wish: FormChange) -> Result<(), Error> {
+    let form = find(actor, id).await?.changed(wish);
+    check(forms, actor, &form).await?;
+    actor.try_commit(|| store::replace(actor.workspace_id(), &form).into()).await?.or_missing(not_found)?;
+    Ok(())
+}
+
+pub(super) async fn remove(actor: &dyn Actor, id: FormId) -> Result<(), Error> {
+    let workspace_id = actor.workspace_id();
+    let delete = || Batch::new().and(store::delete(workspace_id, id)).and(store::delete_signups(workspace_id, id));
+    actor.try_commit(delete).await?.or_missing(not_found)?;
+    Ok(())
+}
+
 /// Refuses a form whose mail could not be sent, or that leads to nothing.
-async fn check(forms: &Forms, caller: &Caller, form: &Form) -> Result<(), Error> {
+async fn check(forms: &Forms, actor: &dyn Actor, form: &Form) -> Result<(), Error> {
     if let Some(segment_id) = form.segment_id {
-        segments::must_exist(caller, segment_id).await?;
+        segments::must_exist(actor, segment_id).await?;
     }
     for topic_id in &form.topics.0 {
-        topics::must_exist(caller, *topic_id).await?;
+        topics::must_exist(actor, *topic_id).await?;
     }
     let from: Mailbox = form.from.parse().map_err(|_| Error::Internal)?;
-    emails::check_sender(&forms.emails, caller.workspace_id(), &from).await
+    emails::check_sender(&forms.emails, actor.workspace_id(), &from).await
 }

@@ -99,8 +99,18 @@ pub async fn reply(
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &receiving, &body);
     let Stored { summary, .. } = find(&caller, id).await?;
-    let mut fields = own_fields(body.into_fields().into());
-    let references = references(&receiving, &summary).await?;
+    let fields = answer(&receiving, &summary, body.into_fields().into()).await?;
+    send_with_files(&receiving.emails, &caller, &request, Body::new(fields), Vec::new()).await
+}
+
+/// The fields of the mail that answers another.
+pub(super) async fn answer(
+    receiving: &Receiving,
+    summary: &Summary,
+    given: Map<String, Value>,
+) -> Result<Map<String, Value>, Error> {
+    let mut fields = own_fields(given);
+    let references = references(receiving, summary).await?;
     if let Some(last) = references.last() {
         add_header(&mut fields, "In-Reply-To", last);
         add_header(&mut fields, "References", &references.join(" "));
@@ -112,7 +122,7 @@ pub async fn reply(
         false => envelope.reply_to.clone().into(),
     });
     default(&mut fields, "subject", || titled("Re:", &summary.subject).into());
-    send_with_files(&receiving.emails, &caller, &request, Body::new(fields), Vec::new()).await
+    Ok(fields)
 }
 
 /// Forward a received email

@@ -10,6 +10,7 @@ mod contents;
 mod email;
 mod incoming;
 mod limits;
+mod pages;
 mod retention;
 mod routes;
 mod shapes;
@@ -18,6 +19,7 @@ mod store;
 use std::sync::Arc;
 
 pub use incoming::{Handover, Incoming};
+pub use pages::router as pages;
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};
 

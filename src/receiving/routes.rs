@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 use super::email::{Attachment, Stored, Summary};
 use super::shapes::{Detail, Download, File, FileInfo, Item};
 use super::{Receiving, answering, contents, store};
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::{HOUR, rfc3339};
 use crate::db::{Db, DbError};
 use crate::emails::{Link, Pieces, Signer, open_link};
@@ -48,8 +48,8 @@ pub fn doors() -> OpenApiRouter<Receiving> {
     OpenApiRouter::new().route("/shared/received/{token}", axum::routing::get(download))
 }
 
-pub async fn find(caller: &Caller, id: ReceivedEmailId) -> Result<Stored, Error> {
-    let found: Option<Stored> = caller.query(|| store::by_id(caller.workspace_id(), id)).await?;
+pub async fn find(actor: &dyn Actor, id: ReceivedEmailId) -> Result<Stored, Error> {
+    let found: Option<Stored> = actor.query(|| store::by_id(actor.workspace_id(), id)).await?;
     found.ok_or_else(|| Error::not_found("Received email not found. `GET /emails/receiving` lists those there are."))
 }
 
@@ -122,7 +122,7 @@ async fn read(
 }
 
 /// HTML with the pictures that it refers to, as far as there is room for them.
-async fn with_pictures(db: &Db, email: &Summary, mut html: String) -> Result<String, DbError> {
+pub(super) async fn with_pictures(db: &Db, email: &Summary, mut html: String) -> Result<String, DbError> {
     let is_shown = |file: &&Attachment| file.content_type.starts_with("image/") && file.content_id.is_some();
     let mut pictures: Vec<&Attachment> = email.envelope.attachments.iter().filter(is_shown).collect();
     // An id that begins like another comes first.
@@ -261,7 +261,7 @@ async fn download(State(receiving): State<Receiving>, Path(token): Path<String>)
 }
 
 /// A file as a browser saves it.
-fn saved(content: Pieces, (name, kind, size): (&str, &str, u64)) -> Response {
+pub(super) fn saved(content: Pieces, (name, kind, size): (&str, &str, u64)) -> Response {
     let mut response = Content::from_stream(content).into_response();
     let disposition = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     let headers = response.headers_mut();

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::colors::{Color, stylesheet};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::db::{DbError, Row, Sql, statements};
 use crate::error::Error;
 use crate::id::WorkspaceId;
@@ -58,10 +58,10 @@ pub struct Branding {
     object: &'static str,
     /// What people read above the pages: the workspace's own name, unless another was set.
     #[schema(value_type = BrandName)]
-    name: String,
+    pub(super) name: String,
     /// Null where the pages are in the usual colours.
     #[schema(value_type = Option<Color>)]
-    color: Option<String>,
+    pub(super) color: Option<String>,
 }
 
 impl Branding {
@@ -134,13 +134,17 @@ async fn read(caller: Caller) -> JsonResult<Branding> {
     responses((status = 200, description = "The branding as it is now.", body = Branding)),
 )]
 async fn update(caller: Caller, body: Body<BrandingChange>) -> JsonResult<Branding> {
-    let wish = body.read()?;
-    caller.commit(|| change(caller.workspace_id(), &wish).into()).await?;
+    save(&caller, &body.read()?).await?;
     find(&caller).await.map(Json)
 }
 
-async fn find(caller: &Caller) -> Result<Branding, Error> {
-    let rows = caller.read(|| of_workspace(caller.workspace_id())).await?;
+pub(super) async fn save(actor: &dyn Actor, wish: &BrandingChange) -> Result<(), Error> {
+    actor.try_commit(|| change(actor.workspace_id(), wish).into()).await??;
+    Ok(())
+}
+
+pub(super) async fn find(actor: &dyn Actor) -> Result<Branding, Error> {
+    let rows = actor.read(|| of_workspace(actor.workspace_id())).await?;
     Ok(Branding::read(rows.first().ok_or(Error::Internal)?)?)
 }
 

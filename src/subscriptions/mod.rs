@@ -2,6 +2,7 @@
 //! one click, and the page on which a person chooses, in the name and colour of its workspace.
 
 mod branding;
+mod branding_page;
 mod colors;
 mod links;
 mod pages;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use branding::{Frame, router as routes};
+pub use branding_page::router as dashboard;
 pub use links::{Links, Subscriber};
 pub use pages::{problem, router as pages};
 

@@ -1,6 +1,8 @@
 //! How much a workspace uses. Nothing is sold here, so there are no quotas; what clients must be able
 //! to read as a number is then as large as all of them can read.
 
+mod pages;
+
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
@@ -13,13 +15,15 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::{Time, first_id_at};
 use crate::db::{Row, Sql, statements};
 use crate::email_metrics::{self, Counted, Counts};
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::web::JsonResult;
+
+pub use pages::router as pages;
 
 pub const STATEMENTS: &[&[Sql]] = &[ALL];
 
@@ -123,19 +127,20 @@ pub fn router() -> OpenApiRouter<App> {
     responses((status = 200, description = "The usage.", body = Usage)),
 )]
 async fn read(caller: Caller, State(app): State<App>) -> JsonResult<Usage> {
+    usage(&caller, &app).await.map(Json)
+}
+
+async fn usage(actor: &dyn Actor, app: &App) -> Result<Usage, Error> {
     let now = app.clock.now();
     let (day, month) = (today(now).ok_or(Error::Internal)?, this_month(now).ok_or(Error::Internal)?);
     // Ids are made in steady time.
     let since = first_id_at(month.0 - now + app.clock.steady());
-    let rows = caller.read(|| counts(caller.workspace_id(), since)).await?;
+    let rows = actor.read(|| counts(actor.workspace_id(), since)).await?;
     let row = rows.first().ok_or(Error::Internal)?;
     let used = |column: usize, limit: Option<u32>| Ok::<_, Error>(Used { used: row.int(column)?, limit });
-    Ok(Json(Usage {
+    Ok(Usage {
         object: "usage",
-        emails: Emails {
-            daily: mails(&caller, day, None).await?,
-            monthly: mails(&caller, month, Some(UNLIMITED)).await?,
-        },
+        emails: Emails { daily: mails(actor, day, None).await?, monthly: mails(actor, month, Some(UNLIMITED)).await? },
         contacts: used(0, Some(UNLIMITED))?,
         segments: used(1, None)?,
         broadcasts: used(2, None)?,
@@ -143,11 +148,11 @@ async fn read(caller: Caller, State(app): State<App>) -> JsonResult<Usage> {
         automation_runs: UsedSince { used: row.int(4)?, limit: Some(UNLIMITED), resets_at: Time(month.1) },
         domains: used(3, None)?,
         rate_limit: RateLimit { limit: app.allowances.limit().unwrap_or(UNLIMITED), duration: "1000ms" },
-    }))
+    })
 }
 
-async fn mails(caller: &Caller, span: (i64, i64), limit: Option<u32>) -> Result<Mails, Error> {
-    let rows: Vec<Row> = caller.read(|| email_metrics::totals(caller.workspace_id(), span)).await?;
+async fn mails(actor: &dyn Actor, span: (i64, i64), limit: Option<u32>) -> Result<Mails, Error> {
+    let rows: Vec<Row> = actor.read(|| email_metrics::totals(actor.workspace_id(), span)).await?;
     let counts = Counts::read(rows.first().ok_or(Error::Internal)?, 0)?;
     let (sent, received) = (counts.of(Counted::Sent), counts.of(Counted::Received));
     Ok(Mails { used: sent + received, limit, sent, received, resets_at: Time(span.1) })

@@ -62,6 +62,7 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
                 place("/topics", "topic", "Topics"),
                 place("/properties", "property", "Properties"),
                 place("/imports", "import", "Imports"),
+                place("/forms", "form", "Forms"),
             ],
         ),
         group(
@@ -76,6 +77,7 @@ pub fn places(current: &str, manages: bool) -> Vec<PlaceGroup> {
             "Mail",
             vec![
                 place("/emails", "mail", "Emails"),
+                place("/received", "inbox", "Received"),
                 place("/broadcasts", "send", "Broadcasts"),
                 place("/templates", "book", "Templates"),
                 place("/suppressions", "lock", "Suppressions"),

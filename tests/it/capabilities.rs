@@ -27,7 +27,22 @@ const TABLE: &[(&str, &[Capability])] = &[
             ("settle", &["mark_email_delivered"], &["POST /emails/{id}/recipients/0/mark-delivered"]),
             ("attachments", &["list_email_attachments"], &["GET /emails/{id}"]),
             ("download", &["read_email_attachment"], &["GET /emails/{id}/attachments/{attachment}"]),
+            ("share", &["share_email"], &["POST /emails/{id}/share"]),
             ("numbers", &["read_email_metrics"], &["GET /deliverability"]),
+        ],
+    ),
+    (
+        "received email",
+        &[
+            ("list", &["list_received_emails"], &["GET /received"]),
+            (
+                "read",
+                &["read_received_email"],
+                &["GET /received/{id}", "GET /received/{id}/html", "GET /received/{id}/source"],
+            ),
+            ("attachments", &["list_received_email_attachments"], &["GET /received/{id}"]),
+            ("download", &["read_received_email_attachment"], &["GET /received/{id}/attachments/{attachment}"]),
+            ("answer", &["reply_to_received_email"], &["POST /received/{id}/reply"]),
         ],
     ),
     (
@@ -77,6 +92,7 @@ const TABLE: &[(&str, &[Capability])] = &[
             ("choose topics", &["choose_contact_topics"], &["POST /contacts/{contact}/topics"]),
             ("export", &["export_contact"], &["GET /contacts/{contact}/export"]),
             ("erase", &["erase_contact"], &["GET /contacts/{contact}/erase", "POST /contacts/{contact}/erase"]),
+            ("how far an erasure is", &["read_contact_erasure"], &["GET /erasures/{id}"]),
         ],
     ),
     (
@@ -119,6 +135,16 @@ const TABLE: &[(&str, &[Capability])] = &[
             ("read", &["read_topic"], &["GET /topics/{id}"]),
             ("edit", &["update_topic"], &["POST /topics/{id}"]),
             ("delete", &["delete_topic"], &["GET /topics/{id}/delete", "POST /topics/{id}/delete"]),
+        ],
+    ),
+    (
+        "form with which strangers subscribe",
+        &[
+            ("list", &["list_forms"], &["GET /forms"]),
+            ("create", &["create_form"], &["GET /forms/new", "POST /forms/new"]),
+            ("read", &["read_form"], &["GET /forms/{id}"]),
+            ("edit", &["update_form"], &["POST /forms/{id}"]),
+            ("delete", &["delete_form"], &["GET /forms/{id}/delete", "POST /forms/{id}/delete"]),
         ],
     ),
     (
@@ -223,6 +249,8 @@ const TABLE: &[(&str, &[Capability])] = &[
         &[
             ("read", &["read_workspace"], &["GET /settings"]),
             ("edit", &["update_workspace"], &["POST /settings"]),
+            ("branding", &["read_branding", "update_branding"], &["GET /branding", "POST /branding"]),
+            ("usage", &["read_usage"], &["GET /usage"]),
             ("requests", &["list_logs"], &["GET /logs"]),
             ("one request", &["read_log"], &["GET /logs/{id}"]),
         ],
@@ -257,26 +285,9 @@ const MACHINES: &[(&str, &[&str])] = &[
 ];
 
 /// What has no page yet, and should have one. This list only becomes shorter.
-const MISSING: &[(&str, &[&str])] = &[
-    (
-        "received mail",
-        &[
-            "list_received_emails",
-            "read_received_email",
-            "forward_received_email",
-            "reply_to_received_email",
-            "list_received_email_attachments",
-            "read_received_email_attachment",
-        ],
-    ),
-    ("forms with which strangers subscribe", &["list_forms", "create_form", "read_form", "update_form", "delete_form"]),
-    ("how the pages look on which people unsubscribe", &["read_branding", "update_branding"]),
-    ("how much a workspace has and sends", &["read_usage"]),
-    ("a link that shows a mail to who has no account", &["share_email"]),
-    ("how far an erasure is", &["read_contact_erasure"]),
-];
+const MISSING: &[(&str, &[&str])] = &[("mail that came in is sent on", &["forward_received_email"])];
 
-const MOST_MISSING: usize = 16;
+const MOST_MISSING: usize = 1;
 
 fn named(lists: &[(&'static str, &'static [&'static str])]) -> Vec<&'static str> {
     lists.iter().flat_map(|(_, operations)| operations.iter().copied()).collect()

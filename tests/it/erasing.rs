@@ -111,8 +111,11 @@ on_both! {
         let ask = page(&app, &cookie, &format!("/contacts/{id}/erase")).await;
         assert!(ask.contains("Erase this person?") && ask.contains("Ada@example.com"));
         let done = submit(&app, &cookie, &ask, "/erase", &[("suppress", "yes")]).await;
-        assert_eq!(done.location(), "/dashboard/contacts?erased");
+        let state = format!("/erasures/{id}");
+        assert_eq!(done.location(), format!("/dashboard{state}"));
+        assert!(page(&app, &cookie, &state).await.contains("being erased"));
         finish(&app).await;
+        assert!(page(&app, &cookie, &state).await.contains("This person is erased"));
         assert_eq!(app.count("suppressions WHERE email = 'ada@example.com'").await, 1);
         app.get(format!("/contact-erasures/{id}")).key(&theirs).send().await.refused(404, "not_found");
         let other = contact(&app, &theirs, json!({"email": "x@example.com"})).await;

@@ -116,3 +116,4 @@ mod webhooks;
 mod webhooks_told;
 mod windows;
 mod wire;
+mod workspace_pages;

@@ -12,7 +12,9 @@ use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::automation_pages::{owner, page};
 use crate::dns::Dns;
+use crate::form_filling::{Filled, leads_to};
 use crate::harness::{TestApp, config, on_both};
 use crate::sending::Stage;
 use crate::store::Store;
@@ -306,6 +308,38 @@ on_both! {
         let headers = json!([["In-Reply-To", "<2@sender.example>"], ["References", "<1@in.example> <2@sender.example>"]]);
         assert_eq!(envelope["headers"], headers);
         office.app.post(&path).key(&office.key).json(json!({})).send().await.refused(422, "missing_required_field");
+    }
+
+    async fn issue_15_a_person_reads_and_answers_what_came_in(store: Store) {
+        let office = Office::open(&store, &[]).await;
+        let (app, cookie) = (&office.app, owner(&office.app).await);
+        assert!(page(app, &cookie, "/received").await.contains("Nothing has come in."));
+        let id = office.take(MESSAGE).await;
+        let list = page(app, &cookie, "/received").await;
+        assert!(list.contains(&format!("/received/{id}\"")) && list.contains("Grüße") && list.contains("box@in.example"), "{list}");
+        let one = page(app, &cookie, &format!("/received/{id}")).await;
+        for words in ["ada@sender.example", "answers@sender.example", "DMARC", "rows.csv", "The message as it came"] {
+            assert!(one.contains(words), "{words}: {one}");
+        }
+        let see = async |path: &str| app.get(format!("/dashboard/received/{id}{path}")).header("cookie", &cookie).send().await;
+        let html = see("/html").await;
+        assert!(html.text().contains("data:image/png;base64,iVBORw=="), "{}", html.text());
+        assert!(html.header("content-security-policy").is_some_and(|policy| policy.contains("sandbox")));
+        assert_eq!(see("/source").await.body, MESSAGE.as_bytes());
+        let files = &office.read(&id).await["attachments"];
+        let file = files.as_array().and_then(|files| files.iter().find(|file| file["content_type"] == "text/csv")).expect("a file");
+        assert_eq!(see(&format!("/attachments/{}", file["id"].as_str().expect("an id"))).await.text(), "a,b");
+        assert_eq!(see("/attachments/01890000-0000-7000-8000-000000000000").await.status, 404);
+        let wrong = Filled::of(&one, "/reply").with("from", "nobody").with("text", "Thanks").send(app, &cookie).await;
+        assert!(wrong.status == 422 && wrong.text().contains("f-from-error"), "{}", wrong.text());
+        let again = Filled::of(&wrong.text(), "/reply");
+        assert_eq!(again.value("text"), "Thanks", "what was typed stays");
+        let form = again.with("from", "box@in.example");
+        let sent = leads_to(&form.send(app, &cookie).await);
+        assert_eq!(leads_to(&form.send(app, &cookie).await), sent, "sent twice, it is one mail");
+        let answer = office.get(sent.strip_suffix("?sent").expect("the mail's page")).await;
+        assert_eq!((&answer["to"], &answer["subject"]), (&json!(["answers@sender.example"]), &json!("Re: Grüße")));
+        assert_eq!(answer["text"], "Thanks");
     }
 
     async fn issue_14_a_mail_is_forwarded_as_it_came_or_attached(store: Store) {

@@ -6,7 +6,7 @@ mod export;
 mod routes;
 mod store;
 
-pub use erase::{begin, round, run};
+pub use erase::{Erased, begin, find, round, run};
 pub use export::Dossier;
 pub use routes::{document, router};
 pub use store::ALL;

@@ -1,0 +1,257 @@
+//! Received mail in the dashboard.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::authentication::{Authentication, Checked, Verdict};
+use super::email::{Stored, Summary};
+use super::routes::{find, gone, saved, with_pictures};
+use super::{Receiving, answering, contents, store};
+use crate::accounts::{Duty, Look, Manage, Member};
+use crate::emails;
+use crate::error::Error;
+use crate::id::{AttachmentId, EmailId, ReceivedEmailId};
+use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp, field_of};
+
+type Id = Result<PathId<ReceivedEmailId>, Error>;
+
+pub fn router() -> Router<Receiving> {
+    Router::new()
+        .route("/received", get(list))
+        .route("/received/{id}", get(read))
+        .route("/received/{id}/html", get(show_html))
+        .route("/received/{id}/source", get(show_source))
+        .route("/received/{id}/attachments/{attachment}", get(download))
+        .route("/received/{id}/reply", post(reply))
+}
+
+#[derive(Template)]
+#[template(path = "receiving/list.html")]
+struct ListPage {
+    layout: Layout,
+    shell: Shell,
+    emails: Vec<EmailRow>,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+struct EmailRow {
+    href: String,
+    subject: String,
+    from: String,
+    received_for: String,
+    arrived: Stamp,
+}
+
+#[derive(Template)]
+#[template(path = "receiving/one.html")]
+struct OnePage {
+    layout: Layout,
+    shell: Shell,
+    subject: String,
+    id: ReceivedEmailId,
+    message_id: String,
+    facts: Vec<(&'static str, String)>,
+    checks: Vec<Check>,
+    arrived: Stamp,
+    frame: Option<String>,
+    text: Option<String>,
+    source: Option<String>,
+    attachments: Vec<FileRow>,
+    answer: Option<AnswerForm>,
+}
+
+/// What came of a check, and the look of its badge.
+struct Check {
+    name: &'static str,
+    word: &'static str,
+    look: &'static str,
+    domain: Option<String>,
+}
+
+impl Check {
+    fn of(name: &'static str, checked: &Checked) -> Check {
+        let (word, look) = match checked.result {
+            Verdict::None => ("nothing to check", "bare"),
+            Verdict::Pass => ("passed", "good"),
+            Verdict::Fail => ("failed", "bad"),
+            Verdict::SoftFail => ("failed softly", "busy"),
+            Verdict::Neutral => ("neutral", "bare"),
+            Verdict::TempError => ("not checked: no name server answered", "busy"),
+            Verdict::PermError => ("cannot be read", "bad"),
+        };
+        Check { name, word, look, domain: checked.domain.clone() }
+    }
+}
+
+struct FileRow {
+    href: String,
+    name: String,
+    kind: String,
+    size: u64,
+}
+
+/// The form that answers it.
+struct AnswerForm {
+    action: String,
+    hidden: Vec<(String, String)>,
+    problem: Option<String>,
+    from: Field,
+    text: Field,
+}
+
+fn titled(subject: &str) -> String {
+    if subject.trim().is_empty() { "(no subject)".into() } else { subject.to_owned() }
+}
+
+async fn list(member: Member<Look>) -> PageResult {
+    let page = member.page()?;
+    let stored: Vec<Summary> = member.query(store::page(member.workspace_id(), &page)).await?;
+    let Leaf { items, newer, older } = page.leaf(stored, &member.address("/received"), |email| email.id);
+    let now = member.app.clock.now();
+    let row = |email: Summary| EmailRow {
+        href: member.address(&format!("/received/{}", email.id)),
+        subject: titled(&email.subject),
+        from: email.sender,
+        received_for: email.envelope.received_for.join(", "),
+        arrived: Stamp::ago(email.created_at, now),
+    };
+    let content = ListPage {
+        layout: member.layout(),
+        shell: member.shell("/received"),
+        emails: items.into_iter().map(row).collect(),
+        newer,
+        older,
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn found<D: Duty>(member: &Member<D>, id: Id) -> Result<Stored, Error> {
+    let gone = || Error::not_found("There is no such mail here.");
+    let PathId(id) = id.map_err(|_| gone())?;
+    find(member, id).await.map_err(|error| match error {
+        Error::NotFound { .. } => gone(),
+        other => other,
+    })
+}
+
+fn purpose(id: ReceivedEmailId) -> String {
+    format!("answer email {id}")
+}
+
+async fn read(member: Member<Look>, id: Id) -> PageResult {
+    let email = found(&member, id).await?;
+    let from = email.summary.envelope.received_for.first().cloned().unwrap_or_default();
+    let answer = answer_form(&member, email.summary.id, member.app.clock.ordered_id(), from);
+    Ok(page(&member, StatusCode::OK, email, answer))
+}
+
+/// The form, with the id that the mail it sends gets: sent twice, that is one.
+fn answer_form<D: Duty>(member: &Member<D>, id: ReceivedEmailId, sent_as: EmailId, from: String) -> AnswerForm {
+    let mut hidden = member.hidden(&purpose(id));
+    hidden.push(("id".to_owned(), sent_as.to_string()));
+    AnswerForm {
+        action: member.address(&format!("/received/{id}/reply")),
+        hidden,
+        problem: None,
+        from: Field { value: from, error: None },
+        text: Field::default(),
+    }
+}
+
+fn page<D: Duty>(member: &Member<D>, status: StatusCode, email: Stored, answer: AnswerForm) -> Response {
+    let Stored { summary, html, text } = email;
+    let id = summary.id;
+    let address = |path: String| member.address(&format!("/received/{id}{path}"));
+    let envelope = &summary.envelope;
+    let Authentication { spf, dkim, dmarc } = &envelope.authentication;
+    let signatures = dkim.iter().map(|one| Check::of("DKIM", one));
+    let facts = [
+        ("From", summary.sender.clone()),
+        ("To", envelope.to.join(", ")),
+        ("Cc", envelope.cc.join(", ")),
+        ("Reply to", envelope.reply_to.join(", ")),
+        ("Received for", envelope.received_for.join(", ")),
+    ];
+    let files = envelope.attachments.iter().filter(|_| summary.size.is_some()).map(|file| FileRow {
+        href: address(format!("/attachments/{}", file.id)),
+        name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
+        kind: file.content_type.clone(),
+        size: file.size,
+    });
+    let content = OnePage {
+        layout: member.layout(),
+        shell: member.shell("/received"),
+        subject: titled(&summary.subject),
+        id,
+        message_id: summary.message_id.clone(),
+        facts: facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(),
+        checks: std::iter::once(Check::of("SPF", spf)).chain(signatures).chain([Check::of("DMARC", dmarc)]).collect(),
+        arrived: Stamp::exact(summary.created_at),
+        frame: html.map(|_| address("/html".into())),
+        text: text.filter(|text| !text.is_empty()),
+        source: summary.size.map(|_| address("/source".into())),
+        attachments: files.collect(),
+        answer: member.may_manage().then_some(answer),
+    };
+    web::page_framing(status, &content)
+}
+
+async fn show_html(member: Member<Look>, State(receiving): State<Receiving>, id: Id) -> PageResult {
+    let Stored { summary, html, .. } = found(&member, id).await?;
+    let html = with_pictures(&receiving.db, &summary, html.ok_or_else(gone)?).await?;
+    Ok(web::sandboxed(html.into()))
+}
+
+/// The message as it came.
+async fn show_source(member: Member<Look>, id: Id) -> PageResult {
+    let Summary { id, size, .. } = found(&member, id).await?.summary;
+    let size = size.ok_or_else(gone)? as u64;
+    let message = contents::message(&member.app.db, id, size);
+    Ok(saved(message, (&format!("{id}.eml"), "message/rfc822", size)))
+}
+
+async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, String)>) -> PageResult {
+    let missing = || Error::not_found("There is no such file here.");
+    let wanted: AttachmentId = attachment.parse().map_err(|_| missing())?;
+    let email = found(&member, id.parse().map(PathId).map_err(|_| missing())).await?.summary;
+    let mut files = email.envelope.attachments.iter().filter(|_| email.size.is_some());
+    let file = files.find(|file| file.id == wanted).ok_or_else(missing)?;
+    let name = file.filename.as_deref().unwrap_or("attachment");
+    let content = contents::file(&member.app.db, email.id, file);
+    Ok(saved(content, (name, &file.content_type, file.size)))
+}
+
+async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
+    let email = found(&member, id).await?;
+    let accepted = member.accept(&purpose(email.summary.id), &form)?;
+    let unnamed = || Error::BadRequest { message: "The form does not say which mail it is. Load it again.".into() };
+    let sent_as: EmailId = form.text("id").parse().map_err(|_| unnamed())?;
+    let (from, text) = (form.text("from"), form.lines("text"));
+    let given = [("from", from.trim()), ("text", &text)].into_iter().filter(|(_, value)| !value.is_empty());
+    let given: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let sent = async {
+        let fields = answering::answer(&receiving, &email.summary, given).await?;
+        emails::send_fields(&receiving.emails, &accepted, sent_as, fields).await
+    };
+    let refusal = match sent.await {
+        Ok(()) => return Ok(member.see_other(&format!("/emails/{sent_as}?sent"))),
+        Err(refusal) if refusal.status().is_client_error() => refusal,
+        Err(error) => return Err(error.into()),
+    };
+    let mut answer = answer_form(&member, email.summary.id, sent_as, from);
+    answer.text.value = text;
+    let message = refusal.message().into_owned();
+    match field_of(&refusal).as_deref() {
+        Some("from") => answer.from.error = Some(message),
+        Some("text") => answer.text.error = Some(message),
+        _ if matches!(refusal, Error::DomainRefused { .. }) => answer.from.error = Some(message),
+        _ => answer.problem = Some(message),
+    }
+    Ok(page(&member, refusal.status(), email, answer))
+}

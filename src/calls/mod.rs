@@ -167,7 +167,7 @@ impl Calls {
         let (mut lines, mut failure) = (HashMap::<String, Vec<C>>::new(), None);
         match claim_by::<C>(db, batch).await {
             Ok(rows) => {
-                rows.into_iter().for_each(|row| lines.entry(row.destination().to_owned()).or_default().push(row))
+                rows.into_iter().for_each(|row| lines.entry(row.destination().to_owned()).or_default().push(row));
             }
             Err(error) => failure = Some(error),
         }

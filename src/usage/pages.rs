@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::{MOST_COUNTED, Usage, usage};
 use crate::accounts::{Look, Member};
 use crate::app::App;
-use crate::web::{self, Layout, PageResult, Shell, Stamp};
+use crate::web::{self, Layout, PageResult, Shell};
 
 pub fn router() -> Router<App> {
     Router::new().route("/usage", get(show))
@@ -22,8 +22,8 @@ struct UsagePage {
     shell: Shell,
     /// What the workspace has, and where it is.
     things: Vec<(&'static str, String, String)>,
-    /// Mails of a day and of a month: what was sent, what came in, and until when that is counted.
-    mails: Vec<(&'static str, i64, i64, Stamp)>,
+    /// Mails of the day and of the month: what was sent, and what came in.
+    mails: Vec<(&'static str, i64, i64)>,
     runs: String,
 }
 
@@ -45,7 +45,7 @@ async fn show(member: Member<Look>, State(app): State<App>) -> PageResult {
             thing("Domains", "/domains", domains.used),
         ],
         mails: [("Today", emails.daily), ("This month", emails.monthly)]
-            .map(|(when, mails)| (when, mails.sent, mails.received, Stamp::new(mails.resets_at.0)))
+            .map(|(when, mails)| (when, mails.sent, mails.received))
             .into(),
         runs: counted(automation_runs.used),
     };

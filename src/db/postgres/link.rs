@@ -2,7 +2,7 @@
 //! connection to it is opened.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -62,6 +62,8 @@ struct Crew {
     missing: Arc<AtomicUsize>,
     /// Where none is live, one at a time tries.
     first: Mutex<()>,
+    /// Whether the last that tried to come back has tried more than once.
+    is_refused: AtomicBool,
 }
 
 impl Crew {
@@ -71,6 +73,10 @@ impl Crew {
 
     fn has_missing(&self) -> bool {
         self.missing.load(Ordering::Relaxed) > 0
+    }
+
+    fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 }
 
@@ -126,11 +132,6 @@ impl Link {
         self.crew(purpose).has_live()
     }
 
-    /// Whether all connections that there are write: those can also read.
-    pub(super) fn only_writes(&self) -> bool {
-        self.writers.has_live() && !self.readers.has_live()
-    }
-
     /// No connection is to be had for writing, and none that there is can do it.
     pub(super) fn ask_to_cede(&self) {
         if self.readers.has_live() {
@@ -171,6 +172,7 @@ impl Link {
             self.distrust(epoch);
         }
         session.set_epoch(self.epoch());
+        self.crew(purpose).is_refused.store(false, Ordering::Relaxed);
         Ok(session)
     }
 
@@ -207,18 +209,22 @@ impl Link {
             let turn = if own.has_live() { None } else { Some(own.first.lock().await) };
             let comes_after = own.has_live() || purpose == Purpose::Read;
             let yields = comes_after && !other.has_live() && other.has_missing();
-            let opened = match yields {
-                true => Err(DbError::Unavailable("the first connection is for writing".into())),
-                false => self.open(purpose).await,
-            };
-            match opened {
-                Ok(session) => return Some(session),
-                Err(_) if std::mem::take(&mut is_first) || own.has_live() && yields => {}
-                Err(error) => {
-                    if !refused(error) {
-                        return None;
-                    }
+            let opened = if yields { None } else { Some(self.open(purpose).await) };
+            let failure = match opened {
+                Some(Ok(session)) => return Some(session),
+                Some(Err(_)) if std::mem::take(&mut is_first) => None,
+                Some(Err(error)) => {
+                    own.is_refused.store(true, Ordering::Relaxed);
+                    Some(error)
                 }
+                // Whoever comes first may still get one.
+                None if own.has_live() || !other.is_refused() => None,
+                None => Some(DbError::Unavailable("there is no connection, not even for writing".into())),
+            };
+            if let Some(error) = failure
+                && !refused(error)
+            {
+                return None;
             }
             drop(turn);
             sleep(pause).await;

@@ -97,7 +97,7 @@ impl Readers {
 
     /// Whether those who write have a connection and nobody here has: the server has few to give.
     pub(in crate::db) fn is_for_writers(&self) -> bool {
-        self.link.only_writes()
+        self.link.has_live(Purpose::Write) && self.seats.iter().all(|seat| seat.session().is_none())
     }
 
     /// By turns, but not one that has not answered for a while if another does.

@@ -15,6 +15,9 @@ use crate::error::Error;
 /// How much of a text is looked at at once.
 const BLOCK: usize = 64 << 10;
 
+/// How much of what a text begins with is looked at before it is asked whether that is enough.
+const FIRST_LOOK: usize = 4 << 10;
+
 /// The elements of a JSON array, which are many things at once: each is read on
 /// its own, so that no more than one of them is ever in memory.
 pub struct Many {
@@ -39,13 +42,15 @@ impl Many {
         if !matches!(text.trim_ascii_start(), [b'[', ..] | []) {
             return Err(Error::invalid(format!("The body must be a JSON array, but is {}.", kind_of(text))));
         }
-        let mut found = Elements::default();
-        found.look(text)?;
-        let most = Many::MOST;
-        match found.count > most {
-            true => Err(Error::invalid(format!("The array is too long: send at most {most} at once."))),
-            false => Ok(()),
+        let (mut found, most) = (Elements::default(), Many::MOST);
+        // Whoever is answered next waits for this: it ends with what decides.
+        for block in text.chunks(FIRST_LOOK) {
+            found.look(block)?;
+            if found.count > most {
+                return Err(Error::invalid(format!("The array is too long: send at most {most} at once.")));
+            }
         }
+        Ok(())
     }
 
     /// Splits the text of an array. Elements behind the last that may be there are

@@ -83,11 +83,12 @@ struct Act {
     hidden: Vec<(String, String)>,
 }
 
-struct FileRow {
-    href: String,
-    name: String,
-    kind: String,
-    size: u64,
+/// A file of a mail, and where it is.
+pub struct FileRow {
+    pub href: String,
+    pub name: String,
+    pub kind: String,
+    pub size: u64,
 }
 
 struct HistoryRow {

@@ -178,7 +178,7 @@ fn purpose(id: EmailId) -> String {
 }
 
 /// The id that the mail of a form gets.
-fn id_of(form: &Form) -> Result<EmailId, Error> {
+pub fn id_of(form: &Form) -> Result<EmailId, Error> {
     let unnamed = || Error::BadRequest { message: "The form does not say which mail it is. Load it again.".into() };
     form.text("id").parse().map_err(|_| unnamed())
 }

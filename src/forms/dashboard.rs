@@ -145,11 +145,7 @@ impl Typed {
 
     /// The same with what is wrong beside its field. What is nobody's fault is an error still.
     fn refused(mut self, error: Error) -> Result<Typed, Error> {
-        let can_be_mended = matches!(
-            error,
-            Error::Invalid { .. } | Error::Missing { .. } | Error::NotFound { .. } | Error::Forbidden { .. }
-        );
-        if !can_be_mended {
+        if !error.status().is_client_error() {
             return Err(error);
         }
         let message = error.message().into_owned();
@@ -160,6 +156,7 @@ impl Typed {
             Some("text") => &mut self.text,
             Some("redirect_url") => &mut self.redirect_url,
             Some("segment_id") => &mut self.segment_id,
+            _ if matches!(error, Error::DomainRefused { .. }) => &mut self.from,
             _ => {
                 self.problem = Some(message);
                 return Ok(self);

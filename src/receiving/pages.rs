@@ -13,7 +13,7 @@ use super::email::{Stored, Summary};
 use super::routes::{find, gone, saved, with_pictures};
 use super::{Receiving, answering, contents, store};
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::emails;
+use crate::emails::{self, FileRow};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, ReceivedEmailId};
 use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp, field_of};
@@ -89,13 +89,6 @@ impl Check {
     }
 }
 
-struct FileRow {
-    href: String,
-    name: String,
-    kind: String,
-    size: u64,
-}
-
 /// The form that answers it.
 struct AnswerForm {
     action: String,
@@ -105,10 +98,6 @@ struct AnswerForm {
     text: Field,
 }
 
-fn titled(subject: &str) -> String {
-    if subject.trim().is_empty() { "(no subject)".into() } else { subject.to_owned() }
-}
-
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
     let stored: Vec<Summary> = member.query(store::page(member.workspace_id(), &page)).await?;
@@ -116,7 +105,7 @@ async fn list(member: Member<Look>) -> PageResult {
     let now = member.app.clock.now();
     let row = |email: Summary| EmailRow {
         href: member.address(&format!("/received/{}", email.id)),
-        subject: titled(&email.subject),
+        subject: emails::titled(email.subject),
         from: email.sender,
         received_for: email.envelope.received_for.join(", "),
         arrived: Stamp::ago(email.created_at, now),
@@ -187,7 +176,7 @@ fn page<D: Duty>(member: &Member<D>, status: StatusCode, email: Stored, answer: 
     let content = OnePage {
         layout: member.layout(),
         shell: member.shell("/received"),
-        subject: titled(&summary.subject),
+        subject: emails::titled(summary.subject),
         id,
         message_id: summary.message_id.clone(),
         facts: facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(),
@@ -230,8 +219,7 @@ async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, St
 async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
     let email = found(&member, id).await?;
     let accepted = member.accept(&purpose(email.summary.id), &form)?;
-    let unnamed = || Error::BadRequest { message: "The form does not say which mail it is. Load it again.".into() };
-    let sent_as: EmailId = form.text("id").parse().map_err(|_| unnamed())?;
+    let sent_as = emails::id_of_form(&form)?;
     let (from, text) = (form.text("from"), form.lines("text"));
     let given = [("from", from.trim()), ("text", &text)].into_iter().filter(|(_, value)| !value.is_empty());
     let given: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();

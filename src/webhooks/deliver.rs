@@ -63,7 +63,8 @@ struct Page<'a> {
     rows: &'a [Delivery],
     payloads: HashMap<WebhookEventId, String>,
     next: AtomicUsize,
-    is_over: AtomicBool,
+    /// Whether no other call is begun, of this page and of those behind it.
+    is_over: &'a AtomicBool,
     /// In steady time.
     until: i64,
 }
@@ -142,7 +143,7 @@ impl Deliverer {
 
     async fn try_deliver(&self, first: &Delivery, hand: &Hand<Delivery>) -> Result<(), DbError> {
         let (db, clock) = (&self.app.db, &self.app.clock);
-        let until = clock.steady() + BEGUN_WITHIN;
+        let (until, is_over) = (clock.steady() + BEGUN_WITHIN, AtomicBool::new(false));
         let mut connections: Vec<Kept<'_>> = hand.slots.iter().map(|_| self.client.keep()).collect();
         let mut before: Option<Called<'_>> = None;
         for rows in hand.rows.chunks(PAGE) {
@@ -152,7 +153,7 @@ impl Deliverer {
                 return db.commit(told::give_up_line(&first.destination)).await.map(drop);
             };
             let (secrets, payloads) = (self.secrets(&endpoint), self.payloads(rows).await?);
-            let page = Page { endpoint, secrets, rows, payloads, next: 0.into(), is_over: false.into(), until };
+            let page = Page { endpoint, secrets, rows, payloads, next: 0.into(), is_over: &is_over, until };
             // While these are told, what became of those before is written down.
             let (called, settled) = join(self.call_all(page, &mut connections), self.settle_all(before)).await;
             settled?;
@@ -177,7 +178,8 @@ impl Deliverer {
         Called { endpoint: page.endpoint, calls }
     }
 
-    /// Makes one call after the other. Once one was not answered, or when time is up, no other is begun.
+    /// Makes one call after the other. Once one was not answered, or nothing is wanted any more, or when time is up,
+    /// no other is begun.
     async fn call_some<'a>(&self, page: &Page<'a>, connection: &mut Kept<'_>) -> Vec<(&'a Delivery, Option<Attempt>)> {
         let (db, clock) = (&self.app.db, &self.app.clock);
         let mut calls = Vec::new();
@@ -189,7 +191,7 @@ impl Deliverer {
             }
             let attempt = self.attempt(&message, connection).await;
             let unanswered = attempt.error.as_deref().filter(|_| !attempt.is_answered());
-            page.is_over.fetch_or(unanswered.is_some(), Ordering::Relaxed);
+            page.is_over.fetch_or(unanswered.is_some() || attempt.is_gone(), Ordering::Relaxed);
             if let Err(error) = self.calls.note_answer((db, clock), &delivery.destination, unanswered).await {
                 tracing::warn!(%error, "that a webhook answers, or does not, could not be written down");
             }
@@ -198,34 +200,37 @@ impl Deliverer {
         calls
     }
 
-    /// Writes down what became of calls: of those that arrived together.
+    /// Writes down what became of calls: of those that arrived together, and with them what was not begun.
     async fn settle_all(&self, called: Option<Called<'_>>) -> Result<(), DbError> {
         let Some(Called { endpoint, calls }) = called else { return Ok(()) };
         let now = self.app.clock.steady();
-        let (mut arrived, mut batch) = (Vec::new(), Batch::new());
+        let (mut arrived, mut failed, mut given_back) = (Vec::new(), Vec::new(), Batch::new());
         for (delivery, attempt) in &calls {
             match attempt {
-                None => batch.push(told::give_back(delivery, now)),
-                Some(attempt) if attempt.error.is_none() => {
-                    batch.append(self.settlement(delivery, &endpoint, attempt, now));
-                    arrived.push((*delivery, attempt));
-                }
-                Some(attempt) => self.settle(delivery, &endpoint, attempt, now).await?,
+                None => given_back.push(told::give_back(delivery, now)),
+                Some(attempt) if attempt.error.is_none() => arrived.push((*delivery, attempt)),
+                Some(attempt) => failed.push((*delivery, attempt)),
             }
         }
-        if batch.is_empty() {
-            return Ok(());
+        arrived.iter().chain(&failed).for_each(|(delivery, attempt)| count(&settled(delivery, attempt, now)));
+        let mut together = given_back.clone();
+        for (delivery, attempt) in &arrived {
+            together.append(self.settlement(delivery, &endpoint, attempt, now));
         }
-        match self.app.db.commit(batch.alike_together()).await {
-            // Somebody else has one of them.
-            Err(DbError::Unexpected { .. }) => {
-                for (delivery, attempt) in arrived {
-                    self.settle(delivery, &endpoint, attempt, now).await?;
+        if !together.is_empty() {
+            match self.app.db.commit(together.alike_together()).await {
+                // Somebody else has one of them.
+                Err(DbError::Unexpected { .. }) => {
+                    self.app.db.commit(given_back).await?;
+                    failed.append(&mut arrived);
                 }
-                Ok(())
+                settled => drop(settled?),
             }
-            settled => settled.map(drop),
         }
+        for (delivery, attempt) in failed {
+            self.settle(delivery, &endpoint, attempt, now).await?;
+        }
+        Ok(())
     }
 
     async fn settle(
@@ -244,7 +249,6 @@ impl Deliverer {
 
     fn settlement(&self, delivery: &Delivery, endpoint: &Endpoint, attempt: &Attempt, now: i64) -> Batch {
         let settled = settled(delivery, attempt, now);
-        count(&settled);
         told::settle(delivery, endpoint, (self.app.clock.ordered_id(), attempt), &settled, now)
     }
 

@@ -14,6 +14,7 @@ function make(tag, properties, ...children) {
 function enliven(root) {
   for (const button of all("[data-copy], [data-reveal], [data-shortcuts]", root)) button.hidden = false;
   for (const button of all("[data-copy]", root)) button.setAttribute("aria-live", "polite");
+  for (const form of all("form[data-passkey]", root)) form.hidden = !window.PublicKeyCredential;
   for (const time of all("time[datetime]", root)) localise(time);
 }
 
@@ -107,6 +108,51 @@ if (document.body.classList.contains("room")) {
 // Enter in a box would press the form's first button; it should decide nothing.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("[type=checkbox], [type=radio]")) event.preventDefault();
+});
+
+// ---- passkeys: forms with fields that an authenticator fills in, in base64url
+
+const toBytes = (text) =>
+  Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (char) => char.charCodeAt(0));
+const toText = (bytes) =>
+  btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+
+async function askPasskey({ passkey, question, host, ids, user, name }) {
+  const known = ids.split(" ").filter(Boolean).map((id) => ({ type: "public-key", id: toBytes(id) }));
+  const challenge = toBytes(question);
+  if (passkey === "get") {
+    const publicKey = { challenge, rpId: host, allowCredentials: known };
+    const { rawId, response } = await navigator.credentials.get({ publicKey });
+    const { clientDataJSON, authenticatorData, signature } = response;
+    return { credential: rawId, client_data: clientDataJSON, authenticator_data: authenticatorData, signature };
+  }
+  const publicKey = {
+    challenge,
+    rp: { id: host, name: "Posthorn" },
+    user: { id: toBytes(user), name, displayName: name },
+    pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: "public-key", alg })),
+    excludeCredentials: known,
+    attestation: "none",
+  };
+  const { response } = await navigator.credentials.create({ publicKey });
+  const [authenticator_data, public_key] = [response.getAuthenticatorData(), response.getPublicKey()];
+  return { client_data: response.clientDataJSON, authenticator_data, public_key };
+}
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.passkey) return;
+  event.preventDefault();
+  const note = form.querySelector("[role=alert]");
+  note.textContent = "";
+  try {
+    for (const [name, value] of Object.entries(await askPasskey(form.dataset))) form.elements[name].value = toText(value);
+  } catch (error) {
+    const isKnown = error.name === "InvalidStateError";
+    note.textContent = isKnown ? "This passkey is here already." : "Nothing came of it: you declined, or it took too long.";
+    return;
+  }
+  form.submit();
 });
 
 // ---- parts of a page that are kept up to date: `<div id="…" data-refresh="2">`, in seconds

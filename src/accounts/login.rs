@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Accounts;
 use super::device::Device;
-use super::second_factor::{self, CodePage};
+use super::second_factor::{self, CodePage, Factors};
 use super::store;
 use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Asker, Origin, SESSION, Session, VISIT};
@@ -143,8 +143,8 @@ async fn submit(
     }
     match log_in(&app, &headers, sender, &email, form.text("password")).await {
         Ok(Some(LoggedIn::Wholly(cookies))) => Ok(welcome(&app, &to, cookies)),
-        Ok(Some(LoggedIn::Halfway(challenge))) => {
-            Ok(code_page(&app, &headers, StatusCode::OK, &to, &challenge, Field::default()))
+        Ok(Some(LoggedIn::Halfway(challenge, factors))) => {
+            Ok(code_page(&app, &headers, &to, (&challenge, &factors), None))
         }
         Ok(None) => Ok(again(StatusCode::UNPROCESSABLE_ENTITY, "E-mail or password is not right.".into())),
         Err(error @ Error::RateLimited { .. }) => Ok(again(error.status(), error.message().into_owned())),
@@ -156,8 +156,8 @@ async fn submit(
 enum LoggedIn {
     /// With the cookies of a new session and of a browser that is known from now on.
     Wholly([HeaderValue; 2]),
-    /// The second factor is to be shown as well; what the form carries that asks for it.
-    Halfway(String),
+    /// The second factor is to be shown as well; what the form carries that asks for it, and what there is to show.
+    Halfway(String, Factors),
 }
 
 fn welcome(app: &Accounts, to: &Destination, cookies: [HeaderValue; 2]) -> Response {
@@ -185,9 +185,9 @@ async fn log_in(
         attempts.into_iter().for_each(Attempt::failed);
         return Ok(None);
     };
-    if second_factor::in_force(&app.db, user_id).await?.is_some() {
+    if let Some(factors) = second_factor::in_force(&app.db, user_id).await? {
         let challenge = second_factor::challenge(&app.db, &app.clock, user_id, &kept).await?;
-        return Ok(Some(LoggedIn::Halfway(challenge)));
+        return Ok(Some(LoggedIn::Halfway(challenge, factors)));
     }
     let (batch, cookies) = session(app, headers, sender, device, (user_id, &kept)).await?;
     match app.db.commit(batch).await {
@@ -220,21 +220,23 @@ async fn session(
 fn code_page(
     app: &Accounts,
     headers: &HeaderMap,
-    status: StatusCode,
     to: &Destination,
-    challenge: &str,
-    code: Field,
+    (challenge, factors): (&str, &Factors),
+    error: Option<String>,
 ) -> Response {
+    let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let visit = auth::read_cookie(app, headers, VISIT).unwrap_or_default();
     let mut hidden =
         vec![("token".to_owned(), auth::form_token(visit, "login")), ("challenge".to_owned(), challenge.to_owned())];
     hidden.extend(to.request.map(|id| ("request".to_owned(), id.to_string())));
     hidden.extend(to.next.clone().map(|next| ("next".to_owned(), next)));
     let action = format!("{}/login/code", app.addresses.dashboard.path());
-    CodePage { layout: Layout::dashboard(app), action, hidden, code }.respond(status)
+    let (has_app, passkey) = (factors.has_app(), factors.asked(app, challenge));
+    let code = Field { value: String::new(), error };
+    CodePage { layout: Layout::dashboard(app), action, hidden, code, has_app, passkey }.respond(status)
 }
 
-/// The second step: a code of the app, or a recovery code.
+/// The second step: a code of the app, a recovery code, or what a passkey answers.
 async fn submit_code(
     State(app): State<Accounts>,
     Extension(Sender(sender)): Extension<Sender>,
@@ -250,23 +252,22 @@ async fn submit_code(
         page(&app, &headers, StatusCode::FORBIDDEN, &to, "", error)
     };
     let Some(shown) = second_factor::challenged(&app.db, &app.clock, &token).await? else { return Ok(too_late()) };
-    let Some(factor) = second_factor::in_force(&app.db, shown.user_id).await? else { return Ok(too_late()) };
+    let Some(factors) = second_factor::in_force(&app.db, shown.user_id).await? else { return Ok(too_late()) };
     let attempt = app.attempts.by_account.begin(&second_factor::name(shown.user_id), app.clock.steady()).await?;
-    let wrong = || {
-        let error = "This is not the code of this moment, or it was used already. Wait for the next one.";
-        let code = Field { value: String::new(), error: Some(error.into()) };
-        code_page(&app, &headers, StatusCode::UNPROCESSABLE_ENTITY, &to, &token, code)
-    };
-    let Some(used) = factor.accept(&app, &form.text("code")).await? else {
-        attempt.failed();
-        return Ok(wrong());
+    let wrong = |why: String| code_page(&app, &headers, &to, (&token, &factors), Some(why));
+    let used = match factors.accept(&app, &token, &form).await? {
+        Ok(used) => used,
+        Err(why) => {
+            attempt.failed();
+            return Ok(wrong(why));
+        }
     };
     let device = Device::find(&app, &headers).await?;
     let of = (shown.user_id, shown.password_hash.as_str());
     let (batch, cookies) = session(&app, &headers, sender, device, of).await?;
     match app.db.commit(batch.and(used).and(second_factor::answered(&token))).await {
         Ok(_) => Ok(welcome(&app, &to, cookies)),
-        Err(DbError::Unexpected { .. }) => Ok(wrong()),
+        Err(DbError::Unexpected { .. }) => Ok(wrong(second_factor::WRONG_CODE.to_owned())),
         Err(DbError::Stale) => Ok(too_late()),
         Err(error) => Err(error.into()),
     }

@@ -16,7 +16,6 @@ mod setup;
 mod store;
 mod team;
 mod team_store;
-mod totp;
 mod workspaces;
 
 pub use device::{Device, sweep as sweep_devices};
@@ -45,7 +44,8 @@ use crate::id::{UserId, WorkspaceId};
 use crate::limits::{Attempts, KeyedLimit};
 use crate::text::words;
 
-pub const STATEMENTS: &[&[Sql]] = &[device::ALL, reset::ALL, second_factor::ALL, store::ALL, team_store::ALL];
+pub const STATEMENTS: &[&[Sql]] =
+    &[device::ALL, reset::ALL, second_factor::ALL, second_factor::PASSKEYS, store::ALL, team_store::ALL];
 
 /// The pages of accounts.
 pub fn pages() -> Router<Accounts> {

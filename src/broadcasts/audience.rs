@@ -34,6 +34,14 @@ const AT_ONCE: usize = 4;
 /// How many addresses are read at once to know who is queued already.
 const ADDRESSES: i64 = 5_000;
 
+/// How long a broadcast waits before it looks again whether its segment is filled.
+const FILLED_SOON: i64 = SECOND;
+
+const FILLING: &str = "It waits for its segment: not every contact has been looked at yet.";
+
+const REFILLED: &str = "The rules of the segment were changed while its contacts were being queued: some who came into \
+                        it only then do not get the mail.";
+
 const NO_SEGMENT: &str = "The segment was deleted while its contacts were being queued: those who were queued by then \
                           get the mail, the others do not.";
 
@@ -110,6 +118,12 @@ impl Broadcasts {
         if broadcast.is_audience_whole {
             return work::unless_lost(self.watch(&claimed, &broadcast).await);
         }
+        // Whoever is not looked at yet would be left out without a word.
+        let is_begun = claimed.cursor.is_some();
+        if !is_begun && self.is_filling(&broadcast).await? == Some(true) {
+            let waiting = store::hold_up(&claimed, FILLING, self.clock.steady() + FILLED_SOON);
+            return work::unless_lost(self.db.commit(waiting).await);
+        }
         let sender = match self.begin(&claimed, &broadcast).await {
             Ok(sender) => sender,
             Err(Error::Unavailable | Error::Internal) => return Err(DbError::Busy),
@@ -139,9 +153,10 @@ impl Broadcasts {
             if emails::load(&self.db, broadcast.email_id()).await?.is_some() {
                 return Ok(sender);
             }
-            if self.db.read(segments::exists(workspace_id, broadcast.content.segment_id)).await?.is_empty() {
+            if self.is_filling(broadcast).await?.is_none() {
                 return Err(Error::not_found("The segment was deleted."));
             }
+            content::check_members(self, workspace_id, &broadcast.content).await?;
             let Prepared { email, template, .. } = content::prepare(self, workspace_id, &broadcast.content).await?;
             let (now, lease_until) = (self.clock.now(), self.clock.steady() + Claimed::LEASE);
             let began_at = broadcast.started_at.unwrap_or(now);
@@ -167,8 +182,13 @@ impl Broadcasts {
             let next = store::members(*workspace_id, content.segment_id, behind, content.topic_id, PAGE as i64);
             let rows = self.db.read(next).await?;
             let is_whole = rows.len() < PAGE;
-            let is_gone =
-                is_whole && self.db.read(segments::exists(*workspace_id, content.segment_id)).await?.is_empty();
+            let reason = match is_whole {
+                true => match self.is_filling(broadcast).await? {
+                    None => Some(NO_SEGMENT),
+                    Some(is_refilled) => is_refilled.then_some(REFILLED),
+                },
+                false => None,
+            };
             let mut new = Vec::with_capacity(rows.len());
             for row in &rows {
                 let contact_id = row.id(0)?;
@@ -181,7 +201,7 @@ impl Broadcasts {
                 is_whole,
                 recipients: audience.recipients,
                 left_out: &audience.left_out,
-                reason: is_gone.then_some(NO_SEGMENT),
+                reason,
                 due_at: lease_until,
             };
             self.queue(&claimed, broadcast, &to, &new).await?;
@@ -190,6 +210,11 @@ impl Broadcasts {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether its segment is being filled; `None`: it is gone.
+    async fn is_filling(&self, Broadcast { workspace_id, content, .. }: &Broadcast) -> Result<Option<bool>, DbError> {
+        segments::is_filling(&self.db, *workspace_id, content.segment_id).await
     }
 
     /// Who is queued already.

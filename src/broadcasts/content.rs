@@ -50,6 +50,15 @@ pub async fn check_sendable(
     let sender = content.sender.parse::<Mailbox>().map_err(|_| Error::Internal)?;
     broadcasts.domains.may_send(workspace_id, key_domain, sender.address.ascii_domain()).await?;
     prepare(broadcasts, workspace_id, content).await?;
+    // One that is being filled is waited for.
+    match segments::is_filling(&broadcasts.db, workspace_id, content.segment_id).await? {
+        Some(true) => Ok(()),
+        _ => check_members(broadcasts, workspace_id, content).await,
+    }
+}
+
+/// Refuses an empty segment.
+pub async fn check_members(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<(), Error> {
     let members = broadcasts.db.read(store::has_members(workspace_id, content.segment_id)).await?;
     match members.is_empty() {
         true => Err(Error::invalid("The segment is empty: there is nobody to send to.")),

@@ -1,7 +1,8 @@
 //! How many calls go to whom at this moment, and who has not answered lately.
 //! What one destination keeps waiting must not keep the others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use http::Uri;
 
@@ -27,6 +28,14 @@ const TOLERATED: i64 = 5;
 
 const SHORTEST_PAUSE: i64 = 5 * SECOND;
 const LONGEST_PAUSE: i64 = 10 * MINUTE;
+
+/// How many rows are claimed for each call to a destination of which no more is known than that it answers.
+const FIRST_AHEAD: usize = 8;
+
+/// When all rows that were claimed together have had their calls before this time, twice as many are claimed the next
+/// time; when it took longer than that time, half as many.
+const QUICK: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(5);
 
 /// How many destinations that failed once or twice, or that answer, are remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -75,13 +84,13 @@ struct Line {
 pub struct Destinations {
     room: Room,
     lines: HashMap<String, Line>,
-    /// Those whose last call was answered.
-    proven: HashSet<String>,
+    /// Those whose last call was answered, and how many rows are claimed for each of their calls.
+    proven: HashMap<String, usize>,
 }
 
 impl Destinations {
     pub fn new(room: Room) -> Destinations {
-        Destinations { room, lines: HashMap::new(), proven: HashSet::new() }
+        Destinations { room, lines: HashMap::new(), proven: HashMap::new() }
     }
 
     /// How many calls may begin now. After a pause it is one: whether it is
@@ -91,7 +100,7 @@ impl Destinations {
         let neighbours = self.lines.iter().filter(|(other, _)| workspace(other) == workspace(destination));
         let of_workspace = neighbours.map(|(_, line)| line.calls).sum::<usize>();
         let here = self.lines.get(destination).map_or(0, |line| line.calls);
-        let is_proven = self.proven.contains(destination);
+        let is_proven = self.proven.contains_key(destination);
         let most = match pause {
             Some(pause) if pause.until > now => 0,
             Some(_) => 1,
@@ -103,7 +112,7 @@ impl Destinations {
         if is_proven {
             return left;
         }
-        let unproven = self.lines.iter().filter(|(other, _)| !self.proven.contains(*other));
+        let unproven = self.lines.iter().filter(|(other, _)| !self.proven.contains_key(*other));
         left.min(self.room.unproven.saturating_sub(unproven.map(|(_, line)| line.calls).sum()))
     }
 
@@ -131,14 +140,33 @@ impl Destinations {
         }
     }
 
+    /// How many rows to claim for so many calls, and at most so many for each of them.
+    pub fn rows(&self, destination: &str, calls: usize, most: usize) -> usize {
+        // Whoever has one call has to show that it is answered.
+        let ahead = self.proven.get(destination).filter(|_| calls > 1);
+        calls * ahead.map_or(1, |ahead| most.min(*ahead))
+    }
+
+    /// All of so many rows that were claimed together have had their calls after so long.
+    pub fn paced(&mut self, destination: &str, (rows, took): (usize, Duration), most: usize) {
+        if let Some(ahead) = self.proven.get_mut(destination) {
+            match took {
+                // Few say nothing about many.
+                took if took < QUICK && rows >= *ahead => *ahead = most.min(*ahead * 2),
+                took if took > SLOW => *ahead = 1.max(*ahead / 2),
+                _ => {}
+            }
+        }
+    }
+
     /// A call was answered, well or badly.
     pub fn answered(&mut self, destination: &str) -> Change {
         let Some(line) = self.lines.get_mut(destination) else { return Change::Nothing };
-        if !self.proven.contains(destination) {
+        if !self.proven.contains_key(destination) {
             if self.proven.len() >= MOST_REMEMBERED {
                 self.proven.clear();
             }
-            self.proven.insert(destination.to_owned());
+            self.proven.insert(destination.to_owned(), FIRST_AHEAD);
         }
         line.failures = 0;
         line.paused_until.take().map_or(Change::Nothing, |_| Change::End)
@@ -220,6 +248,23 @@ mod tests {
         all.reserve("w a", Some(Pause { failures: 7, until: 0 }), 0);
         assert_eq!((all.answered("w a"), all.answered("w a")), (Change::End, Change::Nothing));
         assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE - 1, "all may call again");
+    }
+
+    #[test]
+    fn as_many_rows_are_claimed_as_can_be_told_in_a_moment() {
+        let mut all = Destinations::new(ROOM);
+        all.reserve("w a", None, 0);
+        assert_eq!(all.rows("w a", MOST_TO_ONE, 32), MOST_TO_ONE, "nothing is known of it");
+        all.answered("w a");
+        assert_eq!((all.rows("w a", 1, 32), all.rows("w a", 2, 32)), (1, 2 * FIRST_AHEAD));
+        all.paced("w a", (FIRST_AHEAD - 1, QUICK / 2), 32);
+        assert_eq!(all.rows("w a", 2, 32), 2 * FIRST_AHEAD, "few say nothing about many");
+        (0..9).for_each(|_| all.paced("w a", (32, QUICK / 2), 32));
+        assert_eq!((all.rows("w a", 2, 32), all.rows("w a", 2, 1)), (64, 2));
+        all.paced("w a", (32, QUICK * 2), 32);
+        assert_eq!(all.rows("w a", 2, 32), 64);
+        (0..9).for_each(|_| all.paced("w a", (32, SLOW * 2), 32));
+        assert_eq!(all.rows("w a", 2, 32), 2);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod signing;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ use destinations::{Change, Destinations};
 pub use destinations::{Room, destination};
 pub(crate) use pauses::waiting_rows;
 pub use pauses::{PAGE, Waiting};
-pub use signing::{new_secret, signature};
+pub use signing::{SigningKey, new_secret};
 
 pub const STATEMENTS: &[&[Sql]] = &[pauses::ALL];
 
@@ -66,6 +67,7 @@ pub struct Slot {
 
 /// Rows of one destination that were claimed together, and room for as many calls as may be made at once.
 pub struct Hand<C> {
+    pub destination: String,
     pub rows: Vec<C>,
     pub slots: Vec<Slot>,
 }
@@ -118,7 +120,7 @@ impl Calls {
         hands.into_iter().flat_map(|hand| hand.rows.into_iter().zip(hand.slots)).collect()
     }
 
-    /// The same, and for a destination that may have several calls at once so many for each of these: who makes
+    /// The same, and for a destination that may have several calls at once up to so many for each of these: who makes
     /// one call after the other need not claim before each.
     pub async fn claim_ahead<C: InLine>(
         self: &Arc<Calls>,
@@ -158,7 +160,7 @@ impl Calls {
             }
             room.insert(destination.as_str(), most);
             pause.iter().for_each(|pause| batch.push(pauses::probe(destination, *pause, now + C::LEASE)));
-            let rows = if most > 1 { most * ahead } else { 1 };
+            let rows = self.destinations().rows(destination, most, ahead);
             batch.push(claim_calls::<C>(destination, now, now, rows));
         }
         if room.is_empty() {
@@ -177,9 +179,15 @@ impl Calls {
             let used = rows.len().min(most);
             self.destinations().release(destination, most - used);
             let slot = |_| Slot { calls: self.clone(), destination: destination.to_owned() };
-            hands.extend((used > 0).then(|| Hand { rows, slots: (0..used).map(slot).collect() }));
+            let slots = (0..used).map(slot).collect();
+            hands.extend((used > 0).then(|| Hand { destination: destination.to_owned(), rows, slots }));
         }
         failure.map_or(Ok(hands), Err)
+    }
+
+    /// Remembers how long the calls of so many rows took that were claimed together, up to so many ahead.
+    pub fn note_pace(&self, destination: &str, pace: (usize, Duration), ahead: usize) {
+        self.destinations().paced(destination, pace, ahead);
     }
 
     /// Remembers whether a destination answered, and tells everybody where that

@@ -20,6 +20,13 @@ impl PublicUrl {
         &self.text[self.authority.clone()]
     }
 
+    /// The host alone, as a browser writes it.
+    pub fn host(&self) -> &str {
+        let authority = self.authority();
+        let is_port = |(_, port): &(&str, &str)| !port.contains(']');
+        authority.rsplit_once(':').filter(is_port).map_or(authority, |(host, _)| host)
+    }
+
     /// Empty, or a path that starts with a slash and does not end in one.
     pub fn path(&self) -> &str {
         &self.text[self.authority.end..]
@@ -64,7 +71,10 @@ mod tests {
         let url: PublicUrl = "https://Mail.Example.com:8443/posthorn/".parse().expect("valid");
         assert_eq!(url.as_str(), "https://mail.example.com:8443/posthorn");
         assert_eq!((url.authority(), url.path()), ("mail.example.com:8443", "/posthorn"));
-        assert_eq!(url.origin(), "https://mail.example.com:8443");
+        assert_eq!((url.origin(), url.host()), ("https://mail.example.com:8443", "mail.example.com"));
+        for (address, host) in [("http://a", "a"), ("http://[::1]", "[::1]"), ("http://[::1]:3000/x", "[::1]")] {
+            assert_eq!(address.parse::<PublicUrl>().expect("valid").host(), host);
+        }
     }
 
     #[test]

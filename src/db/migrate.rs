@@ -55,6 +55,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0043_teams", include_str!("../../migrations/0043_teams.sql")),
     ("0044_refused_authorizations", include_str!("../../migrations/0044_refused_authorizations.sql")),
     ("0045_email_counts_by_day", include_str!("../../migrations/0045_email_counts_by_day.sql")),
+    ("0046_passkeys", include_str!("../../migrations/0046_passkeys.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

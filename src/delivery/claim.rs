@@ -1,7 +1,7 @@
 //! Which recipients are claimed, and what is to be done with them.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Engine;
@@ -17,8 +17,6 @@ use crate::clock::MINUTE;
 use crate::config::TransportKind;
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::id::{EmailId, WorkspaceId};
-use crate::suppressions;
 use crate::work::{self, Next};
 
 /// How many recipients are settled together, where no dialogue is held.
@@ -29,9 +27,6 @@ const WITHOUT_TRANSPORT: i64 = 5 * MINUTE;
 
 const IS_CAPTURING: &str =
     "it was accepted to be sent, and this instance now captures mail: it waits for --smtp-url or --transport direct";
-
-/// What becomes of recipients to whom nothing is sent now, by mail and number.
-pub(super) type NotSent = HashMap<(EmailId, i64), Outcome>;
 
 /// What came of a look at all that waits.
 pub(super) struct Look {
@@ -113,18 +108,14 @@ impl Engine {
             false => self.claim(&orders, now).await?,
         };
         self.enter_queue(&mut claimed).await;
-        let suppressed = self.suppressed(claimed.values().flatten()).await?;
-        let mut not_sent = self.look_up_people(claimed.values_mut().flatten().collect()).await?;
-        self.look_up_topics(claimed.values_mut().flatten(), &mut not_sent).await?;
+        let judged = self.judge(claimed.values_mut().flatten().collect()).await?;
         let (mut hands, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
             let count = rows.len();
-            let (at_once, rest): (Vec<_>, Vec<_>) = rows
-                .into_iter()
-                .map(|row| (known(&row, &suppressed, &not_sent), row))
-                .partition(|(known, _)| known.is_some());
+            let (at_once, rest): (Vec<_>, Vec<_>) =
+                rows.into_iter().map(|row| (judged.outcome(&row), row)).partition(|(known, _)| known.is_some());
             ended.extend(at_once.into_iter().filter_map(|(known, row)| Some((row, known?))));
             let rest = rest.into_iter().map(|(_, row)| row);
             match plan {
@@ -236,24 +227,6 @@ impl Engine {
         Ok(claimed)
     }
 
-    /// Who of them gets no mail of the workspace any more.
-    async fn suppressed(
-        &self,
-        claimed: impl Iterator<Item = &Claimed>,
-    ) -> Result<HashSet<(WorkspaceId, String)>, DbError> {
-        let mut keys: HashMap<WorkspaceId, Vec<String>> = HashMap::new();
-        for row in claimed.filter(|row| !row.is_own) {
-            keys.entry(row.workspace_id).or_default().push(row.email_key());
-        }
-        let mut suppressed = HashSet::new();
-        for (workspace_id, keys) in keys {
-            for row in self.app.db.read(suppressions::suppressed(workspace_id, &keys)).await? {
-                suppressed.insert((workspace_id, row.text(0)?));
-            }
-        }
-        Ok(suppressed)
-    }
-
     /// Lets recipients wait where mail goes now.
     async fn move_on(&self, rows: Vec<Claimed>, now: i64) -> Result<(), DbError> {
         let (mut moves, mut lost) = (Batch::new(), Vec::new());
@@ -276,17 +249,4 @@ impl Engine {
 pub(super) fn paused(route: &Route, pause: Pause) -> Outcome {
     let reason = format!("{} gets no mail for a while: {}", route.site, pause.reason);
     Outcome::Waits { until: pause.until, reason }
-}
-
-/// What is known of a recipient before anything is done for it.
-fn known(row: &Claimed, suppressed: &HashSet<(WorkspaceId, String)>, not_sent: &NotSent) -> Option<Outcome> {
-    if row.dot_attempt != 0 {
-        let reason = "a process ended between the end of the message and the server's reply".into();
-        return Some(Outcome::Unknown { reason, is_found: true });
-    }
-    let is_suppressed = !row.is_own && suppressed.contains(&(row.workspace_id, row.email_key()));
-    if is_suppressed {
-        return Some(Outcome::Suppressed);
-    }
-    not_sent.get(&row.place_in_mail()).cloned()
 }

@@ -31,6 +31,7 @@ mod test_recipients;
 mod times;
 mod topics;
 mod transmit;
+mod wanted;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

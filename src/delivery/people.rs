@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Engine;
-use super::claim::NotSent;
 use super::message::{Message, NoMessage};
 use super::settlement::Outcome;
 use super::store::{Claimed, Values};
 use super::times::Times;
+use super::wanted::NotSent;
 use crate::app::App;
 use crate::broadcasts::{Mailing, Person, Standing};
 use crate::db::DbError;

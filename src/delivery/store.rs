@@ -153,6 +153,8 @@ pub struct Claimed {
     pub values: Option<Arc<Values>>,
     /// Its place among the bulk mails that the contact may get.
     pub place: Option<Place>,
+    /// When it was last asked whether it is to be sent, in steady time.
+    pub judged_at: i64,
 }
 
 /// What the mail of a recipient of a broadcast is made of, or of one who can end mail about its topic.
@@ -190,6 +192,7 @@ impl Claimable for Claimed {
             sender_domain: row.maybe(16, Row::text)?.unwrap_or_default(),
             values: None,
             place: None,
+            judged_at: 0,
         })
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::Engine;
-use super::claim::NotSent;
 use super::message::{Message, NoMessage};
 use super::settlement::Outcome;
 use super::store::{Claimed, Values};
+use super::wanted::NotSent;
 use crate::contacts::{self, TopicRecipient};
 use crate::db::DbError;
 use crate::error::Error;

@@ -128,7 +128,7 @@ impl Engine {
             Ok(begun) => *turn = Some(begun),
             Err(pause) => return Some(paused(route, pause)),
         }
-        match self.stopped(claimed).await {
+        match self.not_now(claimed).await {
             Ok(None) => {}
             Ok(outcome) => return outcome,
             Err(error) => {

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Fuse};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
-use tokio::task::JoinSet;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Dialled, HttpClient, HttpError, Target, addressed, start};
+use super::{Dialled, HttpClient, HttpError, MAX_HEAD, Target, addressed, beside};
 
 /// A connection that is opened for the first request, and anew where the server has closed it. It is for requests
 /// that may arrive twice: one over a connection that turns out to be closed is sent again over another.
@@ -22,8 +25,28 @@ pub struct Kept<'a> {
 struct Line {
     target: Target,
     sender: SendRequest<Full<Bytes>>,
-    /// It ends when this is dropped.
-    _connection: JoinSet<()>,
+    /// Carries what is sent and answered, while it is waited for.
+    connection: Fuse<BoxFuture<'static, ()>>,
+}
+
+impl Line {
+    async fn open<S>(stream: S, target: Target) -> Result<Line, HttpError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut client = http1::Builder::new();
+        let (sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+        Ok(Line { target, sender, connection: connection.map(drop).boxed().fuse() })
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+        let Line { sender, connection, .. } = self;
+        beside(connection, async {
+            sender.ready().await?;
+            sender.send_request(request).await
+        })
+        .await
+    }
 }
 
 impl HttpClient {
@@ -44,34 +67,33 @@ impl Kept<'_> {
         // Whatever goes wrong from here on, the connection is not used again.
         let kept = self.line.take();
         let sent = tokio::time::timeout(time, async {
-            let (response, line) = self.begin(kept, request).await?;
+            let (response, mut line) = begin(self.client, kept, request).await?;
             let status = response.status();
-            let (body, is_whole) = beginning(response.into_body(), most).await;
+            let (body, is_whole) = beside(&mut line.connection, beginning(response.into_body(), most)).await;
             self.line = is_whole.then_some(line);
             Ok((status, body))
         });
         sent.await.unwrap_or(Err(HttpError::Late(time)))
     }
+}
 
-    async fn begin(
-        &self,
-        kept: Option<Line>,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Line), HttpError> {
-        let (request, target) = addressed(request)?;
-        if let Some(mut line) = kept.filter(|line| line.target == target)
-            && line.sender.ready().await.is_ok()
-            && let Ok(response) = line.sender.send_request(request.clone()).await
-        {
-            return Ok((response, line));
-        }
-        let (mut sender, connection) = match self.client.dial_to(&target).await? {
-            Dialled::Plain(stream) => start(stream).await?,
-            Dialled::Secure(stream) => start(*stream).await?,
-        };
-        let response = sender.send_request(request).await?;
-        Ok((response, Line { target, sender, _connection: connection }))
+/// Sends a request over the connection that was kept, or else over a new one.
+async fn begin(
+    client: &HttpClient,
+    kept: Option<Line>,
+    request: Request<Full<Bytes>>,
+) -> Result<(Response<Incoming>, Line), HttpError> {
+    let (request, target) = addressed(request)?;
+    if let Some(mut line) = kept.filter(|line| line.target == target)
+        && let Ok(response) = line.send(request.clone()).await
+    {
+        return Ok((response, line));
     }
+    let mut line = match client.dial_to(&target).await? {
+        Dialled::Plain(stream) => Line::open(stream, target).await?,
+        Dialled::Secure(stream) => Line::open(*stream, target).await?,
+    };
+    Ok((line.send(request).await?, line))
 }
 
 /// What a body begins with, and whether that is all of it.

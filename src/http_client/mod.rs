@@ -11,12 +11,17 @@ mod tests;
 pub use address::is_public;
 pub use kept::Kept;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
@@ -318,15 +323,21 @@ where
     let mut client = http1::Builder::new();
     let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
     let talk = async move { read(sender.send_request(request).await?, limit).await };
-    tokio::pin!(talk, connection);
-    let mut ended = false;
-    loop {
-        tokio::select! {
-            answer = &mut talk => return answer,
-            // Whatever ended it, the talk learns of it too, and says it better.
-            _ = &mut connection, if !ended => ended = true,
+    beside(&mut pin!(connection.map(drop).fuse()), talk).await
+}
+
+/// What is said over a connection, which carries it as long as this lasts.
+async fn beside<T>(connection: &mut (impl FusedFuture<Output = ()> + Unpin), talk: impl Future<Output = T>) -> T {
+    let mut talk = pin!(talk);
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = talk.as_mut().poll(context) {
+            return Poll::Ready(answer);
         }
-    }
+        // Whatever ends it, the talk learns of it too, and says it better.
+        let _ = connection.poll_unpin(context);
+        talk.as_mut().poll(context)
+    })
+    .await
 }
 
 /// As [`exchange`], up to the head of the answer. The connection lives as long as the task beside it.
@@ -334,20 +345,11 @@ async fn begin<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Response<
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, task) = start(stream).await?;
-    Ok((sender.send_request(request).await?, task))
-}
-
-/// Begins to speak HTTP over a connection, which lives as long as the task beside it.
-async fn start<S>(stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, JoinSet<()>), HttpError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
     let mut client = http1::Builder::new();
-    let (sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
     let mut task = JoinSet::new();
     task.spawn(async move { drop(connection.await) });
-    Ok((sender, task))
+    Ok((sender.send_request(request).await?, task))
 }
 
 async fn read(response: Response<Incoming>, limit: usize) -> Result<Answer, HttpError> {

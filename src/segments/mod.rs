@@ -28,7 +28,7 @@ pub use routes::{
 pub use segment::{SegmentList, SegmentName};
 pub use shapes::{Detail, Item, SegmentChange, Wish};
 pub use store::{
-    add, choices, count, exists, has_deltas, insert, is_member, names, names_between, newest_of_contact, page,
+    add, choices, count, has_deltas, insert, is_filling, is_member, names, names_between, newest_of_contact, page,
     page_of_contact, refill_naming, remove, take_up, takes_members,
 };
 pub(crate) use upkeep::due;

@@ -3,7 +3,7 @@
 use super::filling::Filling;
 use super::filter::Filter;
 use super::segment::SegmentName;
-use crate::db::{Batch, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, statements};
 use crate::id::{BroadcastId, ContactId, SegmentId, WorkspaceId};
 use crate::web::Page;
 
@@ -121,6 +121,10 @@ statements! {
             "DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 AND contact_id = $3
                AND EXISTS (SELECT 1 FROM segments WHERE workspace_id = $1 AND id = $2 AND filter IS NULL)");
     }
+    reads {
+        fn filling_of(workspace_id: WorkspaceId, id: SegmentId) -> Option<(SegmentId, Option<String>)> = Sql::both(
+            "SELECT id, filling FROM segments WHERE workspace_id = $1 AND id = $2");
+    }
     DELETE = Sql::both("DELETE FROM segments WHERE workspace_id = $1 AND id = $2");
     RAISE_IF_SELF_FILLING = Sql::both(
         "UPDATE workspaces SET automations_revision = automations_revision + 1
@@ -130,6 +134,14 @@ statements! {
     DELETE_MEMBERS = Sql::both("DELETE FROM segment_members WHERE workspace_id = $1 AND segment_id = $2");
     DELETE_DELTAS = Sql::both("DELETE FROM segment_deltas WHERE segment_id = $1");
     DELETE_COUNT = Sql::both("DELETE FROM segment_counts WHERE segment_id = $1");
+}
+
+/// Whether there are contacts that were not yet asked whether they belong to a segment; `None`: there is no such segment.
+pub async fn is_filling(db: &Db, workspace_id: WorkspaceId, id: SegmentId) -> Result<Option<bool>, DbError> {
+    let found = filling_of(db, workspace_id, id).await?;
+    let is_under_way =
+        |kept: Option<String>| kept.as_deref().and_then(Filling::stored).is_some_and(|one| !one.is_settling);
+    Ok(found.map(|(_, kept)| is_under_way(kept)))
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{Request, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::Full;
 
-use crate::calls::{UNREACHABLE, signature};
+use crate::calls::{SigningKey, UNREACHABLE};
 use crate::clock::SECOND;
 use crate::http_client::{HttpError, Kept};
 use crate::id::WebhookEventId;
@@ -24,7 +24,7 @@ pub struct Message<'a> {
     pub endpoint: &'a str,
     pub payload: &'a str,
     /// Whoever verifies with any of them is content.
-    pub secrets: &'a [String],
+    pub keys: &'a [SigningKey],
 }
 
 /// What came of it.
@@ -41,6 +41,12 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Nothing was sent, because nothing unsigned is.
+    pub fn unsigned(now: i64) -> Attempt {
+        let error = "the secret that signs the delivery cannot be opened; `posthorn doctor` says why";
+        Attempt { http_status: 0, response: String::new(), error: Some(error.into()), duration: 0, sent_at: now }
+    }
+
     pub fn is_answered(&self) -> bool {
         self.http_status > 0
     }
@@ -85,20 +91,25 @@ fn reason(message: &Message<'_>, error: &HttpError) -> String {
     error.to_string()
 }
 
-/// Under the names that Standard Webhooks gives the headers, and under those that they had before.
+/// What Standard Webhooks calls id, time and signature, and what they were called before.
+const IDS: [HeaderName; 2] = [HeaderName::from_static("webhook-id"), HeaderName::from_static("svix-id")];
+const TIMES: [HeaderName; 2] =
+    [HeaderName::from_static("webhook-timestamp"), HeaderName::from_static("svix-timestamp")];
+const SIGNATURES: [HeaderName; 2] =
+    [HeaderName::from_static("webhook-signature"), HeaderName::from_static("svix-signature")];
+
 fn request(message: &Message<'_>, now: i64) -> http::Result<Request<Full<Bytes>>> {
     let (id, timestamp) = (format!("msg_{}", message.event_id), now / SECOND);
-    let signatures = message.secrets.iter().map(|secret| signature(secret, &id, timestamp, message.payload));
+    let signatures = message.keys.iter().map(|key| key.sign(&id, timestamp, message.payload));
     let signatures = signatures.collect::<Vec<_>>().join(" ");
-    Request::post(message.endpoint)
-        .header(CONTENT_TYPE, "application/json")
-        .header("webhook-id", &id)
-        .header("webhook-timestamp", timestamp)
-        .header("webhook-signature", &signatures)
-        .header("svix-id", &id)
-        .header("svix-timestamp", timestamp)
-        .header("svix-signature", &signatures)
-        .body(Full::from(message.payload.to_owned()))
+    let mut request = Request::post(message.endpoint).body(Full::from(message.payload.to_owned()))?;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let values = [HeaderValue::try_from(id)?, HeaderValue::from(timestamp), HeaderValue::try_from(signatures)?];
+    for (names, value) in [IDS, TIMES, SIGNATURES].into_iter().zip(values) {
+        names.into_iter().for_each(|name| drop(headers.insert(name, value.clone())));
+    }
+    Ok(request)
 }
 
 #[cfg(test)]
@@ -109,13 +120,14 @@ mod tests {
     fn a_delivery_is_signed_with_every_secret_under_both_names() {
         let secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(), "whsec_AAAA".to_owned()];
         let event_id = uuid::Uuid::nil().into();
-        let message = Message { event_id, endpoint: "https://example.com/", payload: "{}", secrets: &secrets };
+        let keys = secrets.map(|secret| SigningKey::new(&secret));
+        let message = Message { event_id, endpoint: "https://example.com/", payload: "{}", keys: &keys };
         let request = request(&message, 1_614_265_330 * SECOND).expect("a request");
         let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
         let id = "msg_00000000-0000-0000-0000-000000000000";
         assert_eq!((header("webhook-id"), header("svix-id")), (id.into(), id.into()));
         assert_eq!(header("webhook-timestamp"), "1614265330");
-        let both = secrets.map(|secret| signature(&secret, id, 1_614_265_330, "{}")).join(" ");
+        let both = keys.map(|key| key.sign(id, 1_614_265_330, "{}")).join(" ");
         assert_eq!((header("webhook-signature"), header("svix-signature")), (both.clone(), both));
     }
 }

@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join, join_all};
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
-use super::attempt::{self, Attempt, Message};
+use super::attempt::Attempt;
+use super::lanes::{self, Call, Called, Caller, Recipient};
 use super::told::{self, Delivery, Endpoint, Settled};
 use super::webhook::Status;
 use super::{retry, store};
 use crate::app::App;
-use crate::calls::{Calls, Hand, Room};
+use crate::calls::{Calls, Hand, Room, SigningKey};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
-use crate::http_client::{HttpClient, Kept, Reach};
+use crate::http_client::{HttpClient, Reach};
 use crate::id::{Id, WebhookEventId, WorkspaceId};
 use crate::secret;
 use crate::work::{self, Claimable, Next, Tasks, Worker, unless_lost};
@@ -27,10 +27,13 @@ use crate::work::{self, Claimable, Next, Tasks, Worker, unless_lost};
 /// has one, and all of these half of the room.
 const ROOM: Room = Room { all: 384, of_workspace: 128, to_one: 16, to_unproven: 1, unproven: 192 };
 
-/// How many deliveries are claimed for each of the calls that an endpoint may have at once, and how many of them are
-/// told before what became of them is written down.
-const AHEAD: usize = 32;
+/// How many deliveries are at most claimed for each of the calls that an endpoint may have at once.
+const AHEAD: usize = 128;
+
+/// Of how many deliveries what they tell is read together, and what became of them written down; and how long the
+/// first of these waits for the others.
 const PAGE: usize = 256;
+const GATHERED: Duration = Duration::from_millis(25);
 
 /// How long after their claim deliveries are begun: what is left of the lease is for the last of them.
 const BEGUN_WITHIN: i64 = <Delivery as Claimable>::LEASE - 15 * SECOND;
@@ -49,39 +52,11 @@ pub trait Notices: Send + Sync {
     ) -> BoxFuture<'a, Result<Batch, DbError>>;
 }
 
-/// Calls that were made together, each with what came of it; `None` where it was not begun.
-struct Called<'a> {
-    endpoint: Endpoint,
-    calls: Vec<(&'a Delivery, Option<Attempt>)>,
-}
-
-/// Some of what was claimed together, for those who make the calls side by side.
-struct Page<'a> {
-    endpoint: Endpoint,
-    /// What deliveries are signed with.
-    secrets: Vec<String>,
-    rows: &'a [Delivery],
-    payloads: HashMap<WebhookEventId, String>,
-    next: AtomicUsize,
-    /// Whether no other call is begun, of this page and of those behind it.
-    is_over: &'a AtomicBool,
-    /// In steady time.
-    until: i64,
-}
-
-impl Page<'_> {
-    /// What is sent; `None` where there is nothing to tell any more.
-    fn message(&self, Delivery { event_id, .. }: &Delivery) -> Option<Message<'_>> {
-        let payload = self.payloads.get(event_id)?;
-        Some(Message { event_id: *event_id, endpoint: &self.endpoint.url, payload, secrets: &self.secrets })
-    }
-}
-
 /// What a worker works with.
 pub struct Deliverer {
     app: App,
-    client: HttpClient,
     calls: Arc<Calls>,
+    caller: Arc<Caller>,
     notices: Box<dyn Notices>,
 }
 
@@ -99,7 +74,7 @@ impl Worker for Delivering {
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
         for hand in self.0.claim().await? {
             let deliverer = self.0.clone();
-            tasks.spawn(async move { deliverer.deliver(&hand).await });
+            tasks.spawn(async move { deliverer.deliver(hand).await });
         }
         Ok(Next::Due(None))
     }
@@ -115,14 +90,17 @@ impl Worker for Delivering {
 impl Deliverer {
     pub fn new(app: App, notices: Box<dyn Notices>) -> Deliverer {
         let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
-        Deliverer { app, client: HttpClient::new(reach), calls: Arc::new(Calls::new(ROOM)), notices }
+        let (client, calls) = (HttpClient::new(reach), Arc::new(Calls::new(ROOM)));
+        let caller = Arc::new(Caller { app: app.clone(), client, calls: calls.clone() });
+        Deliverer { app, calls, caller, notices }
     }
 
     /// Delivers what is due and there is room for. Tells how many deliveries that were.
     pub async fn round(&self) -> Result<usize, DbError> {
         let hands = self.claim().await?;
-        join_all(hands.iter().map(|hand| self.deliver(hand))).await;
-        Ok(hands.iter().map(|hand| hand.rows.len()).sum())
+        let count = hands.iter().map(|hand| hand.rows.len()).sum();
+        join_all(hands.into_iter().map(|hand| self.deliver(hand))).await;
+        Ok(count)
     }
 
     async fn claim(&self) -> Result<Vec<Hand<Delivery>>, DbError> {
@@ -132,34 +110,58 @@ impl Deliverer {
     }
 
     /// Tells a webhook what was claimed for it together.
-    async fn deliver(&self, hand: &Hand<Delivery>) {
+    async fn deliver(&self, hand: Hand<Delivery>) {
+        let Some(&Delivery { webhook_id, .. }) = hand.rows.first() else { return };
         // After a failure the lease runs out, and whoever is alive tries again.
-        if let Some(first) = hand.rows.first()
-            && let Err(error) = self.try_deliver(first, hand).await
-        {
-            tracing::warn!(webhook = %first.webhook_id, %error, "what became of deliveries could not be written down");
+        if let Err(error) = self.try_deliver(hand).await {
+            tracing::warn!(webhook = %webhook_id, %error, "what became of deliveries could not be written down");
         }
     }
 
-    async fn try_deliver(&self, first: &Delivery, hand: &Hand<Delivery>) -> Result<(), DbError> {
-        let (db, clock) = (&self.app.db, &self.app.clock);
-        let (until, is_over) = (clock.steady() + BEGUN_WITHIN, AtomicBool::new(false));
-        let mut connections: Vec<Kept<'_>> = hand.slots.iter().map(|_| self.client.keep()).collect();
-        let mut before: Option<Called<'_>> = None;
-        for rows in hand.rows.chunks(PAGE) {
-            let endpoint = told::endpoint(db, first.workspace_id, first.webhook_id).await?;
-            let Some(endpoint) = endpoint.filter(|endpoint| endpoint.status == Status::Enabled) else {
-                self.settle_all(before).await?;
-                return db.commit(told::give_up_line(&first.destination)).await.map(drop);
-            };
-            let (secrets, payloads) = (self.secrets(&endpoint), self.payloads(rows).await?);
-            let page = Page { endpoint, secrets, rows, payloads, next: 0.into(), is_over: &is_over, until };
-            // While these are told, what became of those before is written down.
-            let (called, settled) = join(self.call_all(page, &mut connections), self.settle_all(before)).await;
-            settled?;
-            before = Some(called);
+    async fn try_deliver(&self, Hand { destination, rows, slots }: Hand<Delivery>) -> Result<(), DbError> {
+        let (began, count) = (Instant::now(), rows.len());
+        let (to_settle, called) = mpsc::channel(PAGE);
+        let until = self.app.clock.steady() + BEGUN_WITHIN;
+        let (to_lanes, mut lanes) = lanes::start(&self.caller, slots.len(), until, to_settle);
+        let all_called = async {
+            while let Some(ended) = lanes.join_next().await {
+                // The lease of what it had runs out.
+                ended.unwrap_or_else(|error| tracing::error!(%error, "a delivery panicked"));
+            }
+            self.calls.note_pace(&destination, (count, began.elapsed()), AHEAD);
+            // Others are claimed while what became of the last of these is written down.
+            drop(slots);
+            self.calls.note();
+        };
+        let (is_wanted, settled, ()) = tokio::join!(self.hand_on(rows, to_lanes), self.settle_all(called), all_called);
+        settled?;
+        if !is_wanted? {
+            self.app.db.commit(told::give_up_line(&destination)).await?;
         }
-        self.settle_all(before).await
+        Ok(())
+    }
+
+    /// Hands deliveries to the lanes, as fast as these take them. Tells whether the webhook wants them.
+    async fn hand_on(&self, rows: Vec<Delivery>, to_lanes: mpsc::Sender<Call>) -> Result<bool, DbError> {
+        let mut rows = rows.into_iter();
+        loop {
+            let page: Vec<Delivery> = rows.by_ref().take(PAGE).collect();
+            let Some(first) = page.first() else { return Ok(true) };
+            let endpoint = told::endpoint(&self.app.db, first.workspace_id, first.webhook_id).await?;
+            let Some(endpoint) = endpoint.filter(|endpoint| endpoint.status == Status::Enabled) else {
+                return Ok(false);
+            };
+            let recipient = Arc::new(Recipient { keys: self.keys(&endpoint), endpoint });
+            let mut payloads = self.payloads(&page).await?;
+            for delivery in page {
+                // Where it is gone there is nothing to tell any more.
+                let Some(payload) = payloads.remove(&delivery.event_id) else { continue };
+                let call = Call { delivery, recipient: recipient.clone(), payload };
+                if to_lanes.send(call).await.is_err() {
+                    return Ok(true);
+                }
+            }
+        }
     }
 
     async fn payloads(&self, rows: &[Delivery]) -> Result<HashMap<WebhookEventId, String>, DbError> {
@@ -167,55 +169,36 @@ impl Deliverer {
         Ok(told::payloads(&self.app.db, &ids.to_string()).await?.into_iter().collect())
     }
 
-    /// Makes the calls of a page, over each connection one at a time.
-    async fn call_all<'a>(&self, page: Page<'a>, connections: &mut [Kept<'_>]) -> Called<'a> {
-        // Whoever is woken is looked at, and none of the others.
-        let lanes = FuturesUnordered::<BoxFuture<'_, _>>::new();
-        for connection in connections {
-            lanes.push(self.call_some(&page, connection).boxed());
+    /// Writes down what became of calls, as it becomes known.
+    async fn settle_all(&self, mut called: mpsc::Receiver<Called>) -> Result<(), DbError> {
+        loop {
+            let mut page = Vec::new();
+            if called.recv_many(&mut page, PAGE).await == 0 {
+                return Ok(());
+            }
+            let until = Instant::now() + GATHERED;
+            while let room @ 1.. = PAGE - page.len()
+                && let Ok(1..) = tokio::time::timeout_at(until, called.recv_many(&mut page, room)).await
+            {}
+            self.settle_page(&page).await?;
         }
-        let calls = lanes.collect::<Vec<_>>().await.into_iter().flatten().collect();
-        Called { endpoint: page.endpoint, calls }
     }
 
-    /// Makes one call after the other. Once one was not answered, or nothing is wanted any more, or when time is up,
-    /// no other is begun.
-    async fn call_some<'a>(&self, page: &Page<'a>, connection: &mut Kept<'_>) -> Vec<(&'a Delivery, Option<Attempt>)> {
-        let (db, clock) = (&self.app.db, &self.app.clock);
-        let mut calls = Vec::new();
-        while let Some(delivery) = page.rows.get(page.next.fetch_add(1, Ordering::Relaxed)) {
-            let Some(message) = page.message(delivery) else { continue };
-            if page.is_over.load(Ordering::Relaxed) || clock.steady() > page.until {
-                calls.push((delivery, None));
-                continue;
-            }
-            let attempt = self.attempt(&message, connection).await;
-            let unanswered = attempt.error.as_deref().filter(|_| !attempt.is_answered());
-            page.is_over.fetch_or(unanswered.is_some() || attempt.is_gone(), Ordering::Relaxed);
-            if let Err(error) = self.calls.note_answer((db, clock), &delivery.destination, unanswered).await {
-                tracing::warn!(%error, "that a webhook answers, or does not, could not be written down");
-            }
-            calls.push((delivery, Some(attempt)));
-        }
-        calls
-    }
-
-    /// Writes down what became of calls: of those that arrived together, and with them what was not begun.
-    async fn settle_all(&self, called: Option<Called<'_>>) -> Result<(), DbError> {
-        let Some(Called { endpoint, calls }) = called else { return Ok(()) };
+    /// Those that arrived together, and with them what was not begun; the others one by one.
+    async fn settle_page(&self, page: &[Called]) -> Result<(), DbError> {
         let now = self.app.clock.steady();
         let (mut arrived, mut failed, mut given_back) = (Vec::new(), Vec::new(), Batch::new());
-        for (delivery, attempt) in &calls {
+        for Called { delivery, recipient, attempt } in page {
             match attempt {
                 None => given_back.push(told::give_back(delivery, now)),
-                Some(attempt) if attempt.error.is_none() => arrived.push((*delivery, attempt)),
-                Some(attempt) => failed.push((*delivery, attempt)),
+                Some(attempt) if attempt.error.is_none() => arrived.push((delivery, &recipient.endpoint, attempt)),
+                Some(attempt) => failed.push((delivery, &recipient.endpoint, attempt)),
             }
         }
-        arrived.iter().chain(&failed).for_each(|(delivery, attempt)| count(&settled(delivery, attempt, now)));
+        arrived.iter().chain(&failed).for_each(|(delivery, _, attempt)| count(&settled(delivery, attempt, now)));
         let mut together = given_back.clone();
-        for (delivery, attempt) in &arrived {
-            together.append(self.settlement(delivery, &endpoint, attempt, now));
+        for (delivery, endpoint, attempt) in &arrived {
+            together.append(self.settlement(delivery, endpoint, attempt, now));
         }
         if !together.is_empty() {
             match self.app.db.commit(together.alike_together()).await {
@@ -227,8 +210,8 @@ impl Deliverer {
                 settled => drop(settled?),
             }
         }
-        for (delivery, attempt) in failed {
-            self.settle(delivery, &endpoint, attempt, now).await?;
+        for (delivery, endpoint, attempt) in failed {
+            self.settle(delivery, endpoint, attempt, now).await?;
         }
         Ok(())
     }
@@ -252,22 +235,12 @@ impl Deliverer {
         told::settle(delivery, endpoint, (self.app.clock.ordered_id(), attempt), &settled, now)
     }
 
-    fn secrets(&self, endpoint: &Endpoint) -> Vec<String> {
+    fn keys(&self, endpoint: &Endpoint) -> Vec<SigningKey> {
         let (steady, seal) = (self.app.clock.steady(), &self.app.seal);
         let old = endpoint.old_secret.as_ref();
         let old = old.filter(|_| endpoint.old_secret_until.is_some_and(|until| until > steady));
         let secrets = [Some(&endpoint.secret), old].into_iter().flatten();
-        secrets.filter_map(|kept| seal.open_text(kept)).collect()
-    }
-
-    async fn attempt(&self, message: &Message<'_>, connection: &mut Kept<'_>) -> Attempt {
-        let now = self.app.clock.now();
-        if message.secrets.is_empty() {
-            let error = "the secret that signs the delivery cannot be opened; `posthorn doctor` says why";
-            let (response, error) = (String::new(), Some(error.to_owned()));
-            return Attempt { http_status: 0, response, error, duration: 0, sent_at: now };
-        }
-        attempt::make(connection, message, now).await
+        secrets.filter_map(|kept| seal.open_text(kept)).map(|secret| SigningKey::new(&secret)).collect()
     }
 
     /// Disables a webhook and tells the owners, once.

@@ -5,6 +5,7 @@
 mod attempt;
 mod deliver;
 mod event;
+mod lanes;
 mod page_one;
 mod pages;
 mod retry;

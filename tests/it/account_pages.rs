@@ -33,12 +33,12 @@ fn cookies(answer: &Answer) -> String {
     all.filter_map(|cookie| cookie.split(';').next()).collect::<Vec<_>>().join("; ")
 }
 
-fn value(page: &str, name: &str) -> String {
+pub fn value(page: &str, name: &str) -> String {
     let found = page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next());
     found.unwrap_or_else(|| panic!("no {name}: {page}")).to_owned()
 }
 
-async fn with_password(app: &TestApp) -> Person {
+pub async fn with_password(app: &TestApp) -> Person {
     let owner = app.owner().await;
     let hash = auth::hash_password("correct horse");
     app.app.db.commit(accounts::set_password("owner@example.com", &hash)).await.expect("a password");
@@ -73,7 +73,7 @@ async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
 }
 
 /// Shows the password, and tells the page that follows and the browser's cookie.
-async fn halfway(app: &TestApp) -> (String, String) {
+pub async fn halfway(app: &TestApp) -> (String, String) {
     let page = app.get("/dashboard/login").send().await;
     let (token, cookie) = (value(&page.text(), "token"), cookies(&page));
     let form = format!("token={token}&email=owner%40example.com&password=correct+horse&next=/dashboard/w/1/keys");

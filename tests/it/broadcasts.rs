@@ -98,7 +98,7 @@ impl Stage {
     }
 }
 
-fn addresses(sink: &Sink) -> Vec<String> {
+pub fn addresses(sink: &Sink) -> Vec<String> {
     let mut addresses: Vec<String> = sink.kept().into_iter().map(|taken| taken.to).collect();
     addresses.sort();
     addresses

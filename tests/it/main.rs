@@ -9,6 +9,7 @@ mod dns;
 mod form_filling;
 mod graphs;
 mod harness;
+mod passkeys;
 mod sink;
 mod store;
 
@@ -24,6 +25,7 @@ mod automation_pages;
 mod automations;
 mod backup;
 mod bodies;
+mod broadcast_moments;
 mod broadcast_templates;
 mod broadcast_times;
 mod broadcasts;

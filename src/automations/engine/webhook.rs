@@ -10,7 +10,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::automations::run::Call;
-use crate::calls::{UNREACHABLE, signature};
+use crate::calls::{SigningKey, UNREACHABLE};
 use crate::clock::SECOND;
 use crate::http_client::{Bounds, HttpClient, HttpError};
 
@@ -51,7 +51,7 @@ fn request(call: &Call, secret: &str, now: i64) -> http::Result<Request<Full<Byt
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", &id)
         .header("webhook-timestamp", timestamp)
-        .header("webhook-signature", signature(secret, &id, timestamp, &body))
+        .header("webhook-signature", SigningKey::new(secret).sign(&id, timestamp, &body))
         .body(Full::from(body))
 }
 

@@ -1,4 +1,8 @@
-//! A second factor beside the password: an app that makes codes, and recovery codes for when it is lost.
+//! A second factor beside the password: an app that makes codes, passkeys, and recovery codes for when both are lost.
+
+mod passkeys;
+mod totp;
+mod webauthn;
 
 use askama::Template;
 use axum::Router;
@@ -9,8 +13,8 @@ use http::StatusCode;
 use qrcodegen::{QrCode, QrCodeEcc};
 
 use super::member::{Look, Member};
-use super::totp::Secret;
 use super::{Accounts, password};
+use crate::app::App;
 use crate::audit::{self, Entry};
 use crate::auth;
 use crate::clock::{Clock, MINUTE};
@@ -20,6 +24,11 @@ use crate::id::{Id, UserId};
 use crate::seal::Seal;
 use crate::secret;
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
+pub(super) use passkeys::Asked;
+use passkeys::Passkey;
+use totp::Secret;
+
+pub(super) const PASSKEYS: &[Sql] = passkeys::ALL;
 
 const BEGIN: &str = "begin a second factor";
 const CONFIRM: &str = "confirm the second factor";
@@ -51,6 +60,11 @@ statements! {
         fn use_code(user_id: UserId, hash: &[u8; 32]) expects 1 = Sql::both(
             "DELETE FROM recovery_codes WHERE user_id = $1 AND hash = $2");
         fn delete_codes(user_id: UserId) = Sql::both("DELETE FROM recovery_codes WHERE user_id = $1");
+        /// Where no factor is left, they are for nothing.
+        fn delete_idle_codes(user_id: UserId) = Sql::both(
+            "DELETE FROM recovery_codes WHERE user_id = $1
+                 AND NOT EXISTS (SELECT 1 FROM passkeys p WHERE p.user_id = $1)
+                 AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = $1 AND f.confirmed_at IS NOT NULL)");
         fn insert_challenge(hash: &[u8; 32], user_id: UserId, password_hash: &str, expires_at: i64) = Sql::both(
             "INSERT INTO login_challenges (hash, user_id, password_hash, expires_at) VALUES ($1, $2, $3, $4)");
         fn use_challenge(hash: &[u8; 32]) expects 1 = Sql::both("DELETE FROM login_challenges WHERE hash = $1");
@@ -68,7 +82,8 @@ statements! {
     }
 }
 
-pub(super) struct Factor {
+/// An app that makes codes.
+struct Factor {
     user_id: UserId,
     secret: String,
     confirmed_at: Option<i64>,
@@ -96,19 +111,58 @@ impl Factor {
         })
     }
 
+    /// What uses up the app's code of this moment, if it is that.
+    fn accept(&self, app: &Accounts, code: &str) -> Result<Option<Stmt>, Error> {
+        let step = self.secret(&app.seal)?.step_of(code, app.clock.now(), self.last_step);
+        Ok(step.map(|step| use_step(self.user_id, step)))
+    }
+}
+
+/// What a user has beside the password.
+pub(super) struct Factors {
+    user_id: UserId,
+    app: Option<Factor>,
+    passkeys: Vec<Passkey>,
+}
+
+impl Factors {
     /// What uses up a code that is right: one of the app, or a recovery code.
-    pub(super) async fn accept(&self, app: &Accounts, code: &str) -> Result<Option<Stmt>, Error> {
-        if let Some(step) = self.secret(&app.seal)?.step_of(code, app.clock.now(), self.last_step) {
-            return Ok(Some(use_step(self.user_id, step)));
+    async fn accept_code(&self, app: &Accounts, code: &str) -> Result<Option<Stmt>, Error> {
+        if let Some(factor) = &self.app
+            && let Some(used) = factor.accept(app, code)?
+        {
+            return Ok(Some(used));
         }
         let hash = secret::hash(&plain(code));
         Ok(has_code(&app.db, self.user_id, &hash).await?.then(|| use_code(self.user_id, &hash)))
     }
+
+    /// What uses up what was shown at the log-in, if it is right: a code, or the answer of a passkey. The error is
+    /// for whoever shows it.
+    pub(super) async fn accept(&self, app: &Accounts, token: &str, form: &Form) -> Result<Result<Stmt, String>, Error> {
+        if form.text("signature").is_empty() {
+            return Ok(self.accept_code(app, &form.text("code")).await?.ok_or_else(|| WRONG_CODE.to_owned()));
+        }
+        let accepted = passkeys::accept(app, self.user_id, &self.passkeys, token, form);
+        Ok(accepted.map_err(|refused| format!("The passkey was not accepted: {refused}. Try again, or type a code.")))
+    }
+
+    /// What a browser is asked that may have a passkey.
+    pub(super) fn asked(&self, app: &App, token: &str) -> Option<Asked> {
+        Asked::for_one_of(app, token, &self.passkeys)
+    }
+
+    pub(super) fn has_app(&self) -> bool {
+        self.app.is_some()
+    }
 }
 
-/// The factor of a user, if it is in force.
-pub(super) async fn in_force(db: &Db, user_id: UserId) -> Result<Option<Factor>, DbError> {
-    Ok(find_factor(db, user_id).await?.filter(|factor| factor.confirmed_at.is_some()))
+/// What a user has to show, if there is anything.
+pub(super) async fn in_force(db: &Db, user_id: UserId) -> Result<Option<Factors>, DbError> {
+    let app = find_factor(db, user_id).await?.filter(|factor| factor.confirmed_at.is_some());
+    let passkeys = passkeys::of_user(db, user_id).await?;
+    let is_any = app.is_some() || !passkeys.is_empty();
+    Ok(is_any.then_some(Factors { user_id, app, passkeys }))
 }
 
 /// Asks somebody who has shown the password for the code: what the form carries.
@@ -130,7 +184,10 @@ pub(super) fn answered(token: &str) -> Stmt {
 /// Takes the second factor from a user, for whoever runs the server.
 pub fn reset(user_id: UserId, clock: &Clock) -> Batch {
     let entry = Entry { target_id: Some(user_id.uuid()), ..Entry::new("second_factor.reset", audit::DoneBy::Command) };
-    Batch::from(audit::note_of_user(user_id, clock, &entry)).and(delete_factor(user_id)).and(delete_codes(user_id))
+    Batch::from(audit::note_of_user(user_id, clock, &entry))
+        .and(delete_factor(user_id))
+        .and(passkeys::delete_all(user_id))
+        .and(delete_codes(user_id))
 }
 
 /// Recovery codes as people type them: case and dashes count for nothing.
@@ -144,11 +201,20 @@ fn recovery_code() -> String {
     parts.join("-")
 }
 
+/// New recovery codes, in place of those that there were.
+fn fresh_codes(user_id: UserId, batch: &mut Batch) -> Vec<String> {
+    let fresh: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
+    batch.push(delete_codes(user_id));
+    fresh.iter().for_each(|code| batch.push(insert_code(user_id, &secret::hash(&plain(code)))));
+    fresh
+}
+
 pub fn router() -> Router<Accounts> {
     Router::new()
         .route("/account/second-factor", get(show).post(confirm))
         .route("/account/second-factor/begin", post(begin))
         .route("/account/second-factor/remove", post(remove))
+        .merge(passkeys::router())
 }
 
 #[derive(Template)]
@@ -157,10 +223,15 @@ struct FactorPage {
     layout: Layout,
     shell: Shell,
     state: Stage,
-    /// Recovery codes, shown this once.
+    /// Recovery codes, shown this once; and how many are left of those that there are.
     fresh: Vec<String>,
+    codes_left: usize,
+    passkeys: passkeys::Section,
     code: Field,
     password: Field,
+    passkey_name: Field,
+    passkey_password: Field,
+    removal: Field,
     action: String,
     hidden: Vec<(String, String)>,
 }
@@ -170,13 +241,18 @@ struct FactorPage {
 struct Draft {
     code: Field,
     password: Field,
+    /// Of a passkey that is added, and the password with which it is.
+    passkey_name: Field,
+    passkey_password: Field,
+    /// The password with which a passkey is removed.
+    removal: Field,
 }
 
-/// How far somebody is.
+/// How far somebody is with an app that makes codes.
 enum Stage {
     Off,
     Begun { secret: String, qr: Option<Qr> },
-    On { codes_left: usize },
+    On,
 }
 
 struct Qr {
@@ -205,13 +281,11 @@ async fn page(
     draft: Draft,
     fresh: Vec<String>,
 ) -> PageResult {
-    let factor = find_factor(&app.db, member.session.user_id).await?;
+    let user_id = member.session.user_id;
+    let factor = find_factor(&app.db, user_id).await?;
     let (state, path, purpose) = match &factor {
         None => (Stage::Off, "/account/second-factor/begin", BEGIN),
-        Some(Factor { confirmed_at: Some(_), .. }) => {
-            let codes_left = codes_left(&app.db, member.session.user_id).await?.len();
-            (Stage::On { codes_left }, "/account/second-factor/remove", REMOVE)
-        }
+        Some(Factor { confirmed_at: Some(_), .. }) => (Stage::On, "/account/second-factor/remove", REMOVE),
         Some(factor) => {
             let secret = factor.secret(&app.seal)?;
             let qr = Qr::of(&secret.address(&member.session.email, app.addresses.dashboard.authority()));
@@ -223,8 +297,13 @@ async fn page(
         shell: member.shell("/account"),
         state,
         fresh,
+        codes_left: codes_left(&app.db, user_id).await?.len(),
+        passkeys: passkeys::section(member, &passkeys::of_user(&app.db, user_id).await?),
         code: draft.code,
         password: draft.password,
+        passkey_name: draft.passkey_name,
+        passkey_password: draft.passkey_password,
+        removal: draft.removal,
         action: member.address(path),
         hidden: member.hidden(purpose),
     };
@@ -239,9 +318,11 @@ async fn begin(State(app): State<Accounts>, member: Member<Look>, form: Form) ->
     }
 }
 
+pub(super) const WRONG_CODE: &str =
+    "This is not the code of this moment, or it was used already. Wait for the next one.";
+
 fn wrong_code() -> Field {
-    let error = "This is not the code of this moment, or it was used already. Wait for the next one.";
-    Field { value: String::new(), error: Some(error.into()) }
+    Field { value: String::new(), error: Some(WRONG_CODE.into()) }
 }
 
 async fn wrong(app: &Accounts, member: &Member<Look>, draft: Draft) -> PageResult {
@@ -260,19 +341,17 @@ async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) 
     let typed = form.text("code");
     let Some(step) = factor.secret(&app.seal)?.step_of(&typed, app.clock.now(), factor.last_step) else {
         attempt.failed();
-        return wrong(&app, &member, Draft { code: wrong_code(), password }).await;
+        return wrong(&app, &member, Draft { code: wrong_code(), password, ..Draft::default() }).await;
     };
     if !proved {
         let code = Field { value: typed, error: None };
-        return wrong(&app, &member, Draft { code, password }).await;
+        return wrong(&app, &member, Draft { code, password, ..Draft::default() }).await;
     }
-    let fresh: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
     let entry = member.entry("second_factor.added", Some(user_id.uuid()), "");
     // Browsers that were let in by the password alone show the code, too.
     let mut batch = Batch::from(confirm_factor(user_id, app.clock.now(), step, &factor.secret))
-        .and(delete_codes(user_id))
         .and(auth::delete_other_sessions(user_id, &member.session.hash));
-    fresh.iter().for_each(|code| batch.push(insert_code(user_id, &secret::hash(&plain(code)))));
+    let fresh = fresh_codes(user_id, &mut batch);
     batch.push(audit::note_of_user(user_id, &app.clock, &entry));
     match member.commit_own(CONFIRM, &form, batch).await? {
         Ok(_) => page(&app, &member, StatusCode::OK, Draft::default(), fresh).await,
@@ -292,16 +371,16 @@ pub(super) fn name(user_id: UserId) -> String {
 
 async fn remove(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
     let user_id = member.session.user_id;
-    let factor = in_force(&app.db, user_id).await?.ok_or_else(gone)?;
+    let factors = in_force(&app.db, user_id).await?.filter(Factors::has_app).ok_or_else(gone)?;
     let attempt = app.attempts.by_account.begin(&name(user_id), app.clock.steady()).await?;
-    let Some(used) = factor.accept(&app, &form.text("code")).await? else {
+    let Some(used) = factors.accept_code(&app, &form.text("code")).await? else {
         attempt.failed();
         return wrong(&app, &member, Draft { code: wrong_code(), ..Draft::default() }).await;
     };
     let entry = member.entry("second_factor.removed", Some(user_id.uuid()), "");
     let batch = Batch::from(used)
         .and(delete_factor(user_id))
-        .and(delete_codes(user_id))
+        .and(delete_idle_codes(user_id))
         .and(audit::note_of_user(user_id, &app.clock, &entry));
     match member.commit_own(REMOVE, &form, batch).await? {
         Ok(_) => Ok(member.see_other("/account?second-factor-removed")),
@@ -318,6 +397,8 @@ pub(super) struct CodePage {
     pub action: String,
     pub hidden: Vec<(String, String)>,
     pub code: Field,
+    pub has_app: bool,
+    pub passkey: Option<Asked>,
 }
 
 impl CodePage {

@@ -338,9 +338,14 @@ async fn ask(member: Member<Manage>, id: Result<PathId<DomainId>, Error>) -> Pag
     Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn delete(member: Member<Manage>, id: Result<PathId<DomainId>, Error>, form: Form) -> PageResult {
-    let PathId(id) = id.map_err(|_| gone())?;
-    let accepted = member.accept(&purpose("delete", id), &form)?;
-    accepted.commit(store::delete(member.workspace_id(), id)).await?.or_missing(gone)?;
+async fn delete(
+    State(domains): State<Domains>,
+    member: Member<Manage>,
+    id: Result<PathId<DomainId>, Error>,
+    form: Form,
+) -> PageResult {
+    let domain = find(&member, id).await?;
+    let accepted = member.accept(&purpose("delete", domain.id), &form)?;
+    accepted.commit(domains.deletion(&domain)).await?.or_missing(gone)?;
     Ok(member.see_other("/domains?deleted"))
 }

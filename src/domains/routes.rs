@@ -128,6 +128,13 @@ impl Domains {
         webhooks::publish(batch, clock, domain.workspace_id, (kind, When::Always, clock.now()), &data);
     }
 
+    /// Deletes a domain, and tells of it.
+    pub(super) fn deletion(&self, domain: &Stored) -> Batch {
+        let mut batch = store::delete(domain.workspace_id, domain.id);
+        self.publish(&mut batch, EventType::DomainDeleted, domain, None);
+        batch
+    }
+
     /// The next keys of a domain, which sign when their records are seen; none where the
     /// last ones were not published yet.
     pub(super) async fn prepare_rotation(
@@ -221,12 +228,7 @@ pub async fn change(domains: &Domains, actor: &dyn Actor, id: DomainId, wish: &D
 )]
 async fn delete(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Deleted> {
     let domain = find(&caller, id).await?;
-    let delete = || {
-        let mut batch = store::delete(caller.workspace_id(), id);
-        domains.publish(&mut batch, EventType::DomainDeleted, &domain, None);
-        batch
-    };
-    caller.try_commit(delete).await?.or_missing(not_found)?;
+    caller.try_commit(|| domains.deletion(&domain)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 

@@ -91,16 +91,19 @@ on_both! {
         let path = format!("/domains/{}", text(&domain, "id"));
         assert_eq!(app.patch(&path).key(key).json(json!({"open_tracking": true})).send().await.status, 200);
         assert_eq!(app.delete(&path).key(key).send().await.status, 200);
+        let domain = crate::domains::add(app, key, "page.example").await;
+        let (owner, path) = (app.owner().await, format!("/domains/{}/delete", text(&domain, "id")));
+        assert_eq!(app.fill(&owner, &path, &path, "").await.status, 303, "on its page");
         for _ in 0..2 {
             crate::suppressions::suppress(app, key, "no@example.com").await;
         }
         assert_eq!(app.delete("/suppressions/no@example.com").key(key).send().await.status, 200);
         let told = told(&teller, &listener).await;
         assert_eq!(types(&told), ["topic.created", "topic.updated", "topic.deleted", "domain.created", "domain.updated",
-            "domain.deleted", "suppression.added", "suppression.removed"]);
+            "domain.deleted", "domain.created", "domain.deleted", "suppression.added", "suppression.removed"]);
         assert_eq!((&told[1].1["name"], &told[2].1["deleted"]), (&json!("Other"), &json!(true)));
         assert!(told[3].1["records"].as_array().is_some_and(|records| !records.is_empty()), "{}", told[3].1);
-        assert_eq!((&told[6].1["origin"], &told[6].1["id"]), (&json!("manual"), &told[7].1["id"]));
+        assert_eq!((&told[8].1["origin"], &told[8].1["id"]), (&json!("manual"), &told[9].1["id"]));
     }
 
     async fn mails_tell_what_becomes_of_them_for_each_recipient(store: Store) {

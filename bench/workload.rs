@@ -204,6 +204,17 @@ impl Workload {
         Workload { keys: paths, key_at: Some("GET ".len()), ..Workload::new(request, Names::Random, expected) }
     }
 
+    /// `PATCH` of one of these addresses after the other, all of the same length.
+    pub fn patch(paths: Vec<String>, key: &str, body: &str) -> Workload {
+        let room = "!".repeat(paths.first().map_or(0, String::len));
+        let request = format!(
+            "PATCH {room} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\nuser-agent: load\r\n\
+             accept: application/json\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        Workload { keys: paths, key_at: Some("PATCH ".len()), ..Workload::new(request, Names::Random, 200) }
+    }
+
     /// `POST /oauth/token`: every connection is an app that refreshes its own
     /// access, each time with the token it got the last time.
     pub fn refresh(tokens: Vec<String>) -> Workload {

@@ -63,7 +63,8 @@ pub struct Deliverer {
 /// Works until it is time to stop.
 pub async fn run(app: App, notices: Box<dyn Notices>, stopping: watch::Receiver<bool>) {
     let clock = app.clock.clone();
-    work::run(Delivering(Arc::new(Deliverer::new(app, notices))), clock, stopping).await;
+    let deliverer = Deliverer::new(app, notices, stopping.clone());
+    work::run(Delivering(Arc::new(deliverer)), clock, stopping).await;
 }
 
 struct Delivering(Arc<Deliverer>);
@@ -88,10 +89,10 @@ impl Worker for Delivering {
 }
 
 impl Deliverer {
-    pub fn new(app: App, notices: Box<dyn Notices>) -> Deliverer {
+    pub fn new(app: App, notices: Box<dyn Notices>, stopping: watch::Receiver<bool>) -> Deliverer {
         let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
         let (client, calls) = (HttpClient::new(reach), Arc::new(Calls::new(ROOM)));
-        let caller = Arc::new(Caller { app: app.clone(), client, calls: calls.clone() });
+        let caller = Arc::new(Caller { app: app.clone(), client, calls: calls.clone(), stopping });
         Deliverer { app, calls, caller, notices }
     }
 

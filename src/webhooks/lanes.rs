@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::attempt::{self, Attempt, Message};
@@ -41,6 +41,14 @@ pub struct Caller {
     pub app: App,
     pub client: HttpClient,
     pub calls: Arc<Calls>,
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Caller {
+    /// Whether no call is begun any more that was to be begun until a moment.
+    fn is_late(&self, until: i64) -> bool {
+        *self.stopping.borrow() || self.app.clock.steady() > until
+    }
 }
 
 #[derive(Clone)]
@@ -71,7 +79,7 @@ impl Lane {
     async fn run(self) {
         let mut connection = self.caller.client.keep();
         while let Some(call) = self.next().await {
-            let is_over = self.is_over.load(Ordering::Relaxed) || self.caller.app.clock.steady() > self.until;
+            let is_over = self.is_over.load(Ordering::Relaxed) || self.caller.is_late(self.until);
             let attempt = if is_over { None } else { Some(self.make(&call, &mut connection).await) };
             let Call { delivery, recipient, .. } = call;
             if self.called.send(Called { delivery, recipient, attempt }).await.is_err() {

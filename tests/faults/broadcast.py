@@ -6,7 +6,7 @@
 kill     one process is killed and started again while it takes the audience and delivers
 two      two processes on one PostgreSQL; in each round one of them is killed
 
-Each round sends a broadcast to 20,000 people, 4,000 where there are fewer than 20 rounds, through a server in
+Each round sends a broadcast to 20,000 people through a server in
 this process that notes every message it is given whole. It kills while the audience is taken and while mail
 leaves. At the end everybody is a recipient once, whoever is delivered to has got the mail once, and all others
 are uncertain and held, because a broadcast is never sent twice where nobody knows. Prints one line a scenario;
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import mail
 from scene import play_all
 
-MANY, FEW, MANY_FROM = 20_000, 4_000, 20  # people, and from how many rounds on they are many
+PEOPLE = 20_000
 KILLS = 3  # of each broadcast
 AT_ONCE = 500  # rows of an INSERT
 ENDED_WITHIN = 900.0  # seconds: a killed process's claims are free after 30
@@ -44,12 +44,11 @@ class Broadcast(mail.Post):
         return json.loads(answer)
 
     def fill(self):
-        self.people = MANY if self.rounds >= MANY_FROM else FEW
         self.segment = self.ask("POST", "/segments", {"name": "All"})["id"]
         contact = self.ask("POST", "/contacts", {"email": "first@example.com"})["id"]
         workspace = f"(SELECT workspace_id FROM contacts WHERE id = {self.id(contact)})"
-        for start in range(0, self.people, AT_ONCE):
-            ids = [(number, self.id(str(uuid.UUID(int=number + 1)))) for number in range(start, min(start + AT_ONCE, self.people))]
+        for start in range(0, PEOPLE, AT_ONCE):
+            ids = [(number, self.id(str(uuid.UUID(int=number + 1)))) for number in range(start, min(start + AT_ONCE, PEOPLE))]
             contacts = ", ".join(
                 f"({workspace}, {id}, 'r{number}@example.com', 'r{number}@example.com', FALSE, '{{}}', 2, 0)" for number, id in ids
             )
@@ -76,9 +75,9 @@ class Broadcast(mail.Post):
         ended = self.wait_for_end(id)
         rows = self.store.query(f"SELECT number, address, state FROM email_recipients WHERE email_id = {self.id(id)}")
         addresses = collections.Counter(address for _, address, _ in rows)
-        missing = {f"r{number}@example.com" for number in range(self.people)} - set(addresses)
+        missing = {f"r{number}@example.com" for number in range(PEOPLE)} - set(addresses)
         assert not missing, f"{len(missing)} people are no recipients: {sorted(missing)[:3]}"
-        assert len(rows) == self.people, f"{len(rows) - self.people} people are recipients twice"
+        assert len(rows) == PEOPLE, f"{len(rows) - PEOPLE} people are recipients twice"
         own = {number: f"<{uuid.UUID(int=uuid.UUID(id).int | int(number))}@sender.example>" for number, _, _ in rows}
         lost = [number for number, _, state in rows if state == DELIVERED and self.sink.taken[own[number]] != 1]
         assert not lost, f"{len(lost)} are delivered to and did not get the mail once: {lost[:3]}"
@@ -112,7 +111,7 @@ def run(stage, count):
     assert stage.store.integrity() == "ok"
     kills = stage.rounds * KILLS
     return (
-        f"{stage.rounds} broadcasts to {stage.people} people, {kills} kills, everybody was a recipient once, lost=0,"
+        f"{stage.rounds} broadcasts to {PEOPLE} people, {kills} kills, everybody was a recipient once, lost=0,"
         f" none arrived twice, {held} uncertain and held (at most {kills * mail.CONNECTIONS}), the slowest ended"
         f" {slowest:.0f} s after its last kill, integrity ok"
     )

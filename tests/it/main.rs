@@ -26,6 +26,7 @@ mod automations;
 mod backup;
 mod bodies;
 mod broadcast_moments;
+mod broadcast_progress;
 mod broadcast_templates;
 mod broadcast_times;
 mod broadcasts;

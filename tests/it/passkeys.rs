@@ -151,7 +151,7 @@ on_both! {
         }
         let right = key.assertion(&asked.0, origin, 1);
         let let_in = show(&app, &asked, &right).await;
-        assert_eq!((let_in.status, let_in.location()), (303, "/dashboard/w/1/keys".into()), "{}", let_in.text());
+        assert_eq!((let_in.status, let_in.location()), (303, "/dashboard/w/1/keys"), "{}", let_in.text());
         assert_eq!(show(&app, &asked, &right).await.status, 403, "the question was answered");
         let asked = halfway(&app).await;
         let replayed = show(&app, &asked, &key.assertion(&asked.0, origin, 1)).await;

@@ -6,6 +6,7 @@ use posthorn::delivery::OwnMail;
 use posthorn::hold;
 use posthorn::webhooks::{self, Deliverer};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::engine_webhooks::{Heard, Listener, header, is_signed};
 use crate::flow::{app_named, text};
@@ -19,6 +20,7 @@ pub struct Teller {
     pub app: TestApp,
     pub key: String,
     pub deliverer: Deliverer,
+    stop: watch::Sender<bool>,
 }
 
 impl Teller {
@@ -28,8 +30,9 @@ impl Teller {
 
     pub async fn new(app: TestApp) -> Teller {
         let shared: &App = &app.app;
-        let deliverer = Deliverer::new(shared.clone(), Box::new(OwnMail(shared.clone())));
-        Teller { key: app.full_key().await, app, deliverer }
+        let (stop, stopping) = watch::channel(false);
+        let deliverer = Deliverer::new(shared.clone(), Box::new(OwnMail(shared.clone())), stopping);
+        Teller { key: app.full_key().await, app, deliverer, stop }
     }
 
     pub async fn webhook(&self, endpoint: &str, events: &[&str]) -> Value {
@@ -422,6 +425,23 @@ on_both! {
         for table in ["webhook_events", "webhook_deliveries", "webhook_attempts"] {
             assert_eq!(teller.app.count(table).await, 1, "{table}");
         }
+    }
+
+    async fn what_was_not_begun_when_it_is_time_to_stop_is_somebody_elses_at_once(store: Store) {
+        let (teller, listener) = (Teller::open(&store).await, Listener::new(&[200]).await);
+        teller.webhook(&listener.url, &["topic.created"]).await;
+        for number in 0..30 {
+            teller.topic(&format!("Topic {number}")).await;
+        }
+        assert_eq!(teller.deliverer.round().await.expect("a round"), 1, "it has to answer first");
+        teller.stop.send_replace(true);
+        assert_eq!((teller.deliverer.round().await.expect("a round"), listener.heard().len()), (29, 1));
+        teller.stop.send_replace(false);
+        assert_eq!(teller.deliver().await, 29);
+        let mut ids: Vec<String> = listener.heard().iter().map(|(head, _)| header(head, "webhook-id")).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!((ids.len(), listener.heard().len()), (30, 30), "each once");
     }
 
     async fn one_that_does_not_answer_holds_up_no_other(store: Store) {

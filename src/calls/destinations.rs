@@ -37,6 +37,9 @@ const FIRST_AHEAD: usize = 8;
 const QUICK: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(5);
 
+/// From so many rows a call on, those who have them take half of the calls: the others are claimed meanwhile.
+const IN_TWO_FROM: usize = 32;
+
 /// How many destinations that failed once or twice, or that answer, are remembered.
 const MOST_REMEMBERED: usize = 10_000;
 
@@ -100,17 +103,17 @@ impl Destinations {
         let neighbours = self.lines.iter().filter(|(other, _)| workspace(other) == workspace(destination));
         let of_workspace = neighbours.map(|(_, line)| line.calls).sum::<usize>();
         let here = self.lines.get(destination).map_or(0, |line| line.calls);
-        let is_proven = self.proven.contains_key(destination);
+        let ahead = self.proven.get(destination);
         let most = match pause {
             Some(pause) if pause.until > now => 0,
             Some(_) => 1,
-            None if is_proven => self.room.to_one,
+            None if ahead.is_some() => self.room.to_one,
             None => self.room.to_unproven,
         };
         let left = most.saturating_sub(here).min(self.room.of_workspace.saturating_sub(of_workspace));
         let left = left.min(self.room.all.saturating_sub(all));
-        if is_proven {
-            return left;
+        if let Some(ahead) = ahead {
+            return if *ahead < IN_TWO_FROM { left } else { left.min(self.room.to_one.div_ceil(2)) };
         }
         let unproven = self.lines.iter().filter(|(other, _)| !self.proven.contains_key(*other));
         left.min(self.room.unproven.saturating_sub(unproven.map(|(_, line)| line.calls).sum()))
@@ -261,6 +264,9 @@ mod tests {
         assert_eq!(all.rows("w a", 2, 32), 2 * FIRST_AHEAD, "few say nothing about many");
         (0..9).for_each(|_| all.paced("w a", (32, QUICK / 2), 32));
         assert_eq!((all.rows("w a", 2, 32), all.rows("w a", 2, 1)), (64, 2));
+        all.release("w a", MOST_TO_ONE);
+        let halves = [(); 3].map(|()| all.reserve("w a", None, 0));
+        assert_eq!(halves, [MOST_TO_ONE / 2, MOST_TO_ONE / 2, 0], "some are claimed while others are told");
         all.paced("w a", (32, QUICK * 2), 32);
         assert_eq!(all.rows("w a", 2, 32), 64);
         (0..9).for_each(|_| all.paced("w a", (32, SLOW * 2), 32));

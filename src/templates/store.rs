@@ -17,7 +17,8 @@ pub enum Key {
 
 impl From<&str> for Key {
     fn from(text: &str) -> Key {
-        text.parse().map_or_else(|_| Key::Alias(text.to_owned()), Key::Id)
+        // The store's text holds no NUL; nor does any alias.
+        text.parse().map_or_else(|_| Key::Alias(text.replace('\0', "\u{fffd}")), Key::Id)
     }
 }
 

@@ -73,11 +73,16 @@ impl Worker for Delivering {
     const NAME: &'static str = "webhooks";
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
+        let mut next = Next::Due(None);
         for hand in self.0.claim().await? {
+            // There may be more, and room for it.
+            if hand.rows.len() > hand.slots.len() {
+                next = Next::AtOnce;
+            }
             let deliverer = self.0.clone();
             tasks.spawn(async move { deliverer.deliver(hand).await });
         }
-        Ok(Next::Due(None))
+        Ok(next)
     }
 
     async fn woken(&self) {

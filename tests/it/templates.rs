@@ -94,6 +94,8 @@ on_both! {
             publish(&app, &key, named, json!({})).await.refused(404, "not_found");
             app.delete(format!("/templates/{named}")).key(&key).send().await.refused(404, "not_found");
         }
+        let body = json!({"to": "ada@example.com", "template": {"id": "\0orders"}});
+        app.post("/emails").key(&key).json(body).send().await.refused(404, "not_found");
     }
 
     async fn only_what_was_published_is_sent_and_it_never_changes(app: TestApp) {

@@ -119,8 +119,7 @@ impl Broadcasts {
             return work::unless_lost(self.watch(&claimed, &broadcast).await);
         }
         // Whoever is not looked at yet would be left out without a word.
-        let is_begun = claimed.cursor.is_some();
-        if !is_begun && self.is_filling(&broadcast).await? == Some(true) {
+        if claimed.cursor.is_none() && self.is_filling(&broadcast).await? == Some(true) {
             let waiting = store::hold_up(&claimed, FILLING, self.clock.steady() + FILLED_SOON);
             return work::unless_lost(self.db.commit(waiting).await);
         }

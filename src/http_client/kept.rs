@@ -8,11 +8,10 @@ use futures_util::future::{BoxFuture, Fuse};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::SendRequest;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Dialled, HttpClient, HttpError, MAX_HEAD, Target, addressed, beside};
+use super::{Dialled, HttpClient, HttpError, Target, addressed, beside, handshake};
 
 /// A connection that is opened for the first request, and anew where the server has closed it. It is for requests
 /// that may arrive twice: one over a connection that turns out to be closed is sent again over another.
@@ -34,8 +33,7 @@ impl Line {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut client = http1::Builder::new();
-        let (sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+        let (sender, connection) = handshake(stream).await?;
         Ok(Line { target, sender, connection: connection.map(drop).boxed().fuse() })
     }
 

@@ -137,6 +137,8 @@ impl Incomplete {
     }
 }
 
+type Http<S> = http1::Connection<TokioIo<S>, Full<Bytes>>;
+
 /// A connection to a server.
 enum Dialled {
     Plain(TcpStream),
@@ -320,10 +322,18 @@ async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, limit: usize) -> 
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut client = http1::Builder::new();
-    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) = handshake(stream).await?;
     let talk = async move { read(sender.send_request(request).await?, limit).await };
     beside(&mut pin!(connection.map(drop).fuse()), talk).await
+}
+
+/// Begins to speak HTTP over a connection, which carries nothing unless it is polled.
+async fn handshake<S>(stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, Http<S>), HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut client = http1::Builder::new();
+    Ok(client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?)
 }
 
 /// What is said over a connection, which carries it as long as this lasts.
@@ -345,8 +355,7 @@ async fn begin<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Response<
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut client = http1::Builder::new();
-    let (mut sender, connection) = client.max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) = handshake(stream).await?;
     let mut task = JoinSet::new();
     task.spawn(async move { drop(connection.await) });
     Ok((sender.send_request(request).await?, task))

@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Named, Error> {
-        let text = param(parts, state, "id").await.filter(|text| !text.contains('\0'));
+        let text = param(parts, state, "id").await;
         Ok(Named(Key::from(text.as_deref().unwrap_or_default())))
     }
 }

@@ -54,8 +54,6 @@ pub trait Notices: Send + Sync {
 
 /// What a worker works with.
 pub struct Deliverer {
-    app: App,
-    calls: Arc<Calls>,
     caller: Arc<Caller>,
     notices: Box<dyn Notices>,
 }
@@ -87,8 +85,8 @@ impl Worker for Delivering {
 
     async fn woken(&self) {
         tokio::select! {
-            () = self.0.app.webhooks_wait() => {}
-            () = self.0.calls.noted() => {}
+            () = self.0.caller.app.webhooks_wait() => {}
+            () = self.0.caller.calls.noted() => {}
         }
     }
 }
@@ -97,8 +95,7 @@ impl Deliverer {
     pub fn new(app: App, notices: Box<dyn Notices>, stopping: watch::Receiver<bool>) -> Deliverer {
         let reach = if app.config.private_webhooks { Reach::Anywhere } else { Reach::Public };
         let (client, calls) = (HttpClient::new(reach), Arc::new(Calls::new(ROOM)));
-        let caller = Arc::new(Caller { app: app.clone(), client, calls: calls.clone(), stopping });
-        Deliverer { app, calls, caller, notices }
+        Deliverer { caller: Arc::new(Caller { app, client, calls, stopping }), notices }
     }
 
     /// Delivers what is due and there is room for. Tells how many deliveries that were.
@@ -110,9 +107,9 @@ impl Deliverer {
     }
 
     async fn claim(&self) -> Result<Vec<Hand<Delivery>>, DbError> {
-        let (db, clock) = (&self.app.db, &self.app.clock);
-        let waiting = self.calls.waiting::<Delivery>(db, clock.steady()).await?;
-        Ok(self.calls.claim_ahead((db, clock), &waiting, AHEAD).await)
+        let (db, clock) = (&self.caller.app.db, &self.caller.app.clock);
+        let waiting = self.caller.calls.waiting::<Delivery>(db, clock.steady()).await?;
+        Ok(self.caller.calls.claim_ahead((db, clock), &waiting, AHEAD).await)
     }
 
     /// Tells a webhook what was claimed for it together.
@@ -127,22 +124,22 @@ impl Deliverer {
     async fn try_deliver(&self, Hand { destination, rows, slots }: Hand<Delivery>) -> Result<(), DbError> {
         let (began, count) = (Instant::now(), rows.len());
         let (to_settle, called) = mpsc::channel(PAGE);
-        let until = self.app.clock.steady() + BEGUN_WITHIN;
+        let until = self.caller.app.clock.steady() + BEGUN_WITHIN;
         let (to_lanes, mut lanes) = lanes::start(&self.caller, slots.len(), until, to_settle);
         let all_called = async {
             while let Some(ended) = lanes.join_next().await {
                 // The lease of what it had runs out.
                 ended.unwrap_or_else(|error| tracing::error!(%error, "a delivery panicked"));
             }
-            self.calls.note_pace(&destination, (count, began.elapsed()), AHEAD);
+            self.caller.calls.note_pace(&destination, (count, began.elapsed()), AHEAD);
             // Others are claimed while what became of the last of these is written down.
             drop(slots);
-            self.calls.note();
+            self.caller.calls.note();
         };
         let (is_wanted, settled, ()) = tokio::join!(self.hand_on(rows, to_lanes), self.settle_all(called), all_called);
         settled?;
         if !is_wanted? {
-            self.app.db.commit(told::give_up_line(&destination)).await?;
+            self.caller.app.db.commit(told::give_up_line(&destination)).await?;
         }
         Ok(())
     }
@@ -153,7 +150,7 @@ impl Deliverer {
         loop {
             let page: Vec<Delivery> = rows.by_ref().take(PAGE).collect();
             let Some(first) = page.first() else { return Ok(true) };
-            let endpoint = told::endpoint(&self.app.db, first.workspace_id, first.webhook_id).await?;
+            let endpoint = told::endpoint(&self.caller.app.db, first.workspace_id, first.webhook_id).await?;
             let Some(endpoint) = endpoint.filter(|endpoint| endpoint.status == Status::Enabled) else {
                 return Ok(false);
             };
@@ -172,7 +169,7 @@ impl Deliverer {
 
     async fn payloads(&self, rows: &[Delivery]) -> Result<HashMap<WebhookEventId, String>, DbError> {
         let ids: Value = rows.iter().map(|delivery| delivery.event_id.uuid().simple().to_string()).collect();
-        Ok(told::payloads(&self.app.db, &ids.to_string()).await?.into_iter().collect())
+        Ok(told::payloads(&self.caller.app.db, &ids.to_string()).await?.into_iter().collect())
     }
 
     /// Writes down what became of calls, as it becomes known.
@@ -192,7 +189,7 @@ impl Deliverer {
 
     /// Those that arrived together, and with them what was not begun; the others one by one.
     async fn settle_page(&self, page: &[Called]) -> Result<(), DbError> {
-        let now = self.app.clock.steady();
+        let now = self.caller.app.clock.steady();
         let (mut arrived, mut failed, mut given_back) = (Vec::new(), Vec::new(), Batch::new());
         for Called { delivery, recipient, attempt } in page {
             match attempt {
@@ -207,10 +204,10 @@ impl Deliverer {
             together.append(self.settlement(delivery, endpoint, attempt, now));
         }
         if !together.is_empty() {
-            match self.app.db.commit(together.alike_together()).await {
+            match self.caller.app.db.commit(together.alike_together()).await {
                 // Somebody else has one of them.
                 Err(DbError::Unexpected { .. }) => {
-                    self.app.db.commit(given_back).await?;
+                    self.caller.app.db.commit(given_back).await?;
                     failed.append(&mut arrived);
                 }
                 settled => drop(settled?),
@@ -229,7 +226,7 @@ impl Deliverer {
         attempt: &Attempt,
         now: i64,
     ) -> Result<(), DbError> {
-        unless_lost(self.app.db.commit(self.settlement(delivery, endpoint, attempt, now)).await)?;
+        unless_lost(self.caller.app.db.commit(self.settlement(delivery, endpoint, attempt, now)).await)?;
         match disabling(attempt, endpoint, now) {
             Some(reason) => self.disable(delivery, &endpoint.url, reason).await,
             None => Ok(()),
@@ -238,11 +235,11 @@ impl Deliverer {
 
     fn settlement(&self, delivery: &Delivery, endpoint: &Endpoint, attempt: &Attempt, now: i64) -> Batch {
         let settled = settled(delivery, attempt, now);
-        told::settle(delivery, endpoint, (self.app.clock.ordered_id(), attempt), &settled, now)
+        told::settle(delivery, endpoint, (self.caller.app.clock.ordered_id(), attempt), &settled, now)
     }
 
     fn keys(&self, endpoint: &Endpoint) -> Vec<SigningKey> {
-        let (steady, seal) = (self.app.clock.steady(), &self.app.seal);
+        let (steady, seal) = (self.caller.app.clock.steady(), &self.caller.app.seal);
         let old = endpoint.old_secret.as_ref();
         let old = old.filter(|_| endpoint.old_secret_until.is_some_and(|until| until > steady));
         let secrets = [Some(&endpoint.secret), old].into_iter().flatten();
@@ -260,8 +257,8 @@ impl Deliverer {
         let mut batch = store::disable(delivery.workspace_id, delivery.webhook_id, reason);
         batch.append(notice);
         tracing::warn!(webhook = %delivery.webhook_id, reason, "a webhook was disabled");
-        unless_lost(self.app.db.commit(batch).await)?;
-        self.app.wake_mail();
+        unless_lost(self.caller.app.db.commit(batch).await)?;
+        self.caller.app.wake_mail();
         Ok(())
     }
 }

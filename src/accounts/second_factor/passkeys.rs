@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::super::member::{Look, Member};
 use super::super::{Accounts, password};
 use super::webauthn::{self, Assertion, Introduction, Refused, Site};
-use super::{Draft, fresh_codes, in_force, page};
+use super::{Draft, fresh_codes, in_force, page, wrong};
 use crate::app::App;
 use crate::audit;
 use crate::auth;
@@ -172,11 +172,11 @@ async fn add(State(app): State<Accounts>, member: Member<Look>, form: Form) -> P
     let mut draft = Draft { passkey_name: Field { value: name.clone(), error: None }, ..Draft::default() };
     if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains('\0') {
         draft.passkey_name.error = Some(format!("Give it a name of at most {LONGEST_NAME} characters."));
-        return page(&app, &member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await;
+        return wrong(&app, &member, draft).await;
     }
     if password::prove(&app, user_id, form.text("passkey-password")).await?.is_none() {
         draft.passkey_password.error = Some("This is not your password.".into());
-        return page(&app, &member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await;
+        return wrong(&app, &member, draft).await;
     }
     let (client_data, data, key) = (form.text("client_data"), form.text("authenticator_data"), form.text("public_key"));
     let said = Introduction { client_data: &client_data, authenticator_data: &data, public_key: &key };
@@ -186,7 +186,7 @@ async fn add(State(app): State<Accounts>, member: Member<Look>, form: Form) -> P
         Ok(new) => new,
         Err(refused) => {
             draft.passkey_name.error = Some(format!("The passkey was not added: {refused}. Try again."));
-            return page(&app, &member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await;
+            return wrong(&app, &member, draft).await;
         }
     };
     let id = app.clock.ordered_id();
@@ -204,7 +204,7 @@ async fn add(State(app): State<Accounts>, member: Member<Look>, form: Form) -> P
         Err(DbError::Unexpected { .. }) => {
             draft.passkey_name.error =
                 Some("The passkey was not added: it is here already, or there are too many.".into());
-            page(&app, &member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await
+            wrong(&app, &member, draft).await
         }
         Err(error) => Err(error.into()),
     }
@@ -220,7 +220,7 @@ async fn remove(State(app): State<Accounts>, member: Member<Look>, form: Form) -
     if password::prove(&app, user_id, form.text("password")).await?.is_none() {
         let mut draft = Draft::default();
         draft.removal.error = Some("This is not your password. Nothing was removed.".into());
-        return page(&app, &member, StatusCode::UNPROCESSABLE_ENTITY, draft, Vec::new()).await;
+        return wrong(&app, &member, draft).await;
     }
     let entry = member.entry("passkey.removed", Some(id), "");
     let batch = Batch::from(delete_one(user_id, id))

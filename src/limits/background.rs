@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 
 #[cfg(target_os = "linux")]
 use rustix::process::{getpriority_process, setpriority_process};
@@ -63,20 +64,42 @@ impl Background {
 }
 
 /// Runs something that goes on for long on a thread of its own, which gives way as
-/// well. A panic there ends whoever waits for it.
+/// well. A panic there ends whoever waits for it; where nobody waits any more, it
+/// ends at its next pause.
 pub async fn aside<T: Send + 'static>(name: &str, work: impl Future<Output = T> + Send + 'static) -> T {
     let (reply, done) = oneshot::channel();
+    let (wanted, mut unwanted) = oneshot::channel::<()>();
     let runtime = Handle::current();
     let run = move || {
         give_way();
-        let _ = reply.send(runtime.block_on(work));
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = &mut unwanted => {}
+                result = work => drop(reply.send(result)),
+            }
+        });
     };
-    let started = std::thread::Builder::new().name(name.into()).spawn(run);
-    match done.await {
-        Ok(done) => done,
-        Err(_) => {
-            std::panic::resume_unwind(Box::new(started.err().map_or("it panicked".into(), |error| error.to_string())))
-        }
+    let thread = match std::thread::Builder::new().name(name.into()).spawn(run) {
+        Ok(thread) => thread,
+        Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),
+    };
+    let _waited_for = WaitedFor { wanted: Some(wanted), thread: Some(thread) };
+    done.await.unwrap_or_else(|_| std::panic::resume_unwind(Box::new("it panicked")))
+}
+
+/// A thread that somebody waits for. When it is let go the thread has ended: it must
+/// not outlive the runtime, whose clock it uses.
+struct WaitedFor {
+    wanted: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        drop(self.wanted.take());
+        // Whether it panicked is told by its not having answered.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -91,6 +114,8 @@ fn give_way() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -107,6 +132,26 @@ mod tests {
         let waiting = tokio::spawn(aside("test", async { panic!("on purpose") }));
         assert!(waiting.await.is_err_and(|error| error.is_panic()));
         assert_eq!(aside("test", async { 5 }).await, 5);
+    }
+
+    #[test]
+    fn work_aside_has_ended_when_its_runtime_has() {
+        let (said, heard) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let work = async move {
+            loop {
+                // It is as often in the middle of something as it waits for the clock.
+                std::thread::sleep(Duration::from_millis(1));
+                said.send(()).expect("it is heard");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        runtime.spawn(async move { aside::<()>("test", work).await });
+        heard.recv().expect("it has begun");
+        drop(runtime);
+        while heard.try_recv().is_ok() {}
+        assert!(matches!(heard.try_recv(), Err(mpsc::TryRecvError::Disconnected)));
     }
 
     #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 //! their other recipients; of large ones only what is around their contents, which are read from
 //! the store and encoded piece by piece, once to be hashed and once for each attempt.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -27,6 +28,9 @@ use crate::tracking::{Keys, LinkWriter, Place, Rewriter};
 
 /// Up to this size, contents included, a mail is held in memory.
 const SMALL: i64 = 256 << 10;
+
+/// Up to this size mails are read together.
+const READ_TOGETHER: i64 = 16 << 10;
 
 /// How many bytes of mails are kept for their other recipients.
 const MOST_KEPT: u64 = 8 << 20;
@@ -222,19 +226,34 @@ impl Default for Messages {
 
 impl Engine {
     /// The mail of a recipient. Those who want the same one at the same time wait for one of them.
-    pub(super) async fn message(&self, claimed: &Claimed) -> Result<Arc<Message>, NoMessage> {
+    pub(super) async fn message(&self, claimed: &Claimed, loaded: Option<Stored>) -> Result<Arc<Message>, NoMessage> {
         if claimed.contact_id.is_some() {
             return self.own_message(claimed).await.map(Arc::new);
         }
         if let Some(message) = self.message_about_topic(claimed).await? {
             return Ok(Arc::new(message));
         }
-        let write = || async {
-            let stored = self.writer.load(None, claimed.email_id).await?;
+        let write = |loaded: Option<Stored>| async {
+            let stored = match loaded {
+                Some(stored) => stored,
+                None => self.writer.load(None, claimed.email_id).await?,
+            };
             self.writer.write(stored, Some(claimed.place_in_mail())).await.map(Arc::new)
         };
-        let kept = self.messages.0.get_or_insert_async(&claimed.email_id, write()).await?;
-        if kept.is_for(claimed.number) { Ok(kept) } else { write().await }
+        let kept = self.messages.0.get_or_insert_async(&claimed.email_id, write(loaded)).await?;
+        if kept.is_for(claimed.number) { Ok(kept) } else { write(None).await }
+    }
+
+    /// The small mails of recipients, read together; the others are read when it is their turn. None of a broadcast's,
+    /// which are made one by one.
+    pub(super) async fn load_small<'a>(&self, of: impl Iterator<Item = &'a Claimed>) -> HashMap<EmailId, Stored> {
+        let ids: HashSet<EmailId> = of.filter(|row| row.contact_id.is_none()).map(|row| row.email_id).collect();
+        if ids.len() < 2 {
+            return HashMap::new();
+        }
+        let loaded = emails::load_small(&self.app.db, ids, READ_TOGETHER).await;
+        let loaded = loaded.inspect_err(|error| tracing::debug!(%error, "mails could not be read together"));
+        loaded.unwrap_or_default().into_iter().map(|stored| (stored.summary.id, stored)).collect()
     }
 }
 
@@ -301,11 +320,11 @@ impl Writer {
                 Message { links, number, ..draft.compose(&stored) }
             }
         };
-        let (head, body_hash) = message.measure(&self.app.db, size <= SMALL).await?;
         let domain = from.address.ascii_domain();
         let domain = self.sending_domain(stored.summary.workspace_id, domain).await?;
+        let to_sign = message.measure(&self.app.db, size <= SMALL, domain.is_some()).await?;
         let (settings, relays) = (domain.as_ref().map(|domain| domain.settings.clone()), &self.app.config.feedback);
-        if let Some(domain) = domain {
+        if let Some((domain, (head, body_hash))) = domain.zip(to_sign) {
             let accepted_at = stored.summary.created_at;
             let sign = move || signatures(&domain.keys, accepted_at, &head, &body_hash);
             let signatures = self.signing.run(sign).await.map_err(unavailable)?;
@@ -390,29 +409,38 @@ impl Message {
         }
     }
 
-    /// Reads the whole of it once, to know how long it is and what is to be signed: the head, and
+    /// Reads the whole of it once, to know how long it is and, where it is signed, what is to be signed: the head, and
     /// the hash of the body. A small one is kept as it is then.
-    async fn measure(&mut self, db: &Db, is_small: bool) -> Result<(Vec<u8>, [u8; 32]), NoMessage> {
-        let (mut whole, mut size, mut source) = (Vec::new(), 0, self.source(db));
-        let (mut head, mut body) = (None, BodyHash::new());
+    async fn measure(
+        &mut self,
+        db: &Db,
+        is_small: bool,
+        is_signed: bool,
+    ) -> Result<Option<(Vec<u8>, [u8; 32])>, NoMessage> {
+        let (mut read, mut size, mut source) = (Vec::new(), 0, self.source(db));
+        let (mut head, mut body) = (None, is_signed.then(BodyHash::new));
         while let Some(bytes) = source.read().await? {
             size += bytes.len() as u64;
-            if head.is_none() {
-                let (first, rest) = mime::split_head(&bytes);
-                body.push(rest);
-                head = Some(first.to_vec());
-            } else {
-                body.push(&bytes);
+            if let Some(body) = &mut body {
+                let hashed = match head {
+                    Some(_) => &bytes,
+                    None => {
+                        let (first, rest) = mime::split_head(&bytes);
+                        head = Some(first.to_vec());
+                        rest
+                    }
+                };
+                body.push(hashed);
             }
             if is_small {
-                whole.extend_from_slice(&bytes);
+                read.push(bytes);
             }
         }
         self.size = size;
         if is_small {
-            self.pieces = vec![Part::Bytes(whole.into())];
+            self.pieces = read.into_iter().map(Part::Bytes).collect();
         }
-        Ok((head.unwrap_or_default(), body.finish()))
+        Ok(body.map(|body| (head.unwrap_or_default(), body.finish())))
     }
 
     fn put_before(&mut self, fields: Bytes) {

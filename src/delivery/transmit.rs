@@ -16,6 +16,7 @@ use super::sites::{Slot, Turn};
 use super::store::{self, Claimed};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
+use crate::emails::Stored;
 use crate::hold;
 use crate::mime::Address;
 use crate::smtp::{self, Connection, Envelope, Failure, Hop, Phase, TlsPolicy};
@@ -58,10 +59,11 @@ enum Answer {
 impl Engine {
     /// Delivers to recipients that were claimed together, side by side.
     pub(super) async fn work_off(self: &Arc<Engine>, hand: Hand) {
+        let mut loaded = self.load_small(hand.recipients.iter().map(|(claimed, _)| claimed)).await;
         let mut deliveries = JoinSet::new();
         for (claimed, slot) in hand.recipients {
-            let (engine, route) = (self.clone(), hand.route.clone());
-            deliveries.spawn(async move { engine.deliver(claimed, slot, &route).await });
+            let (engine, route, loaded) = (self.clone(), hand.route.clone(), loaded.remove(&claimed.email_id));
+            deliveries.spawn(async move { engine.deliver(claimed, loaded, slot, &route).await });
         }
         while let Some(ended) = deliveries.join_next().await {
             if let Err(error) = ended {
@@ -70,13 +72,13 @@ impl Engine {
         }
     }
 
-    async fn deliver(&self, claimed: Claimed, slot: Slot, route: &Route) {
+    async fn deliver(&self, claimed: Claimed, loaded: Option<Stored>, slot: Slot, route: &Route) {
         let is_committed = AtomicBool::new(false);
         let work = async {
             // Until nothing can be written before its end: so no more are uncertain after a crash than there are
             // turns.
             let mut turn = None;
-            let outcome = self.attempt(&claimed, &slot, &mut turn, route, &is_committed).await;
+            let outcome = self.attempt((&claimed, loaded), &slot, &mut turn, route, &is_committed).await;
             is_committed.store(outcome.is_some(), Ordering::Relaxed);
             match outcome {
                 Some(outcome) => self.settle_all(vec![(claimed.clone(), outcome)], &mut turn).await,
@@ -103,14 +105,14 @@ impl Engine {
     /// `None` where nothing may be written of it.
     async fn attempt<'a>(
         &self,
-        claimed: &Claimed,
+        (claimed, loaded): (&Claimed, Option<Stored>),
         slot: &'a Slot,
         turn: &mut Option<Turn<'a>>,
         route: &Route,
         is_committed: &AtomicBool,
     ) -> Option<Outcome> {
         let unread = |error| tracing::warn!(id = %claimed.email_id, %error, "a mail could not be read");
-        let message = match self.message(claimed).await {
+        let message = match self.message(claimed, loaded).await {
             Ok(message) => message,
             Err(NoMessage::Never(reason)) => return Some(Outcome::Never(reason)),
             // Such as a key that cannot be opened: somebody will mend it.

@@ -64,7 +64,7 @@ pub use shapes::Sent;
 pub use state::{State, count, count_news};
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
-    add_event, chunk, insert, insert_tracked, load, message_id, of_run, raise, summary, tags, tally,
+    add_event, chunk, insert, insert_tracked, load, load_small, message_id, of_run, raise, summary, tags, tally,
 };
 
 use std::sync::Arc;

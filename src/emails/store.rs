@@ -8,7 +8,7 @@ use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::domains::Tracking;
-use crate::id::{AttachmentId, EmailEventId, EmailId, RunId, TopicId, WorkspaceId};
+use crate::id::{AttachmentId, EmailEventId, EmailId, Id, RunId, TopicId, WorkspaceId};
 use crate::mime::{Address, Mailbox};
 use crate::web::Page;
 
@@ -59,6 +59,14 @@ statements! {
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
          FROM emails WHERE id = $1");
+    LOAD_SMALL = Sql::each(
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
+             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
+         FROM emails WHERE id IN (SELECT unhex(value) FROM json_each($1)) AND size <= $2",
+        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
+             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
+         FROM emails WHERE id IN (SELECT CAST(json_array_elements_text(CAST(CAST($1 AS TEXT) AS JSON)) AS UUID))
+             AND size <= $2");
     BY_ID = Sql::both(
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
@@ -378,6 +386,12 @@ pub fn tags(all: &[(String, String)]) -> Value {
 /// A mail, whoever it belongs to; its pieces are read by [`chunk`].
 pub async fn load(db: &Db, id: EmailId) -> Result<Option<Stored>, DbError> {
     db.read(LOAD.with([id.into()])).await?.first().map(Stored::read).transpose()
+}
+
+/// Those of some mails that are no larger than this, whoever they belong to.
+pub async fn load_small(db: &Db, ids: impl IntoIterator<Item = EmailId>, most: i64) -> Result<Vec<Stored>, DbError> {
+    let ids: Value = ids.into_iter().map(|id| id.uuid().simple().to_string()).collect();
+    db.read(LOAD_SMALL.with([ids.to_string().into(), most.into()])).await?.iter().map(Stored::read).collect()
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {

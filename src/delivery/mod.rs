@@ -34,6 +34,7 @@ mod transmit;
 mod wanted;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
@@ -118,7 +119,7 @@ impl Worker for Delivery {
     const NAME: &'static str = "mail";
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
-        self.0.pool.sweep();
+        self.0.pool.sweep(Instant::now());
         let Look { hands, next, .. } = self.0.look().await?;
         for hand in hands {
             let engine = self.0.clone();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use tokio::task::JoinSet;
 
@@ -205,9 +206,9 @@ impl Engine {
     async fn try_stop(&self, errand: &Errand<'_>, route: &Route, stop: &Stop) -> Answer {
         let key = stop.key();
         // One that waited may have been hung up on just now; that says nothing of the server.
-        if let Some(mut connection) = self.pool.take(&key) {
+        if let Some(mut connection) = self.pool.take(&key, Instant::now()) {
             let answer = self.hand_over(errand, route, &mut connection).await;
-            self.pool.put(key.clone(), connection);
+            self.pool.put(key.clone(), connection, Instant::now());
             match answer {
                 Answer::Next(_) => {}
                 answer => return answer,
@@ -231,7 +232,7 @@ impl Engine {
             }
         };
         let answer = self.hand_over(errand, route, &mut connection).await;
-        self.pool.put(key, connection);
+        self.pool.put(key, connection, Instant::now());
         answer
     }
 

@@ -91,9 +91,9 @@ impl Connection {
         self.security != Security::Clear
     }
 
-    /// How long it has been open.
-    pub fn age(&self) -> Duration {
-        self.opened.elapsed()
+    /// Since when it has been open.
+    pub fn opened(&self) -> Instant {
+        self.opened
     }
 
     /// Whether another message can be sent. A server that has said something

@@ -1,13 +1,14 @@
 //! A DNS server of a test's own, which says what the test wants it to say.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
 const A: u16 = 1;
+const AAAA: u16 = 28;
 const MX: u16 = 15;
 const TXT: u16 = 16;
 const CNAME: u16 = 5;
@@ -74,6 +75,10 @@ impl Dns {
 
     pub fn a(&self, name: &str, address: [u8; 4]) {
         self.add(name, A, address.to_vec());
+    }
+
+    pub fn aaaa(&self, name: &str, address: Ipv6Addr) {
+        self.add(name, AAAA, address.octets().to_vec());
     }
 
     pub fn mx(&self, name: &str, priority: u16, host: &str) {

@@ -4,11 +4,15 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use posthorn::clock::{Clock, HOUR};
+use posthorn::seal::Seal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::binary::{Said, Server, posthorn, say};
-use crate::harness::{TestApp, on_both};
+use crate::harness::{TestApp, config, on_both};
 use crate::store::Store;
 
 fn mode(path: &Path) -> u32 {
@@ -35,6 +39,32 @@ pub fn assert_finding(found: &Value, check: &str, status: &str, words: &str) {
     let told = format!("{}{}", finding["came"], finding["next"]);
     assert!(told.contains(words), "{check}: {told}");
     assert!(status == "ok" || finding["next"].as_str().is_some_and(|next| !next.is_empty()), "{finding}");
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
+    (0..hex.len()).step_by(2).map(digits).collect()
+}
+
+/// All bytes of a store: its files, or what its tables hold, bytes as hexadecimal digits.
+async fn everything(store: &Store) -> Vec<u8> {
+    if store.is_sqlite() {
+        let file = |ending: &str| std::fs::read(format!("{}{ending}", store.path().display())).expect("a file");
+        return [file(""), file("-wal")].concat();
+    }
+    let tables = store.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'").await;
+    let mut all = Vec::new();
+    for table in tables.iter().flatten().flatten() {
+        let rows = store.rows(&format!("SELECT CAST(t AS TEXT) FROM {table} AS t")).await;
+        all.extend(rows.into_iter().flatten().flatten().flat_map(String::into_bytes));
+    }
+    all
+}
+
+/// Whether bytes are there, as they are or as hexadecimal digits.
+fn holds(whole: &[u8], bytes: &[u8]) -> bool {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [bytes, hex.as_bytes()].iter().any(|form| memchr::memmem::find(whole, form).is_some())
 }
 
 fn open_store(folder: &Path) -> Said {
@@ -144,6 +174,47 @@ on_both! {
         assert_finding(&found, "schema", "failed", "Posthorn");
     }
 
+    async fn the_doctor_tells_of_clocks_that_were_set_or_went_back(store: Store) {
+        let _app = TestApp::open(&store, &[]).await;
+        let now = Clock::system().now();
+        let set = |at: i64, by: i64| format!("seen = 0, stepped_at = {at}, stepped_by = {by}");
+        for (clock, status, words) in [
+            ("seen = 0".to_owned(), "ok", ""),
+            (format!("seen = {}", now + HOUR), "warning", "seconds before what the store has seen"),
+            (set(now - HOUR, 2 * HOUR), "warning", "the clock was set 7200 seconds forward at "),
+            (set(now - HOUR, -HOUR), "warning", "the clock was set 3600 seconds back at "),
+            (set(now - 25 * HOUR, HOUR), "ok", ""),
+        ] {
+            store.run(&format!("UPDATE clock SET {clock}")).await;
+            let (found, _) = examine(&["--database-url", &store.url()]);
+            assert_finding(&found, "clock", status, words);
+            assert_finding(&found, "clock", status, if status == "ok" { "" } else { "NTP" });
+        }
+    }
+
+    async fn the_keys_that_sign_mail_are_nowhere_in_the_store_as_they_are(store: Store) {
+        let secret = ["--secret", "a secret of at least thirty-two letters"];
+        let settings: Vec<&str> = if !store.is_sqlite() { secret.to_vec() } else { Vec::new() };
+        let app = TestApp::open(&store, &settings).await;
+        crate::domains::add(&app, &app.full_key().await, "acme.example").await;
+        let hex = if store.is_sqlite() { "hex(private_key)" } else { "encode(private_key, 'hex')" };
+        let kept = store.rows(&format!("SELECT {hex} FROM dkim_keys ORDER BY algorithm")).await;
+        assert_eq!(kept.len(), 2, "RSA and Ed25519");
+        let seal = Seal::existing(&config(&store, &settings)).expect("the key that seals");
+        let whole = everything(&store).await;
+        for kept in kept {
+            let kept = bytes_of(kept[0].as_deref().expect("a key"));
+            assert!(kept.chunks_exact(24).any(|piece| holds(&whole, piece)), "what is kept is found");
+            let key = seal.open(&kept).expect("a key that opens");
+            let pieces = key.chunks_exact(24);
+            assert!(pieces.len() > 0, "{} bytes", key.len());
+            for piece in pieces {
+                assert!(!holds(&whole, piece), "a piece of a private key");
+            }
+            assert!(!holds(&whole, STANDARD_NO_PAD.encode(&key).as_bytes()), "a private key in base64");
+        }
+    }
+
     async fn secrets_are_sealed_and_those_of_an_earlier_version_are_sealed_at_the_next_start(store: Store) {
         let secret = ["--secret", "a secret of at least thirty-two letters"];
         let settings: Vec<&str> = if !store.is_sqlite() { secret.to_vec() } else { Vec::new() };
@@ -191,6 +262,23 @@ on_both! {
             assert_finding(&found, "sealed secrets", "failed", "--secret");
         }
     }
+}
+
+#[tokio::test]
+async fn the_doctor_tells_of_a_machine_whose_clock_is_not_the_databases() {
+    let store = Store::postgres().await;
+    drop(TestApp::open(&store, &[]).await);
+    let name = store.value("SELECT current_database()").await.expect("a name");
+    // As if the other machine's clock were another.
+    store.run(&format!("ALTER DATABASE {name} SET search_path = public, pg_catalog")).await;
+    for (ahead, words) in [(-3600, "seconds ahead of the database's"), (3600, "seconds behind the database's")] {
+        let clock = format!("SELECT pg_catalog.clock_timestamp() + INTERVAL '{ahead} seconds'");
+        let make = "CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS";
+        store.run(&format!("{make} $${clock}$$")).await;
+        let (found, _) = examine(&["--database-url", &store.url()]);
+        assert_finding(&found, "clock", "warning", words);
+    }
+    store.discard().await;
 }
 
 #[tokio::test]

@@ -5,26 +5,41 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// What a server does when a command has come, or the end of a message, which is `.`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Does {
     Usual,
     /// The same, late.
     UsualAfter(Duration),
+    /// The same, as soon as somebody allows it.
+    UsualWhen(watch::Receiver<bool>),
     Says(&'static str),
+    /// It says this and hangs up.
+    SaysLast(&'static str),
     /// It hangs up. What it was given is kept where that was the end of a message.
     HangsUp,
     /// It says nothing more.
     Stalls,
 }
 
+/// As what it is heard that somebody hangs up in the middle of a message.
+pub const BROKEN_OFF: &str = "(broken off)";
+
 type Script = dyn Fn(&str) -> Does + Send + Sync;
 
 pub struct Sink {
     pub port: u16,
-    kept: Arc<Mutex<Vec<Taken>>>,
+    log: Arc<Log>,
+}
+
+/// What a server was told.
+#[derive(Default)]
+struct Log {
+    kept: Mutex<Vec<Taken>>,
+    commands: Mutex<Vec<String>>,
 }
 
 /// A message, with the envelope it came in.
@@ -42,19 +57,28 @@ impl Sink {
     }
 
     pub async fn scripted(script: impl Fn(&str) -> Does + Send + Sync + 'static) -> Sink {
-        Sink::start(script, None).await
+        Sink::start("127.0.0.1:0", script, None).await
+    }
+
+    /// One that takes everything, at this address.
+    pub async fn at(address: &str) -> Sink {
+        Sink::start(address, |_| Does::Usual, None).await
     }
 
     /// One that takes everything, and offers to encrypt.
     pub async fn encrypting(tls: TlsAcceptor) -> Sink {
-        Sink::start(|_| Does::Usual, Some(tls)).await
+        Sink::start("127.0.0.1:0", |_| Does::Usual, Some(tls)).await
     }
 
-    async fn start(script: impl Fn(&str) -> Does + Send + Sync + 'static, tls: Option<TlsAcceptor>) -> Sink {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    async fn start(
+        address: &str,
+        script: impl Fn(&str) -> Does + Send + Sync + 'static,
+        tls: Option<TlsAcceptor>,
+    ) -> Sink {
+        let listener = TcpListener::bind(address).await.unwrap_or_else(|error| panic!("{address}: {error}"));
         let port = listener.local_addr().expect("an address").port();
-        let kept: Arc<Mutex<Vec<Taken>>> = Arc::default();
-        let (script, keep): (Arc<Script>, _) = (Arc::new(script), kept.clone());
+        let log: Arc<Log> = Arc::default();
+        let (script, keep): (Arc<Script>, _) = (Arc::new(script), log.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (script, keep, tls) = (script.clone(), keep.clone(), tls.clone());
@@ -66,7 +90,7 @@ impl Sink {
                 });
             }
         });
-        Sink { port, kept }
+        Sink { port, log }
     }
 
     pub fn url(&self) -> String {
@@ -74,7 +98,13 @@ impl Sink {
     }
 
     pub fn kept(&self) -> Vec<Taken> {
-        self.kept.lock().expect("messages").clone()
+        self.log.kept.lock().expect("messages").clone()
+    }
+
+    /// How many commands have begun so.
+    pub fn heard(&self, beginning: &str) -> usize {
+        let commands = self.log.commands.lock().expect("commands");
+        commands.iter().filter(|command| command.starts_with(beginning)).count()
     }
 }
 
@@ -82,7 +112,7 @@ impl Sink {
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     script: &Script,
-    kept: &Mutex<Vec<Taken>>,
+    log: &Log,
     offers_tls: bool,
 ) -> std::io::Result<Option<S>> {
     let mut stream = BufReader::new(stream);
@@ -102,7 +132,10 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             "QUIT" => "221 bye",
             _ => "250 ok",
         };
-        let Some(answer) = answer(script(command), usual).await else { return Ok(None) };
+        log.commands.lock().expect("commands").push(command.to_owned());
+        let does = script(command);
+        let is_last = matches!(does, Does::SaysLast(_));
+        let Some(answer) = answer(does, usual).await else { return Ok(None) };
         let angles = || command.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
         match command.get(..4) {
             Some("MAIL") => (from, to) = (angles(), String::new()),
@@ -110,6 +143,9 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             _ => {}
         }
         stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
+        if is_last {
+            return Ok(None);
+        }
         if offers_tls && command == "STARTTLS" {
             return Ok(Some(stream.into_inner()));
         }
@@ -120,16 +156,21 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         while !text.ends_with("\r\n.\r\n") {
             // Who hangs up before the end has said nothing.
             if stream.read_line(&mut text).await? == 0 {
+                log.commands.lock().expect("commands").push(BROKEN_OFF.to_owned());
                 return Ok(None);
             }
         }
         let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
         let does = script(".");
-        if !matches!(does, Does::Says(_)) {
-            kept.lock().expect("messages").push(taken);
+        let is_last = matches!(does, Does::SaysLast(_));
+        if !matches!(does, Does::Says(answer) | Does::SaysLast(answer) if !answer.starts_with('2')) {
+            log.kept.lock().expect("messages").push(taken);
         }
         let Some(answer) = self::answer(does, "250 2.0.0 taken").await else { return Ok(None) };
         stream.write_all(format!("{answer}\r\n").as_bytes()).await?;
+        if is_last {
+            return Ok(None);
+        }
     }
 }
 
@@ -141,7 +182,8 @@ async fn answer(does: Does, usual: &'static str) -> Option<&'static str> {
             tokio::time::sleep(time).await;
             Some(usual)
         }
-        Does::Says(answer) => Some(answer),
+        Does::UsualWhen(mut allowed) => allowed.wait_for(|allowed| *allowed).await.ok().map(|_| usual),
+        Does::Says(answer) | Does::SaysLast(answer) => Some(answer),
         Does::HangsUp => None,
         Does::Stalls => std::future::pending().await,
     }

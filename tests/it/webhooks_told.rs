@@ -1,8 +1,13 @@
 //! What webhooks are told: each event is in the commit of what it tells.
 
+use std::time::Duration;
+
+use posthorn::clock::{DAY, HOUR, MINUTE};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::delivery::Post;
+use crate::dns::Dns;
 use crate::engine_webhooks::Listener;
 use crate::flow::{app_named, text};
 use crate::harness::{TestApp, on_both};
@@ -10,6 +15,8 @@ use crate::sending::Stage;
 use crate::sink::{Does, Sink};
 use crate::store::Store;
 use crate::webhooks::Teller;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// Somebody who listens to everything.
 async fn listen(teller: &Teller) -> Listener {
@@ -104,6 +111,48 @@ on_both! {
         assert_eq!((&told[1].1["name"], &told[2].1["deleted"]), (&json!("Other"), &json!(true)));
         assert!(told[3].1["records"].as_array().is_some_and(|records| !records.is_empty()), "{}", told[3].1);
         assert_eq!((&told[8].1["origin"], &told[8].1["id"]), (&json!("manual"), &told[9].1["id"]));
+    }
+
+    async fn a_domain_tells_what_looking_at_it_by_itself_has_changed(store: Store) {
+        let dns = Dns::start().await;
+        let server = dns.setting();
+        let teller = Teller::new(TestApp::open(&store, &[&server, "--private-webhooks"]).await).await;
+        let listener = listen(&teller).await;
+        let (app, key) = (&teller.app, &teller.key);
+        let domain = crate::domains::add(app, key, "acme.example").await;
+        let path = format!("/domains/{}", text(&domain, "id"));
+        crate::domains::publish(&dns, &domain);
+        let (stop, stopping) = watch::channel(false);
+        let working = tokio::spawn(posthorn::domains::run_checks(app.app.domains().clone(), stopping));
+        // Nobody asks for a look: the time for one comes. Tells how the domain is by then.
+        let look = async |later: i64| {
+            let before = teller.get(&path).await["checked_at"].clone();
+            app.clock.advance(later);
+            let look = async {
+                loop {
+                    let now = teller.get(&path).await;
+                    if now["checked_at"] != before {
+                        return text(&now, "status").to_owned();
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            tokio::time::timeout(SOON, look).await.expect("a look")
+        };
+        assert_eq!(look(MINUTE).await, "verified");
+        assert_eq!(look(DAY).await, "verified", "and nothing has changed");
+        // A record that is missing is believed to be gone after a day.
+        dns.forget("posthorn._domainkey.acme.example");
+        assert_eq!((look(DAY).await.as_str(), look(HOUR).await.as_str()), ("verified", "verified"));
+        assert_eq!(look(DAY).await, "failed");
+        let told = told(&teller, &listener).await;
+        assert_eq!(types(&told), ["domain.created", "domain.updated", "domain.updated"]);
+        assert_eq!((&told[1].1["status"], &told[2].1["status"]), (&json!("verified"), &json!("failed")));
+        let records = told[2].1["records"].as_array().expect("records").iter();
+        let gone: Vec<&str> = records.filter(|one| one["status"] == "failed").map(|one| text(one, "name")).collect();
+        assert_eq!(gone, ["posthorn._domainkey.acme.example"]);
+        stop.send_replace(true);
+        working.await.expect("no panic");
     }
 
     async fn mails_tell_what_becomes_of_them_for_each_recipient(store: Store) {

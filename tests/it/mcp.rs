@@ -80,12 +80,13 @@ fn messages(answer: &Answer) -> Vec<Value> {
     said.filter(|said| !said.is_empty()).map(|said| serde_json::from_str(said).expect("a message")).collect()
 }
 
-const READ_NOBODY: &str = "nobody@example.com";
+/// Of two calls.
+const NOTHING: [Vec<Value>; 2] = [Vec::new(), Vec::new()];
 
 /// What is logged of two calls, one that goes well and one that does not.
 async fn logged(app: &TestApp, key: &str, session: &str) -> [Vec<Value>; 2] {
     let listed = ask_in(app, key, session, "tools/call", json!({"name": "list_contacts", "arguments": {}})).await;
-    let missing = json!({"name": "read_contact", "arguments": {"contact": READ_NOBODY}});
+    let missing = json!({"name": "read_contact", "arguments": {"contact": "nobody@example.com"}});
     let missing = ask_in(app, key, session, "tools/call", missing).await;
     [listed, missing].map(|answer| {
         let mut told = messages(&answer);
@@ -228,7 +229,7 @@ on_both! {
     async fn a_session_is_told_what_it_asked_to_be_told(app: TestApp) {
         let key = app.full_key().await;
         let (session, other) = (begin(&app, &key).await, begin(&app, &key).await);
-        assert_eq!(logged(&app, &key, &session).await, [vec![], vec![]], "nobody asked yet");
+        assert_eq!(logged(&app, &key, &session).await, NOTHING, "nobody asked yet");
         let set = ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "info"})).await;
         assert_eq!(set.json()["result"], json!({}), "{}", set.text());
         let told = |level: &str, tool: &str, path: &str, status: u16| {
@@ -238,15 +239,15 @@ on_both! {
         let went_well = told("info", "list_contacts", "/contacts", 200);
         let missing = told("warning", "read_contact", "/contacts/{contact}", 404);
         assert_eq!(logged(&app, &key, &session).await, [went_well, missing.clone()]);
-        assert_eq!(logged(&app, &key, &other).await, [vec![], vec![]], "another session did not ask");
+        assert_eq!(logged(&app, &key, &other).await, NOTHING, "another session did not ask");
 
         ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "warning"})).await;
         assert_eq!(logged(&app, &key, &session).await, [vec![], missing]);
         ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "emergency"})).await;
-        assert_eq!(logged(&app, &key, &session).await, [vec![], vec![]]);
+        assert_eq!(logged(&app, &key, &session).await, NOTHING);
         assert_eq!(app.count("assistant_log_levels").await, 1);
         let stranger = app.second_workspace_key().await;
-        assert_eq!(logged(&app, &stranger, &session).await, [vec![], vec![]], "it is nobody's elsewhere");
+        assert_eq!(logged(&app, &stranger, &session).await, NOTHING, "it is nobody's elsewhere");
     }
 
     async fn a_level_that_is_none_is_refused_and_so_is_one_of_no_session(app: TestApp) {

@@ -103,6 +103,8 @@ ids! {
     WebhookEventId of "webhook_event";
     /// Of one attempt to deliver an event to a webhook.
     WebhookAttemptId of "webhook_attempt";
+    /// Of what a host of an assistant names from its greeting on.
+    AssistantSessionId of "session";
     /// Of a request to the API that was noted.
     LogId of "log";
 }

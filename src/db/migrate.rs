@@ -56,6 +56,7 @@ const STEPS: &[(&str, &str)] = &[
     ("0044_refused_authorizations", include_str!("../../migrations/0044_refused_authorizations.sql")),
     ("0045_email_counts_by_day", include_str!("../../migrations/0045_email_counts_by_day.sql")),
     ("0046_passkeys", include_str!("../../migrations/0046_passkeys.sql")),
+    ("0049_assistant_log_levels", include_str!("../../migrations/0049_assistant_log_levels.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::error::Error;
 use crate::memory::{Lazily, made_apart};
 use crate::web::{self, Layout, Link, Params, ShownDescription, StaticContent};
+pub use guides::Guide;
 use markdown::Section;
 use reference::Resource;
 pub use reference::{Call, Sample};
@@ -74,6 +75,11 @@ pub fn routes(app: App, described: Lazily<ShownDescription>) -> Router {
         .route("/docs/api/{resource}", get(resource))
         .route("/llms.txt", get(llms))
         .with_state(Docs(Arc::new(shelf)))
+}
+
+/// In the order in which they are shown.
+pub fn guides() -> &'static [Guide] {
+    guides::ALL
 }
 
 async fn home(State(docs): State<Docs>, asked: HeaderMap) -> Response {

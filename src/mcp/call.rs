@@ -4,6 +4,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use http::StatusCode;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http_body_util::{BodyExt, Limited};
@@ -26,11 +27,18 @@ const TOLD: usize = 64 << 10;
 /// How long a string may be in an answer that is longer than that.
 const STRING: usize = 1_000;
 
+/// What came of a call.
+pub struct Called {
+    pub result: CallToolResult,
+    /// What the API answered, where it was asked.
+    pub status: Option<StatusCode>,
+}
+
 /// Calls a tool for whoever sent `caller`.
-pub async fn call(api: &Router, tool: &ApiTool, caller: &Parts, arguments: JsonObject) -> CallToolResult {
+pub async fn call(api: &Router, tool: &ApiTool, caller: &Parts, arguments: JsonObject) -> Called {
     let mut request = match arguments::request(tool, arguments) {
         Ok(request) => request,
-        Err(problem) => return failure(problem),
+        Err(problem) => return Called { result: failure(problem), status: None },
     };
     if let Some(credential) = caller.headers.get(AUTHORIZATION) {
         request.headers_mut().insert(AUTHORIZATION, credential.clone());
@@ -39,7 +47,8 @@ pub async fn call(api: &Router, tool: &ApiTool, caller: &Parts, arguments: JsonO
         request.extensions_mut().insert(*sender);
     }
     let answered = limits::serving(api.clone().oneshot(request)).await;
-    told(answered.unwrap_or_else(|never| match never {})).await
+    let answer = answered.unwrap_or_else(|never| match never {});
+    Called { status: Some(answer.status()), result: told(answer).await }
 }
 
 async fn told(response: Response<Body>) -> CallToolResult {

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::sync::Semaphore;
 
 use super::server::Assistants;
+use super::session::{Asker, SESSION};
 use super::tool::Tools;
 use crate::app::{Addresses, App, holds_app};
 use crate::auth::{Caller, FullAccess};
@@ -42,7 +43,7 @@ holds_app!(Mcp { app: App });
 
 /// The endpoint before the API behind `api`, with these tools.
 pub fn routes(app: App, api: Router, tools: Lazily<Tools>) -> Router {
-    let assistants = Assistants::new(api, tools);
+    let assistants = Assistants::new(app.clone(), api, tools);
     let service = StreamableHttpService::new(
         move || Ok(assistants.clone()),
         Arc::new(NeverSessionManager::default()),
@@ -52,7 +53,8 @@ pub fn routes(app: App, api: Router, tools: Lazily<Tools>) -> Router {
     Router::new().route(PATH, post(serve)).with_state(mcp)
 }
 
-/// Any process answers any request, each by itself. A page that was led here by a name that
+/// Any process answers any request, each by itself: sessions are ours ([`Asker`]), not the library's, which would
+/// keep each of them in memory. A page that was led here by a name that
 /// points at us (DNS rebinding) names another host than ours, or comes from another origin.
 fn settings(addresses: &Addresses) -> StreamableHttpServerConfig {
     let Addresses { base, dashboard } = addresses;
@@ -89,15 +91,22 @@ async fn serve(State(mcp): State<Mcp>, request: Request) -> Response {
 impl Mcp {
     async fn answer(&self, request: Request) -> Result<Response, Error> {
         let (mut parts, body) = request.into_parts();
-        Caller::<FullAccess>::from_request_parts(&mut parts, self).await?.confirm().await?;
+        let caller = Caller::<FullAccess>::from_request_parts(&mut parts, self).await?;
+        caller.confirm().await?;
         let labelled = Request::from_parts(parts.clone(), body);
         let body = web::read_json(&self.app, labelled, BODY_LIMIT).await?.unwrap_or_default().to_string();
         parts.headers.remove(CONTENT_LENGTH);
+        let asker = Asker::new(caller, &parts.headers);
+        parts.extensions.insert(asker.clone());
         let served = async {
             let turn = tokio::time::timeout(PATIENCE, self.turns.acquire()).await;
             let Ok(Ok(_turn)) = turn else { return Err(Error::Unavailable) };
             let answered = Box::pin(self.service.handle(Request::from_parts(parts, Body::from(body))));
-            Ok(answered.await.map(Body::new))
+            let mut response = answered.await.map(Body::new);
+            if let Some(Ok(session)) = asker.begun().map(|id| HeaderValue::try_from(id.to_string())) {
+                response.headers_mut().insert(SESSION, session);
+            }
+            Ok(response)
         };
         // A call may wait for a turn of its own: it does not do so behind this request's.
         self.app.admission.outside(served).await?

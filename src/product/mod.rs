@@ -335,6 +335,7 @@ pub fn statements() -> impl Iterator<Item = Sql> {
         grants::STATEMENTS,
         hold::STATEMENTS,
         home::STATEMENTS,
+        mcp::STATEMENTS,
         oauth::STATEMENTS,
         occurrences::STATEMENTS,
         receiving::STATEMENTS,

@@ -34,6 +34,68 @@ async fn called(app: &TestApp, key: &str, name: &str, arguments: Value) -> Value
     serde_json::from_str(&text).expect("JSON")
 }
 
+/// The id of a session that begins now.
+async fn begin(app: &TestApp, key: &str) -> String {
+    let us = json!({"name": "a host", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": us});
+    let greeted = ask(app, key, "initialize", hello).await;
+    greeted.header("mcp-session-id").unwrap_or_else(|| panic!("{}", greeted.text())).to_owned()
+}
+
+/// A message of a session.
+async fn ask_in(app: &TestApp, key: &str, session: &str, method: &str, params: Value) -> Answer {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let request = request(app, key).header("mcp-session-id", session);
+    request.header("mcp-protocol-version", "2025-11-25").json(message).send().await
+}
+
+/// A message of a host that knows no sessions any more.
+async fn ask_alone(app: &TestApp, key: &str, method: &str, mut params: Value, more: Value) -> Answer {
+    let mut meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (name, value) in more.as_object().expect("an object") {
+        meta[name] = value.clone();
+    }
+    let named = params.get("name").or(params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+    params["_meta"] = meta;
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let request = request(app, key).header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+    let request = match &named {
+        Some(name) => request.header("mcp-name", name),
+        None => request,
+    };
+    request.json(message).send().await
+}
+
+/// What came one after the other: a stream of messages, or one.
+fn messages(answer: &Answer) -> Vec<Value> {
+    if answer.header("content-type") == Some("application/json") {
+        return vec![answer.json()];
+    }
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
+    let text = answer.text();
+    let said = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    said.filter(|said| !said.is_empty()).map(|said| serde_json::from_str(said).expect("a message")).collect()
+}
+
+/// Of two calls.
+const NOTHING: [Vec<Value>; 2] = [Vec::new(), Vec::new()];
+
+/// What is logged of two calls, one that goes well and one that does not.
+async fn logged(app: &TestApp, key: &str, session: &str) -> [Vec<Value>; 2] {
+    let listed = ask_in(app, key, session, "tools/call", json!({"name": "list_contacts", "arguments": {}})).await;
+    let missing = json!({"name": "read_contact", "arguments": {"contact": "nobody@example.com"}});
+    let missing = ask_in(app, key, session, "tools/call", missing).await;
+    [listed, missing].map(|answer| {
+        let mut told = messages(&answer);
+        let last = told.pop().expect("an answer");
+        assert!(last["result"]["content"].is_array(), "the log goes before the answer: {last}");
+        told.into_iter().map(|one| one["params"].clone()).collect()
+    })
+}
+
 on_both! {
     async fn a_host_greets_and_is_told_of_tools(app: TestApp) {
         let key = app.full_key().await;
@@ -43,9 +105,10 @@ on_both! {
         let greeted = ask(&app, &key, "initialize", hello).await;
         assert_eq!(greeted.status, 200, "{}", greeted.text());
         assert_eq!(greeted.header("content-type"), Some("application/json"));
-        assert_eq!(greeted.header("mcp-session-id"), None, "any process answers the next request");
         let result = &greeted.json()["result"];
         assert_eq!((&result["serverInfo"]["name"], &result["protocolVersion"]), (&json!("posthorn"), &json!("2025-06-18")));
+        let offered: Vec<&String> = result["capabilities"].as_object().expect("capabilities").keys().collect();
+        assert_eq!(offered, ["logging", "prompts", "resources", "tools"]);
 
         let listed = ask(&app, &key, "tools/list", json!({})).await.json();
         let tools = listed["result"]["tools"].as_array().expect("tools");
@@ -146,6 +209,128 @@ on_both! {
         assert_eq!(asked(authority(), Some("null")).send().await.status, 403);
         assert_eq!(asked(authority(), Some(BASE)).send().await.status, 200);
         assert_eq!(asked("localhost:1234", Some("http://localhost:6274")).send().await.status, 200);
+    }
+
+    async fn a_session_is_anybodys_to_answer(app: TestApp) {
+        let key = app.full_key().await;
+        let session = begin(&app, &key).await;
+        assert_ne!(session, begin(&app, &key).await);
+        let name = |name: &str| json!({"name": name, "arguments": {}});
+        let asked = ["list_contacts", "list_events", "list_segments"].map(|tool| ask_in(&app, &key, &session, "tools/call", name(tool)));
+        for answer in futures_util::future::join_all(asked).await {
+            assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None), "{}", answer.text());
+            assert!(answer.json()["result"]["content"].is_array());
+        }
+        let refused = app.request("DELETE", "/mcp").key(&key).header("mcp-session-id", &session).send().await;
+        assert_eq!(refused.status, 405, "there is nothing to end");
+        assert_eq!(app.count("assistant_log_levels").await, 0, "and nothing is kept");
+    }
+
+    async fn a_session_is_told_what_it_asked_to_be_told(app: TestApp) {
+        let key = app.full_key().await;
+        let (session, other) = (begin(&app, &key).await, begin(&app, &key).await);
+        assert_eq!(logged(&app, &key, &session).await, NOTHING, "nobody asked yet");
+        let set = ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "info"})).await;
+        assert_eq!(set.json()["result"], json!({}), "{}", set.text());
+        let told = |level: &str, tool: &str, path: &str, status: u16| {
+            let data = json!({"tool": tool, "method": "GET", "path": path, "status": status});
+            vec![json!({"level": level, "logger": "posthorn.api", "data": data})]
+        };
+        let went_well = told("info", "list_contacts", "/contacts", 200);
+        let missing = told("warning", "read_contact", "/contacts/{contact}", 404);
+        assert_eq!(logged(&app, &key, &session).await, [went_well, missing.clone()]);
+        assert_eq!(logged(&app, &key, &other).await, NOTHING, "another session did not ask");
+
+        ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "warning"})).await;
+        assert_eq!(logged(&app, &key, &session).await, [vec![], missing]);
+        ask_in(&app, &key, &session, "logging/setLevel", json!({"level": "emergency"})).await;
+        assert_eq!(logged(&app, &key, &session).await, NOTHING);
+        assert_eq!(app.count("assistant_log_levels").await, 1);
+        let stranger = app.second_workspace_key().await;
+        assert_eq!(logged(&app, &stranger, &session).await, NOTHING, "it is nobody's elsewhere");
+    }
+
+    async fn a_level_that_is_none_is_refused_and_so_is_one_of_no_session(app: TestApp) {
+        let key = app.full_key().await;
+        let session = begin(&app, &key).await;
+        for params in [json!({"level": "loud"}), json!({"level": 3}), json!({})] {
+            let refused = ask_in(&app, &key, &session, "logging/setLevel", params).await.json();
+            assert_eq!(refused["error"]["code"], -32602, "{refused}");
+            assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("emergency")), "{refused}");
+        }
+        let refused = ask(&app, &key, "logging/setLevel", json!({"level": "info"})).await.json();
+        assert_eq!(refused["error"]["code"], -32600, "{refused}");
+        let gone = ask_alone(&app, &key, "logging/setLevel", json!({"level": "info"}), json!({})).await;
+        assert_eq!((gone.status, &gone.json()["error"]["code"]), (404, &json!(-32601)), "{}", gone.text());
+        assert_eq!(app.count("assistant_log_levels").await, 0);
+    }
+
+    async fn however_many_sessions_say_what_they_want_few_are_kept(app: TestApp) {
+        let key = app.full_key().await;
+        let mut last = String::new();
+        for _ in 0..130 {
+            last = begin(&app, &key).await;
+            let set = ask_in(&app, &key, &last, "logging/setLevel", json!({"level": "debug"})).await;
+            assert_eq!(set.json()["result"], json!({}), "{}", set.text());
+        }
+        assert_eq!(app.count("assistant_log_levels").await, 100);
+        assert_eq!(logged(&app, &key, &last).await.map(|told| told.len()), [1, 1]);
+    }
+
+    async fn a_request_says_for_itself_what_it_wants_to_be_told(app: TestApp) {
+        let key = app.full_key().await;
+        let list = || json!({"name": "list_contacts", "arguments": {}});
+        let silent = ask_alone(&app, &key, "tools/call", list(), json!({})).await;
+        assert_eq!(messages(&silent).len(), 1, "{}", silent.text());
+        let level = |level: &str| json!({"io.modelcontextprotocol/logLevel": level});
+        let told = messages(&ask_alone(&app, &key, "tools/call", list(), level("debug")).await);
+        let told: Vec<_> = told.iter().map(|one| (&one["method"], &one["params"]["level"])).collect();
+        assert_eq!(told, [(&json!("notifications/message"), &json!("info")), (&Value::Null, &Value::Null)]);
+        assert_eq!(messages(&ask_alone(&app, &key, "tools/call", list(), level("error")).await).len(), 1);
+        let refused = ask_alone(&app, &key, "tools/call", list(), level("loud")).await.json();
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+
+    async fn guides_are_read_and_what_is_none_is_refused(app: TestApp) {
+        let key = app.full_key().await;
+        let listed = ask(&app, &key, "resources/list", json!({})).await.json();
+        let resources = listed["result"]["resources"].as_array().expect("resources");
+        let sending = resources.iter().find(|one| one["name"] == "sending").expect("a guide");
+        assert_eq!(sending["uri"], format!("{BASE}/docs/sending.md"));
+        let read = ask(&app, &key, "resources/read", json!({"uri": sending["uri"]})).await.json();
+        let contents = &read["result"]["contents"][0];
+        assert_eq!((&contents["uri"], &contents["mimeType"]), (&sending["uri"], &json!("text/markdown")));
+        let page = app.get("/docs/sending.md").send().await;
+        assert_eq!(contents["text"], page.text(), "what everybody reads there");
+
+        for uri in ["test://nobody", &format!("{BASE}/docs/nobody.md"), &format!("{BASE}/docs/../docs/sending.md")] {
+            let refused = ask(&app, &key, "resources/read", json!({"uri": uri})).await.json();
+            assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["uri"]), (&json!(-32002), &json!(uri)));
+            let refused = ask_alone(&app, &key, "resources/read", json!({"uri": uri}), json!({})).await.json();
+            assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["uri"]), (&json!(-32602), &json!(uri)));
+        }
+        let refused = ask(&app, &key, "resources/read", json!({})).await.json();
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+
+    async fn a_prompt_carries_what_was_asked_for(app: TestApp) {
+        let key = app.full_key().await;
+        let listed = ask(&app, &key, "prompts/list", json!({})).await.json();
+        let prompts = listed["result"]["prompts"].as_array().expect("prompts");
+        let draft = prompts.iter().find(|one| one["name"] == "draft_broadcast").expect("a prompt");
+        assert_eq!(draft["arguments"][0]["name"], "about");
+        let wish = json!({"name": "draft_broadcast", "arguments": {"about": "Spring", "audience": "Everybody"}});
+        let got = ask(&app, &key, "prompts/get", wish).await.json();
+        let message = &got["result"]["messages"][0];
+        assert_eq!(message["role"], "user");
+        let text = message["content"]["text"].as_str().expect("text");
+        assert!(text.contains("`create_broadcast`") && text.ends_with("about: Spring\n\naudience: Everybody"), "{text}");
+        for wish in [json!({"name": "nobody"}), json!({"name": "draft_broadcast", "arguments": {"about": "Spring"}}), json!({})] {
+            let refused = ask(&app, &key, "prompts/get", wish).await.json();
+            assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        }
+        let unknown = ask(&app, &key, "prompts/forget", json!({})).await.json();
+        assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
     }
 
     async fn a_message_is_bounded_and_there_is_only_one_way_to_send_it(app: TestApp) {

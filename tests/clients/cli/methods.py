@@ -2,7 +2,7 @@
 
 Started by ../run, which sets RESEND_BASE_URL, RESEND_API_KEY, RESEND_CLI, NODE and METHODS, the file that takes
 what came of each: null, or what went wrong. The browser that commands open is `xdg-open` on their PATH, which
-does nothing.
+does nothing; the list of releases that `update` reads at GitHub is a file that Node loads before it.
 """
 
 import json
@@ -21,8 +21,11 @@ os.environ.setdefault("RESEND_API_URL", os.environ["RESEND_BASE_URL"])
 
 from grant import grant
 
-# What asks somebody else, and claims, which are not for here.
-ELSEWHERE = ("careers", "update", "domains claim")
+# What is not run, and why.
+LEFT_OUT = {
+    "careers": "asks for open positions at the vendor, and applies for them; no other server has any",
+    "domains claim": "moves a domain between accounts of the vendor; the API has no such claims here",
+}
 NOBODY = str(uuid.uuid4())
 LIMIT = 60  # seconds for one command
 
@@ -40,6 +43,14 @@ ENV = {name: value for name, value in os.environ.items() if name not in ("CI", "
 (HOME / "xdg-open").write_text("#!/bin/sh\n")
 (HOME / "xdg-open").chmod(0o755)
 
+RELEASES = """
+const { fetch } = globalThis;
+globalThis.fetch = (address, ...rest) =>
+  String(address) === 'https://api.github.com/repos/resend/resend-cli/releases/latest'
+    ? Promise.resolve(Response.json({ tag_name: 'v999.0.0' }))
+    : fetch(address, ...rest);
+"""
+
 
 def run(*arguments, env=ENV):
     command = [os.environ["NODE"], os.environ["RESEND_CLI"], *arguments]
@@ -49,16 +60,20 @@ def run(*arguments, env=ENV):
 
 
 def commands():
-    """The commands that lead no further."""
-    found = set()
+    """The commands that lead no further. Says which are left out."""
+    found, left_out = set(), {group: [] for group in LEFT_OUT}
 
     def walk(node, path):
         for below in node["subcommands"]:
             walk(below, [*path, below["name"]])
-        if not node["subcommands"] and not " ".join(path).startswith(ELSEWHERE):
-            found.add(" ".join(path))
+        if not node["subcommands"]:
+            name = " ".join(path)
+            group = next((group for group in LEFT_OUT if f"{name} ".startswith(f"{group} ")), None)
+            (found.add if group is None else left_out[group].append)(name)
 
     walk(json.loads(run("commands").stdout), [])
+    for group, names in left_out.items():
+        print(f"resend-cli: left out: {', '.join(sorted(names))}: {LEFT_OUT[group]}", flush=True)
     return found
 
 
@@ -306,6 +321,9 @@ def alone():
     call("docs")
     call("commands")
     call("completion", "bash")
+    found = call("update", env=ENV | {"NODE_OPTIONS": f"--require {file('releases.cjs', RELEASES)}"})
+    if (found.get("latest"), found.get("update_available")) != ("999.0.0", True):
+        outcome["update"] = outcome["update"] or f"it did not find the release: {found}"
 
 
 for part in (people, emails, templates, events, domains_and_keys, suppressions, webhooks, profiles, alone):

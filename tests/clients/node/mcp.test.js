@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import * as mcp from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { person } from './person.js';
 
 const base = process.env.RESEND_BASE_URL;
@@ -112,5 +113,39 @@ test('a host that was let in calls tools', async () => {
   assert.equal(JSON.parse(read.content[0].text).id, JSON.parse(made.content[0].text).id);
   const missing = await client.callTool({ name: 'read_event', arguments: { identifier: 'nobody' } });
   assert.ok(missing.isError);
+
+  const { resources } = await client.listResources();
+  const guide = resources.find(({ name }) => name === 'automations');
+  const [contents] = (await client.readResource({ uri: guide.uri })).contents;
+  assert.equal(contents.text, await (await fetch(guide.uri)).text());
+  await assert.rejects(client.readResource({ uri: 'test://nobody' }), { code: -32002 });
+  const { messages } = await client.getPrompt({ name: 'plan_automation', arguments: { goal: 'a welcome' } });
+  assert.match(messages[0].content.text, /goal: a welcome$/);
+  await client.close();
+});
+
+test('a host that asks for a log gets it before the answers', async () => {
+  const requestInit = { headers: { authorization: `Bearer ${process.env.RESEND_API_KEY}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { requestInit });
+  const client = new Client({ name: 'a host', version: '1' });
+  const told = [];
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void told.push(params));
+  await client.connect(transport);
+  assert.match(transport.sessionId, /^[0-9a-f-]{36}$/);
+  const call = (name, args = {}) => client.callTool({ name, arguments: args });
+  await call('list_events');
+  assert.deepEqual(told, []);
+  await client.setLoggingLevel('info');
+  await Promise.all([call('list_events'), call('list_segments'), call('read_event', { identifier: 'nobody' })]);
+  assert.deepEqual(told.map(({ level, data }) => [level, data.tool, data.status]).sort(), [
+    ['info', 'list_events', 200],
+    ['info', 'list_segments', 200],
+    ['warning', 'read_event', 404],
+  ]);
+  await client.setLoggingLevel('error');
+  await call('read_event', { identifier: 'nobody' });
+  assert.equal(told.length, 3);
+  await assert.rejects(client.setLoggingLevel('loud'), { code: -32602 });
+  await transport.terminateSession();
   await client.close();
 });

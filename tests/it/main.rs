@@ -44,6 +44,7 @@ mod delivery_dane;
 mod delivery_direct;
 mod delivery_faults;
 mod delivery_pace;
+mod delivery_reports;
 mod docs_pages;
 mod doctor;
 mod doctor_mail;

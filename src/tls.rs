@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use rustls::client::WantsClientCert;
@@ -12,6 +13,8 @@ use rustls::{
     ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
     WantsVerifier,
 };
+use webpki::EndEntityCert;
+use x509_cert::der::Decode;
 
 /// Believes certificates below the public roots.
 pub fn client() -> ClientConfig {
@@ -51,6 +54,37 @@ pub fn roots_with(file: &Path) -> anyhow::Result<RootCertStore> {
     }
     anyhow::ensure!(roots.len() > before, "{} holds no certificate", file.display());
     Ok(roots)
+}
+
+/// What a certificate says of itself.
+pub struct About {
+    der: CertificateDer<'static>,
+    /// Since 1970.
+    pub from: Duration,
+    pub until: Duration,
+}
+
+impl About {
+    /// Of the first certificate in a PEM file: the others vouch for it.
+    pub fn read(file: &Path) -> anyhow::Result<About> {
+        let said = || format!("{} cannot be read as a certificate in PEM", file.display());
+        let der = CertificateDer::from_pem_file(file).with_context(said)?;
+        let valid = x509_cert::Certificate::from_der(&der).with_context(said)?.tbs_certificate.validity;
+        Ok(About { from: valid.not_before.to_unix_duration(), until: valid.not_after.to_unix_duration(), der })
+    }
+
+    /// Whether it is shown rightly by a host of this name.
+    pub fn is_for(&self, host: &str) -> bool {
+        let name = ServerName::try_from(host);
+        let is_valid = |name| EndEntityCert::try_from(&self.der)?.verify_is_valid_for_subject_name(&name);
+        name.is_ok_and(|name| is_valid(name).is_ok())
+    }
+
+    /// The names that it has.
+    pub fn names(&self) -> Vec<String> {
+        let read = EndEntityCert::try_from(&self.der);
+        read.map(|read| read.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default()
+    }
 }
 
 /// Shows the certificate of a PEM file, with those that vouch for it, and proves it with the key of another.

@@ -22,6 +22,10 @@ pub struct MailSettings {
     #[arg(long, global = true, env = "POSTHORN_UNCERTAIN")]
     pub uncertain: Option<WhenUncertain>,
 
+    /// When mail that a relay has taken counts as delivered
+    #[arg(long, global = true, env = "POSTHORN_RELAY_DELIVERED", default_value = "auto")]
+    pub relay_delivered: RelayDelivered,
+
     /// Days for which the contents of mail are kept; what happened to it is kept for good
     #[arg(long, global = true, env = "POSTHORN_MAIL_RETENTION", default_value = "30", value_name = "DAYS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=36_500))]
@@ -129,6 +133,17 @@ words! {
         /// Let it wait for a person's decision
         Hold = "hold",
     }
+}
+
+/// When mail that a relay has taken counts as delivered.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayDelivered {
+    /// When the relay reports it, where it offers to (DSN) and reports come here; else at once
+    Auto,
+    /// When it is reported, by mail or by HTTP; until then it is sent
+    Reported,
+    /// At once
+    AtOnce,
 }
 
 impl MailSettings {

@@ -22,7 +22,7 @@ use crate::tls;
 
 pub use api::{ApiSettings, RequestLogging};
 pub use feedback::{FeedbackSettings, SnsTopic};
-pub use mail::{MailSettings, Senders, TransportKind, WhenUncertain};
+pub use mail::{MailSettings, RelayDelivered, Senders, TransportKind, WhenUncertain};
 pub use network::Network;
 pub use public_url::PublicUrl;
 pub use relay::{Encryption, Relay};

@@ -41,14 +41,19 @@ statements! {
              FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE r.email_id = $1
              ORDER BY r.number LIMIT $2");
         /// Only who has not come further already: what is reported again changes nothing. Where that ends
-        /// it, whoever is about to send it again loses it.
+        /// it, whoever is about to send it again loses it. Who has opened it before that was reported stays as far,
+        /// and it is told once all the same.
         fn report(place: &Place, news: &News)
             with [place.email_id, place.number, news.state as i64, news.least as i64, news.until as i64,
-                news.reason.as_deref(), news.state > State::Delayed] expects 1 = Sql::both(
-            "UPDATE email_recipients SET state = $3, reason = COALESCE(CAST($6 AS TEXT), reason),
+                news.reason.as_deref(), news.state > State::Delayed, news.state == State::Delivered, place.told_as()]
+            expects 1 = Sql::both(
+            "UPDATE email_recipients SET state = CASE WHEN state < $3 THEN $3 ELSE state END,
+                 reason = COALESCE(CAST($6 AS TEXT), reason),
                  due_at = CASE WHEN CAST($7 AS BOOLEAN) THEN NULL ELSE due_at END,
                  attempt = CASE WHEN CAST($7 AS BOOLEAN) THEN attempt + 1 ELSE attempt END
-             WHERE email_id = $1 AND number = $2 AND state >= $4 AND state < $5");
+             WHERE email_id = $1 AND number = $2 AND state >= $4
+                 AND (state < $5 OR CAST($8 AS BOOLEAN) AND state IN (50, 60) AND NOT EXISTS
+                      (SELECT 1 FROM email_events e WHERE e.email_id = $9 AND e.number = $2 AND e.type = 'delivered'))");
     }
 }
 

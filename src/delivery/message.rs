@@ -63,6 +63,8 @@ pub struct Message {
     /// Its domain, in ASCII and lower case.
     pub sender_domain: String,
     return_path: Option<ReturnPath>,
+    /// What is sent to its return path comes here.
+    pub reports_come: bool,
     /// What its links were rewritten by: then it is one recipient's.
     links: Option<Arc<LinkWriter>>,
     number: Option<i64>,
@@ -82,6 +84,11 @@ impl Message {
     /// Where bounces go.
     pub fn return_path(&self, claimed: &Claimed) -> String {
         self.return_path.as_ref().map_or_else(|| self.sender.clone(), |path| path.of(claimed))
+    }
+
+    /// Whether that is an address of ours, and not the sender's own.
+    pub fn has_return_path(&self) -> bool {
+        self.return_path.is_some()
     }
 
     pub fn source<'a>(&'a self, db: &'a Db) -> Source<'a> {
@@ -311,7 +318,8 @@ impl Writer {
             Some(written) => Message::written(id, &from, written),
             None => {
                 // A text that is made of the HTML is made of what its author wrote.
-                let draft = Draft::of(&stored, from.clone()).map_err(wrong)?;
+                let long_html = emails::long_html_alone(&self.app.db, &stored, mime::LONGEST_HTML).await?;
+                let draft = Draft::of(&stored, from.clone(), long_html).map_err(wrong)?;
                 let links = self.links(&stored, recipient).await?;
                 if let Some(links) = &links {
                     stored.html = stored.html.map(|html| links.rewriter().rewrite(&html));
@@ -334,6 +342,7 @@ impl Writer {
             let secrets = (&self.app.db, &self.app.clock);
             let secrets = self.app.credentials.signing.secrets_for(secrets, RETURN_PATHS, 0).await?;
             let made = settings.as_ref().zip(secrets.first());
+            message.reports_come = made.is_some_and(|(settings, _)| settings.reports_come);
             message.return_path = made.map(|(settings, key)| ReturnPath::new(&settings.return_path, key));
             if let Some(key) = secrets.first().filter(|_| relays.report_by_http()) {
                 message.put_before(return_path::mark_fields(relays, id, key).into());
@@ -404,6 +413,7 @@ impl Message {
             sender: from.address.on_the_wire(),
             sender_domain: from.address.ascii_domain().to_owned(),
             return_path: None,
+            reports_come: false,
             links: None,
             number: None,
         }
@@ -470,8 +480,10 @@ struct Draft {
 }
 
 impl Draft {
-    fn of(stored: &Stored, from: Mailbox) -> Result<Draft, String> {
+    /// `long_html` is how the HTML begins where it does not stand with its mail, and a text is made of it.
+    fn of(stored: &Stored, from: Mailbox, long_html: Option<String>) -> Result<Draft, String> {
         let Envelope { to, cc, reply_to, headers, attachments, text_size, .. } = &stored.summary.envelope;
+        let html = stored.html.as_deref().or(long_html.as_deref());
         let attachment = |attachment: &emails::Attachment| AttachmentInfo {
             filename: attachment.filename.clone(),
             content_type: attachment.content_type.clone(),
@@ -480,7 +492,7 @@ impl Draft {
             size: attachment.size,
         };
         // Where the sender gave no text, it is made of the HTML; where he gave an empty one, he wants none.
-        let text = match (&stored.text, &stored.html) {
+        let text = match (&stored.text, html) {
             (Some(text), _) => Some(text.clone()).filter(|text| !text.is_empty()),
             (None, Some(html)) if text_size.is_none() => Some(mime::text_of_html(html)),
             _ => None,
@@ -535,6 +547,7 @@ impl Draft {
             sender: self.from.address.on_the_wire(),
             sender_domain: self.from.address.ascii_domain().to_owned(),
             return_path: None,
+            reports_come: false,
             links: None,
             number: None,
         }

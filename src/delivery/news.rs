@@ -61,7 +61,10 @@ fn of_delivery(delivery: &Delivery, to: &str) -> Option<News> {
             let (least, until) = (State::Sent, State::Uncertain);
             Some(News { least, until, reason: Some(told), ..News::of(State::Delayed, detail) })
         }
-        Action::Relayed => None,
+        // What it was handed on to reports nothing: nobody will know more.
+        Action::Relayed => {
+            Some(News::of(State::Delivered, json!({"to": to, "via": "relay", "host": host, "reply": told})))
+        }
     }
 }
 

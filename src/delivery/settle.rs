@@ -168,7 +168,10 @@ impl Engine {
         }
         // What all recipients of a broadcast share is as far as the broadcast is.
         if let Some(state) = news.iter().map(|(state, _)| *state).max().filter(|_| claimed.contact_id.is_none()) {
-            batch.push(emails::raise(email_id, state, now));
+            batch.push(match state {
+                State::Sent => emails::hand_on(email_id, now),
+                _ => emails::raise(email_id, state, now),
+            });
         }
     }
 }

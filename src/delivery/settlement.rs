@@ -30,7 +30,8 @@ pub enum Outcome {
     Never(String),
     /// The final dot was sent, and what came of it is not known. `is_found`: by whoever claimed it
     /// after a process that is gone.
-    Unknown { reason: String, is_found: bool },
+    /// `is_repeatable`: the server takes it once, however often it is brought.
+    Unknown { reason: String, is_found: bool, is_repeatable: bool },
     /// The recipient gets no mail of this workspace any more.
     Suppressed,
     /// The recipient does not want it, or is none any more.
@@ -49,6 +50,8 @@ pub enum Outcome {
 pub enum Via {
     Test,
     Relay,
+    /// A relay that says when it has delivered the mail: until then the mail is sent, and no more.
+    Reporting,
     Direct,
 }
 
@@ -110,11 +113,13 @@ impl Settlement {
                 let tls = security.as_str();
                 let sent = (State::Sent, json!({"to": to, "host": host, "reply": reply, "tls": tls}));
                 let delivered = match via {
+                    Via::Reporting => None,
                     // What it does next is not told to us.
-                    Via::Relay => json!({"to": to, "via": "relay"}),
-                    _ => json!({"to": to, "host": host, "reply": reply}),
+                    Via::Relay => Some(json!({"to": to, "via": "relay"})),
+                    _ => Some(json!({"to": to, "host": host, "reply": reply})),
                 };
-                Settlement::end(vec![sent, (State::Delivered, delivered)])
+                let delivered = delivered.map(|detail| (State::Delivered, detail));
+                Settlement::end([sent].into_iter().chain(delivered).collect())
             }
             Outcome::Refused { refusal, host } => Settlement {
                 suppresses: refusal.is_about_recipient().then(|| refusal.to_string()),
@@ -147,7 +152,9 @@ impl Settlement {
             // As its owner wants it: it is not given up for that.
             Outcome::OverLimit { until, reason } => waits(claimed, reason, (now, claimed.tries), Some(*until)),
             Outcome::Later(reason) => later(claimed, reason, now, chance),
-            Outcome::Unknown { reason, is_found } => uncertain(claimed, reason, (now, chance), *is_found),
+            Outcome::Unknown { reason, is_found, is_repeatable } => {
+                uncertain(claimed, reason, (now, chance), (*is_found, *is_repeatable))
+            }
         }
     }
 }
@@ -175,12 +182,18 @@ fn waits(claimed: &Claimed, reason: &str, (now, tries): (i64, i64), until: Optio
     Settlement { due_at: until, tells_delay, reason: Some(reason.to_owned()), ..Settlement::end(news) }
 }
 
-fn uncertain(claimed: &Claimed, reason: &str, (now, chance): (i64, u16), is_found: bool) -> Settlement {
+fn uncertain(
+    claimed: &Claimed,
+    reason: &str,
+    (now, chance): (i64, u16),
+    (is_found, is_repeatable): (bool, bool),
+) -> Settlement {
     let news = vec![(State::Uncertain, json!({"to": claimed.address, "uncertain": true, "reason": reason}))];
     let again = retry::wait_after(claimed.tries + 1, now - claimed.queued_at, chance);
     // Where a process ended, nobody says that the server is at fault.
     let again = again.map(|wait| if is_found { 0 } else { wait });
-    let due_at = again.filter(|_| !claimed.is_held_when_uncertain).map(|wait| now + wait);
+    // Who takes it once tells what it did with it, when it is brought again.
+    let due_at = again.filter(|_| is_repeatable || !claimed.is_held_when_uncertain).map(|wait| now + wait);
     Settlement {
         due_at,
         is_failure: true,

@@ -81,8 +81,10 @@ statements! {
     DOT = Sql::both(
         "UPDATE email_recipients SET dot_attempt = attempt
          WHERE email_id = $1 AND number = $2 AND attempt = $3 AND due_at IS NOT NULL");
+    /// What is sent is late no more, and nobody is in doubt about it.
     SETTLE = Sql::both(concat!(
-        "UPDATE email_recipients SET ", settled!(), ", state = CASE WHEN state < $4 THEN $4 ELSE state END, due_at = $5,
+        "UPDATE email_recipients SET ", settled!(), ",
+                state = CASE WHEN state < $4 OR $4 = 20 AND state IN (28, 30) THEN $4 ELSE state END, due_at = $5,
                 lost_attempt = CASE ", found!(), " WHEN attempt = $3 AND CAST($5 AS BIGINT) IS NOT NULL
                                     THEN lost_attempt ELSE 0 END,
                 tries = tries + $6, delay_told = delay_told OR CAST($7 AS BOOLEAN), reason = $8", ours!()));

@@ -16,6 +16,7 @@ use super::settlement::{Outcome, Via};
 use super::sites::{Slot, Turn};
 use super::store::{self, Claimed};
 use crate::clock::SECOND;
+use crate::config::RelayDelivered;
 use crate::db::{Batch, DbError};
 use crate::emails::Stored;
 use crate::hold;
@@ -268,13 +269,16 @@ impl Engine {
                 reason
             })
         };
-        let return_path = message.return_path(claimed);
+        let (return_path, id) = (message.return_path(claimed), format!("{}-{}", claimed.own_id(), claimed.number));
+        let reports_success = self.asks_for_success(route, message);
         let envelope = Envelope {
             from: &return_path,
             to,
             size: message.size,
             smtputf8: message.smtputf8,
             eightbit: message.eightbit,
+            id: &id,
+            reports_success,
         };
         let mut source = message.source(&self.app.db);
         let outcome = connection.send(&envelope, &mut source, before_dot).await;
@@ -286,7 +290,8 @@ impl Engine {
         match outcome {
             smtp::Outcome::Accepted { reply, security } => {
                 self.sites.answered(&route.site, now);
-                Answer::Ended(Outcome::Taken { via: route.via, host, reply: reply.to_string(), security })
+                let via = self.way_taken(route, reports_success && connection.reports_deliveries());
+                Answer::Ended(Outcome::Taken { via, host, reply: reply.to_string(), security })
             }
             smtp::Outcome::Refused { reply, at } => {
                 self.sites.answered(&route.site, now);
@@ -299,9 +304,29 @@ impl Engine {
             smtp::Outcome::Failed { reason, .. } => Answer::Next(reason),
             smtp::Outcome::Unknown { reason } => {
                 let reason = format!("{host} did not say whether it has taken the mail: {reason}");
-                Answer::Ended(Outcome::Unknown { reason, is_found: false })
+                // Another relay, by which it might go next, knows nothing of what this one has.
+                let is_repeatable = connection.takes_once() && route.stops.len() == 1;
+                Answer::Ended(Outcome::Unknown { reason, is_found: false, is_repeatable })
             }
         }
+    }
+
+    /// Whether a relay is asked to report when it has delivered the mail. Such reports go to a return path of ours,
+    /// and never to the people whose addresses mail is sent from.
+    fn asks_for_success(&self, route: &Route, message: &Message) -> bool {
+        let config = &self.app.config;
+        let is_heard = match config.mail.relay_delivered {
+            RelayDelivered::Auto => config.submission.inbound_listen.is_some() && message.reports_come,
+            RelayDelivered::Reported => message.has_return_path(),
+            RelayDelivered::AtOnce => false,
+        };
+        route.via == Via::Relay && is_heard
+    }
+
+    /// By which way a mail went; `will_report` says that its relay was asked for a report and gives one.
+    fn way_taken(&self, route: &Route, will_report: bool) -> Via {
+        let is_awaited = will_report || self.app.config.mail.relay_delivered == RelayDelivered::Reported;
+        if route.via == Via::Relay && is_awaited { Via::Reporting } else { route.via }
     }
 }
 

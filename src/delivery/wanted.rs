@@ -28,7 +28,7 @@ impl Judged {
     pub fn outcome(&self, row: &Claimed) -> Option<Outcome> {
         if row.dot_attempt != 0 {
             let reason = "a process ended between the end of the message and the server's reply".into();
-            return Some(Outcome::Unknown { reason, is_found: true });
+            return Some(Outcome::Unknown { reason, is_found: true, is_repeatable: false });
         }
         if !row.is_own && self.suppressed.contains(&(row.workspace_id, row.email_key())) {
             return Some(Outcome::Suppressed);

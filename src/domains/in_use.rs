@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::domain::TlsPolicy;
 use super::keys::{SigningKey, SigningKeys};
 use super::keys_store::{self, StoredKey};
-use super::{Domains, store};
+use super::{Domains, records, store};
 use crate::clock::{HOUR, SECOND};
 use crate::config::{Relay, TransportKind};
 use crate::db::{Basis, DbError, Row};
@@ -31,6 +31,8 @@ pub struct DeliverySettings {
     pub tls: TlsPolicy,
     /// The domain that bounces go to.
     pub return_path: String,
+    /// DNS leads what is sent there to this server.
+    pub reports_come: bool,
     /// Mails on the first day, and when that began.
     warm_up: Option<(i64, i64)>,
 }
@@ -97,6 +99,7 @@ impl Domains {
                 TlsPolicy::Opportunistic
             },
             return_path: format!("{}.{name}", row.text(3)?),
+            reports_come: records::leads_back(&store::findings(&row.text(10)?)?),
             warm_up: row.maybe(7, Row::int)?.zip(row.maybe(8, Row::int)?),
         };
         let stored = StoredKey::read_all(&self.app.db.read(keys_store::of_domain(id)).await?)?;
@@ -132,6 +135,7 @@ mod tests {
             relays: vec![],
             tls: TlsPolicy::Opportunistic,
             return_path: "send.example.com".into(),
+            reports_come: false,
             warm_up,
         };
         assert_eq!(settings(None).daily_limit(0), None);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::keys::Algorithm;
 use super::keys_store::StoredKey;
+use super::status::{Findings, RecordStatus};
 use super::store::Stored;
 use super::tracking;
 use crate::app::Addresses;
@@ -120,7 +121,7 @@ pub fn expected(domain: &Stored, keys: &[StoredKey], relays: &[Relay], place: &P
     };
     let spf = format!("v=spf1 {} ~all", terms.join(" "));
     let mut records = vec![
-        one("return path", Purpose::ReturnPath, return_path.clone(), place.mail_host.clone(), false),
+        one(RETURN_PATH, Purpose::ReturnPath, return_path.clone(), place.mail_host.clone(), false),
         one("spf", Purpose::Spf(terms), return_path, spf, true),
     ];
     for key in keys.iter().filter(|key| key.retired_at.is_none()) {
@@ -137,6 +138,14 @@ pub fn expected(domain: &Stored, keys: &[StoredKey], relays: &[Relay], place: &P
         records.push(one(&tracking::finding(label), Purpose::Tracking, below(label), place.web_host.clone(), false));
     }
     records
+}
+
+/// Under which name it is kept what DNS says of the host for bounces.
+const RETURN_PATH: &str = "return path";
+
+/// Whether bounces, and other reports, were seen to find back.
+pub fn leads_back(findings: &Findings) -> bool {
+    findings.get(RETURN_PATH).is_some_and(|finding| finding.status == RecordStatus::Verified)
 }
 
 /// Where a domain says what others shall do with mail that only claims to be from it.

@@ -97,7 +97,7 @@ statements! {
     /// For those who deliver: they know a domain by its id alone.
     FOR_DELIVERY = Sql::both(
         "SELECT r.number, d.workspace_id, d.name, d.return_path, d.tls, d.transport, d.relays, d.warm_up,
-             d.warm_up_since, d.revision
+             d.warm_up_since, d.revision, d.findings
          FROM domains d JOIN revisions r ON r.topic = 'domains' WHERE d.id = $1");
     ALL_RELAYS = Sql::both("SELECT id, relays FROM domains WHERE relays IS NOT NULL AND id > $1 ORDER BY id LIMIT 100");
     RESEAL_RELAYS = Sql::both("UPDATE domains SET relays = $3 WHERE id = $1 AND relays = $2");

@@ -73,7 +73,8 @@ impl Domains {
         let host = |findings| tracking::host(&domain.name, domain.tracking_subdomain.as_deref(), findings);
         let is_news = (is_owned, may_send) != (domain.is_owned, domain.may_send)
             || !seen.is_empty()
-            || host(findings) != host(&domain.findings);
+            || host(findings) != host(&domain.findings)
+            || records::leads_back(findings) != records::leads_back(&domain.findings);
         let outcome = Outcome {
             status,
             is_owned,

@@ -46,6 +46,25 @@ async fn text_of_part(db: &Db, id: EmailId, part: i64, size: Option<u64>) -> Res
     Ok(String::from_utf8(whole).ok())
 }
 
+/// How the HTML of a mail begins, at most so many bytes of it, where it stands in pieces and there is no text.
+pub async fn long_html_alone(db: &Db, email: &Stored, most: usize) -> Result<Option<String>, DbError> {
+    let envelope = &email.summary.envelope;
+    let has_text = email.text.is_some() || envelope.text_size.is_some();
+    let Some(size) = envelope.html_size.filter(|_| !has_text) else { return Ok(None) };
+    let most = most.min(usize::try_from(size).unwrap_or(usize::MAX));
+    let mut html = Vec::with_capacity(most.next_multiple_of(CHUNK));
+    while html.len() < most {
+        let number = (html.len() / CHUNK) as i64;
+        match db.read(store::chunk(email.summary.id, HTML, number)).await?.first() {
+            Some(row) => html.extend(row.bytes(0)?),
+            None => return Ok(None),
+        }
+    }
+    html.truncate(most);
+    // It may end within a character.
+    Ok(html.utf8_chunks().next().map(|whole| whole.valid().to_owned()))
+}
+
 /// The HTML of a mail, wherever it stands.
 pub async fn html_of(db: &Db, email: &Stored) -> Result<Option<String>, DbError> {
     match &email.html {

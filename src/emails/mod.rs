@@ -38,6 +38,7 @@ mod waiting;
 
 pub use body::{AddressList, EmailToSend, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
 pub use contents::Pieces;
+pub use contents_read::long_html_alone;
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
 pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
@@ -64,7 +65,8 @@ pub use shapes::Sent;
 pub use state::{State, count, count_news};
 pub use store::{
     Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
-    add_event, chunk, insert, insert_tracked, load, load_small, message_id, of_run, raise, summary, tags, tally,
+    add_event, chunk, hand_on, insert, insert_tracked, load, load_small, message_id, of_run, raise, summary, tags,
+    tally,
 };
 
 use std::sync::Arc;

@@ -83,6 +83,10 @@ statements! {
          WHERE email_id = $1 ORDER BY number LIMIT $2");
     RAISE = Sql::both(
         "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
+    /// A recipient that was late, or of which nobody knew, may be farther down by that.
+    HAND_ON = Sql::both(
+        "UPDATE emails SET updated_at = $2, state = CASE WHEN state < 20 THEN 20 WHEN state IN (28, 30)
+             THEN (SELECT MAX(r.state) FROM email_recipients r WHERE r.email_id = $1) ELSE state END WHERE id = $1");
     EVENTS = Sql::both(
         "SELECT number, type, detail, created_at, visitor FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
     ADD_EVENT = Sql::both(
@@ -482,6 +486,11 @@ pub fn add_event(event: &NewEvent<'_>) -> Stmt {
 /// A mail is as far as the farthest of its recipients.
 pub fn raise(id: EmailId, state: State, now: i64) -> Stmt {
     RAISE.with([id.into(), (state as i64).into(), now.into()])
+}
+
+/// The same where the next server has taken it, and will say when it is delivered.
+pub fn hand_on(id: EmailId, now: i64) -> Stmt {
+    HAND_ON.with([id.into(), now.into()])
 }
 
 /// Takes a mail back whose recipients, so many, nobody has claimed; else the first statement fails.

@@ -8,8 +8,8 @@ use memchr::memchr;
 use super::html_entity::decoded;
 use super::html_tag::{Markup, Tag, behind_element};
 
-/// What is behind this is left out.
-const LONGEST: usize = 1024 * 1024;
+/// What is behind this is left out, of the HTML and of the text.
+pub const LONGEST: usize = 1024 * 1024;
 
 /// How deep lists and quotations are told apart.
 const DEEPEST: usize = 8;
@@ -52,13 +52,9 @@ const PARAGRAPHS: &[&str] = &["blockquote", "dl", "h1", "h2", "h3", "h4", "h5", 
 const SKIPPED: &[&str] = &["iframe", "noembed", "noframes", "script", "style", "template", "textarea", "title", "xmp"];
 
 pub fn text_of_html(html: &str) -> String {
-    let mut end = html.len().min(LONGEST);
-    while !html.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut rest = &html[..end];
+    let mut rest = &html[..html.floor_char_boundary(LONGEST)];
     let mut text = Text::default();
-    while let Some(at) = memchr(b'<', rest.as_bytes()) {
+    while let Some(at) = memchr(b'<', rest.as_bytes()).filter(|_| text.out.len() < LONGEST) {
         let (before, markup) = rest.split_at(at);
         text.say(before);
         rest = match Tag::read(markup) {
@@ -255,6 +251,7 @@ impl Text {
 
     fn end(mut self) -> String {
         self.end_link();
+        self.out.truncate(self.out.floor_char_boundary(LONGEST));
         self.out.truncate(self.out.trim_end().len());
         if !self.out.is_empty() {
             self.out.push('\n');

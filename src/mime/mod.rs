@@ -46,7 +46,7 @@ pub use fuzzing::{composed_message, mailbox_text, received_message, written_mess
 pub use header::{Header, check_line};
 pub use html_entity::decoded_surely;
 pub use html_tag::tags;
-pub use html_text::text_of_html;
+pub use html_text::{LONGEST as LONGEST_HTML, text_of_html};
 pub use lines::Lines;
 pub use mailbox::Mailbox;
 pub use outline::{Leaf, Outline, text_in};

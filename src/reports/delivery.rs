@@ -6,7 +6,7 @@ use super::fields::{Group, kept};
 /// What the server did, in the order in which it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// It was handed on to somebody who tells no more, or to several.
+    /// It was handed on to somebody who tells no more.
     Relayed,
     Delivered,
     Delayed,
@@ -40,8 +40,9 @@ impl Delivery {
         {
             "failed" => Action::Failed,
             "delayed" => Action::Delayed,
-            "delivered" => Action::Delivered,
-            "relayed" | "expanded" => Action::Relayed,
+            // What is expanded was delivered to the address that it was sent to, and from there went to several.
+            "delivered" | "expanded" => Action::Delivered,
+            "relayed" => Action::Relayed,
             _ => return None,
         };
         let diagnostic = group.typed("diagnostic-code");
@@ -103,6 +104,16 @@ mod tests {
         let found = Delivery::read(text).expect("a report");
         assert_eq!((found.action, found.recipient.as_deref()), (Action::Failed, Some("c@d.example")));
         assert_eq!((found.status, found.told().as_str()), (Some([5, 0, 0]), "5.0.0"));
+    }
+
+    #[test]
+    fn what_was_expanded_was_delivered_and_what_was_relayed_may_be() {
+        for (word, action) in
+            [("expanded", Action::Delivered), ("Delivered", Action::Delivered), ("relayed", Action::Relayed)]
+        {
+            let found = Delivery::read(&format!("Action: {word}\nStatus: 2.0.0\n")).expect("a report");
+            assert_eq!(found.action, action, "{word}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::outcome::{Outcome, Phase, Security};
 use super::reply::Reply;
 use super::stream::{Lost, Stream};
 use super::timeouts::Timeouts;
+use super::xtext::{original_recipient, xtext};
 
 /// How much of a message is written at once.
 const CHUNK: usize = 32 << 10;
@@ -29,6 +30,11 @@ pub struct Envelope<'a> {
     /// The message has headers in UTF-8. Addresses are looked at in any case.
     pub smtputf8: bool,
     pub eightbit: bool,
+    /// What this message to this recipient is called, on every attempt: in reports on it, and by a server that takes
+    /// it once.
+    pub id: &'a str,
+    /// A server that reports on deliveries is to report success as well.
+    pub reports_success: bool,
 }
 
 /// A message: its bytes with CRLF at the ends of lines, in pieces.
@@ -87,6 +93,16 @@ impl Connection {
         &self.host
     }
 
+    /// Whether the server reports on deliveries as it is asked to.
+    pub fn reports_deliveries(&self) -> bool {
+        self.extensions.dsn
+    }
+
+    /// Whether the server takes a message once, however often it is brought.
+    pub fn takes_once(&self) -> bool {
+        self.extensions.keys
+    }
+
     pub fn is_secured(&self) -> bool {
         self.security != Security::Clear
     }
@@ -120,7 +136,11 @@ impl Connection {
         }
         let needs_reset = std::mem::replace(&mut self.state, State::Broken) == State::NeedsReset;
         let outcome = match self.begin(envelope, needs_reset).await {
-            Ok(()) => self.hand_over(message, before_dot).await,
+            Ok(()) => {
+                let key = self.key_field(envelope);
+                self.stream.output().extend_from_slice(key.as_bytes());
+                self.hand_over(message, before_dot).await
+            }
             Err(outcome) => outcome,
         };
         self.stream.rest();
@@ -204,7 +224,8 @@ impl Connection {
     fn push(&mut self, phase: Phase, envelope: &Envelope<'_>) {
         match phase {
             Phase::Mail => {
-                let size = envelope.size.to_string();
+                let size = (envelope.size + self.key_field(envelope).len() as u64).to_string();
+                let envelope_id = self.extensions.dsn.then(|| xtext(envelope.id));
                 let announces = self.extensions.size != Size::NotOffered;
                 self.stream.push(&[
                     "MAIL FROM:<",
@@ -216,10 +237,31 @@ impl Connection {
                     // use takes eight bits, and changing it would break its signatures.
                     if envelope.eightbit && self.extensions.eight_bit { " BODY=8BITMIME" } else { "" },
                     if needs_utf8(envelope) { " SMTPUTF8" } else { "" },
+                    if envelope_id.is_some() { " RET=HDRS ENVID=" } else { "" },
+                    envelope_id.as_deref().unwrap_or_default(),
                 ]);
             }
-            Phase::Rcpt => self.stream.push(&["RCPT TO:<", envelope.to, ">"]),
+            Phase::Rcpt => {
+                let reports = self.extensions.dsn;
+                let original = reports.then(|| original_recipient(envelope.to)).flatten();
+                self.stream.push(&[
+                    "RCPT TO:<",
+                    envelope.to,
+                    ">",
+                    if reports && envelope.reports_success { " NOTIFY=SUCCESS,FAILURE,DELAY" } else { "" },
+                    if original.is_some() { " ORCPT=" } else { "" },
+                    original.as_deref().unwrap_or_default(),
+                ]);
+            }
             _ => self.stream.push(&["DATA"]),
+        }
+    }
+
+    /// What tells a server that takes messages once which this is. Nobody else is sent it.
+    fn key_field(&self, envelope: &Envelope<'_>) -> String {
+        match self.extensions.keys {
+            true => format!("Idempotency-Key: {}\r\n", envelope.id),
+            false => String::new(),
         }
     }
 

@@ -2,6 +2,9 @@
 
 use super::reply;
 
+/// What Posthorn calls it that it takes a message once under a key.
+const KEYS: &str = "XIDEMPOTENCY";
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     pub(super) pipelining: bool,
@@ -11,6 +14,10 @@ pub(super) struct Extensions {
     pub(super) auth_plain: bool,
     pub(super) auth_login: bool,
     pub(super) size: Size,
+    /// It reports on deliveries as it is asked to (RFC 3461).
+    pub(super) dsn: bool,
+    /// It takes a message once, however often it is brought under the same key: another Posthorn.
+    pub(super) keys: bool,
 }
 
 /// What is said of the size of a message.
@@ -37,6 +44,10 @@ impl Extensions {
             self.smtputf8 = true;
         } else if is("STARTTLS") {
             self.starttls = true;
+        } else if is("DSN") {
+            self.dsn = true;
+        } else if is(KEYS) {
+            self.keys = true;
         } else if is("SIZE") {
             self.size = size(words.next());
         } else if is("AUTH") {
@@ -70,6 +81,8 @@ mod tests {
         for line in ["mx.example at your service", "pipelining", "SIZE 35882577", "8BITMIME", "STARTTLS", "SmtpUtf8"] {
             offered.line(format!("250-{line}").as_bytes());
         }
+        offered.line(b"250-dsn");
+        offered.line(b"250-XIDEMPOTENCY");
         offered.line(b"250 AUTH CRAM-MD5 login  PLAIN");
         let all = Extensions {
             pipelining: true,
@@ -79,6 +92,8 @@ mod tests {
             auth_plain: true,
             auth_login: true,
             size: Size::AtMost(35_882_577),
+            dsn: true,
+            keys: true,
         };
         assert_eq!(offered, all);
     }
@@ -93,6 +108,7 @@ mod tests {
             ("250-AUTH=LOGIN XOAUTH2", Extensions { auth_login: true, ..Extensions::default() }),
             ("250-AUTH=CRAM-MD5 PLAIN", Extensions { auth_plain: true, ..Extensions::default() }),
             ("250-PIPELININGS", Extensions::default()),
+            ("250-DSNX", Extensions::default()),
             ("250-", Extensions::default()),
             ("250", Extensions::default()),
         ] {

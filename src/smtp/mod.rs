@@ -18,6 +18,7 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod xtext;
 
 pub use client::{Client, Hop, MX_PORT, Settings, TlsPolicy};
 pub use connection::{Connection, Envelope, MessageSource};

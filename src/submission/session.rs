@@ -30,7 +30,7 @@ pub struct Submitter {
 }
 
 impl Session for Submitter {
-    const EXTENSIONS: &'static str = "8BITMIME\nSMTPUTF8\nPIPELINING\nCHUNKING\nENHANCEDSTATUSCODES";
+    const EXTENSIONS: &'static str = "8BITMIME\nSMTPUTF8\nPIPELINING\nCHUNKING\nENHANCEDSTATUSCODES\nXIDEMPOTENCY";
     const MOST_COMMANDS: u32 = 500;
     const LARGEST: u64 = LARGEST;
 

@@ -144,6 +144,31 @@ on_both! {
         assert_eq!((told.len(), post.state(id).await), (2, 40));
     }
 
+    async fn issue_12_html_that_stands_in_pieces_has_a_text_made_of_it_as_far_as_that_goes(store: Store) {
+        let sink = Sink::open().await;
+        let post = Post::relaying(&store, &sink).await;
+        let key = post.app.full_key().await;
+        let row = "<p>Grüße an alle</p>\n";
+        let beyond = "<p>far behind</p>".repeat(10);
+        for (html, has_all) in [(row.repeat(20_000), true), (row.repeat(80_000), false)] {
+            let html = format!("<h1>It begins</h1>{html}<p>It ends</p>{beyond}");
+            let mail = json!({"from": "a@b.example", "to": ["c@d.example"], "subject": "S", "html": html});
+            let made = post.app.post("/emails").key(&key).json(mail.clone()).send().await;
+            assert_eq!(made.status, 200, "{}", made.text());
+            post.round().await;
+            let sent = sink.kept().pop().expect("a mail").text;
+            let (before, html_part) = sent.split_once("Content-Type: text/html").expect("HTML");
+            assert!(before.contains("Content-Type: multipart/alternative") && before.contains("Content-Type: text/plain"));
+            assert!(before.contains("It begins") && before.contains("Gr=C3=BC=C3=9Fe an alle"), "{}", &before[..2000]);
+            assert_eq!(before.contains("It ends"), has_all, "{}", html.len());
+            assert!(before.len() < 3 << 20 && html_part.contains("far behind"), "{}", before.len());
+            let own = json!({"from": "a@b.example", "to": ["c@d.example"], "subject": "S", "html": html, "text": ""});
+            assert_eq!(post.app.post("/emails").key(&key).json(own).send().await.status, 200);
+            post.round().await;
+            assert!(!sink.kept().pop().expect("a mail").text.contains("text/plain"), "who gives an empty one wants none");
+        }
+    }
+
     async fn the_next_relay_is_tried_where_the_first_does_not_answer(store: Store) {
         let sink = Sink::open().await;
         let busy = Sink::scripted(|_| Does::Says("421 4.3.2 closing")).await;

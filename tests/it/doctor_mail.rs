@@ -1,6 +1,11 @@
 //! What `posthorn doctor` says of mail, through the real binary: the relay, port 25, this server's
 //! name, and the DNS records of domains.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -57,6 +62,47 @@ async fn issue_12_the_doctor_logs_in_to_the_relay_and_names_what_fails() {
     let strict = format!("--smtp-url=smtp://127.0.0.1:{}?tls=required", sink.port);
     assert_finding(&found(&[&strict]).await, "relay 127.0.0.1", "failed", "offers no encryption");
     assert!(sink.kept().is_empty(), "a doctor sends nothing");
+}
+
+/// The settings of a certificate for this name, valid between these days of 1970 and later.
+fn certificate(folder: &TempDir, name: &str, from: i64, until: i64) -> [String; 2] {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    let day = |day: i64| {
+        let date = jiff::Timestamp::from_second(86_400 * day).expect("a day").to_zoned(jiff::tz::TimeZone::UTC).date();
+        rcgen::date_time_ymd(date.year().into(), date.month() as u8, date.day() as u8)
+    };
+    (params.not_before, params.not_after) = (day(from), day(until));
+    let key = KeyPair::generate().expect("a key");
+    let made = params.self_signed(&key).expect("a certificate");
+    let pem =
+        |kind: &str, der: &[u8]| format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der));
+    let (certificate, private) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, pem("CERTIFICATE", made.der())).expect("written");
+    std::fs::write(&private, pem("PRIVATE KEY", &key.serialize_der())).expect("written");
+    [format!("--submission-cert={}", certificate.display()), format!("--submission-key={}", private.display())]
+}
+
+#[tokio::test]
+async fn issue_12_the_doctor_reads_the_certificate_that_clients_are_shown() {
+    let folder = TempDir::new().expect("a folder");
+    let today = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs() as i64 / 86_400;
+    for (name, from, until, listens, status, words) in [
+        ("mail.sender.example", today - 1, today + 60, "--submission-listen=127.0.0.1:0", "ok", ""),
+        ("mail.sender.example", today - 1, today + 60, "--inbound-listen=127.0.0.1:0", "ok", ""),
+        ("*.sender.example", today - 1, today + 60, "--submission-listen=127.0.0.1:0", "ok", ""),
+        ("mail.sender.example", today - 90, today + 5, "--submission-listen=127.0.0.1:0", "warning", "expires on 20"),
+        ("mail.sender.example", today - 90, today - 1, "--submission-listen=127.0.0.1:0", "failed", "expired on 20"),
+        ("old.example", today - 90, today - 1, "--inbound-listen=127.0.0.1:0", "failed", "expired on 20"),
+        ("mail.sender.example", today + 2, today + 60, "--submission-listen=127.0.0.1:0", "failed", "clock"),
+        ("old.example", today - 1, today + 60, "--submission-listen=127.0.0.1:0", "warning", "is for old.example"),
+        ("old.example", today - 1, today + 5, "--submission-listen=127.0.0.1:0", "warning", "--helo"),
+    ] {
+        let [certificate, key] = certificate(&folder, name, from, until);
+        let findings = found(&[&certificate, &key, "--helo=mail.sender.example", listens]).await;
+        assert_finding(&findings, "certificate", status, words);
+        let unused = found(&[&certificate, &key, "--helo=mail.sender.example"]).await;
+        assert!(unused.get("certificate").is_none(), "nobody is shown it");
+    }
 }
 
 #[tokio::test]

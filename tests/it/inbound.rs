@@ -87,7 +87,7 @@ impl Hall {
 }
 
 /// A report by a mail server.
-fn report(action: &str, status: &str, said: &str) -> String {
+pub fn report(action: &str, status: &str, said: &str) -> String {
     format!(
         "From: MAILER-DAEMON@mx.example.com\r\nSubject: Undelivered\r\nMIME-Version: 1.0\r\n\
          Content-Type: multipart/report; report-type=delivery-status; boundary=\"b\"\r\n\r\n\

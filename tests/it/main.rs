@@ -47,6 +47,7 @@ mod delivery_direct;
 mod delivery_faults;
 mod delivery_ladder;
 mod delivery_pace;
+mod delivery_reports;
 mod delivery_sites;
 mod docs_pages;
 mod doctor;

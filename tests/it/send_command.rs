@@ -12,6 +12,10 @@ const FROM: [&str; 5] = ["send", "--from", "Ann <ann@sender.example>", "--subjec
 
 /// A server that hands mail to this one, and the settings that both have.
 fn serve(store: &Store, sink: &Sink) -> (Server, Vec<String>) {
+    serve_with(store, sink, "auto")
+}
+
+fn serve_with(store: &Store, sink: &Sink, delivered: &str) -> (Server, Vec<String>) {
     let settings: Vec<String> = [
         "--database-url",
         &store.url(),
@@ -21,6 +25,8 @@ fn serve(store: &Store, sink: &Sink) -> (Server, Vec<String>) {
         "any",
         "--smtp-timeout-factor",
         "0.01",
+        "--relay-delivered",
+        delivered,
     ]
     .map(str::to_owned)
     .into();
@@ -83,6 +89,14 @@ on_both! {
         let report: Value = serde_json::from_str(&said.out).expect("JSON");
         assert_eq!((&report["delivered"], report["recipients"].as_array().map(Vec::len)), (&false.into(), Some(2)));
         assert!(!said.failed().contains("bob@"));
+    }
+
+    async fn decisions_7_a_mail_by_command_that_its_relay_has_not_reported_is_sent_and_no_more(store: Store) {
+        let sink = Sink::open().await;
+        let (_server, settings) = serve_with(&store, &sink, "reported");
+        let said = send(&settings, &["--to", "bob@example.com", "--text", "x", "--wait", "3"], "").await;
+        assert!(words(&said.out).ends_with(&["sent"]), "{}", said.out);
+        assert!(said.failed().contains("the relay has taken it, and has not reported yet"));
     }
 
     async fn issue_12_a_mail_by_command_says_who_is_missing_where_nobody_delivers(store: Store) {

@@ -81,7 +81,7 @@ on_both! {
         let key = door.app.full_key().await;
         let mut talk = door.visit().await;
         let ehlo = talk.say("EHLO x").await;
-        for offered in ["SIZE 41943040", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "AUTH PLAIN LOGIN", "HELP"] {
+        for offered in ["SIZE 41943040", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "XIDEMPOTENCY", "AUTH PLAIN LOGIN", "HELP"] {
             assert!(ehlo.contains(&format!("{offered}\r\n")), "{offered}: {ehlo}");
         }
         assert!(!ehlo.contains("STARTTLS"), "{ehlo}");

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use super::Finding;
 use super::mail_servers::Probe;
 use super::report::{Problem, Report};
+use super::{Finding, certificate};
 use crate::app::Addresses;
 use crate::config::{Config, TransportKind};
 use crate::db::{DbError, Inspection};
@@ -21,6 +21,9 @@ pub async fn examine(config: &Config, inspection: Option<&Inspection>, reach: &s
     let Ok(addresses) = serve::addresses(config, config.listen) else { return };
     let (transport, helo) = (config.transport(), addresses.helo(config).to_owned());
     report.add("mail", Ok(way(transport).into()));
+    if let Some(found) = certificate::examine(config, &addresses, &helo) {
+        report.add("certificate", found);
+    }
     // What keeps it from being made is a setting, which was told of.
     let Ok(probe) = Probe::new(config, &helo) else { return };
     match transport {

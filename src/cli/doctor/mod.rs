@@ -3,6 +3,7 @@
 //! Nothing is changed: the store is neither made nor migrated.
 
 mod browser;
+mod certificate;
 mod instance;
 mod machine;
 mod mail;

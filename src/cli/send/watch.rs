@@ -64,7 +64,7 @@ impl<'a> Watch<'a> {
             steps[before..].iter().for_each(|step| self.say(&step.kind, &self.sentence(step)));
             recipients.iter().for_each(|one| self.tell_wait(one));
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || recipients.iter().all(|one| one.due_at.is_none() || self.waits_beyond(one, left)) {
+            if left.is_zero() || recipients.iter().all(|one| is_over(one) || self.waits_beyond(one, left)) {
                 return Ok(());
             }
             tokio::time::sleep(POLL.min(left)).await;
@@ -159,6 +159,9 @@ impl<'a> Watch<'a> {
             ),
             (None, Some(_)) => format!("{}: it is still under way", one.address),
             (Some(reason), None) => format!("{}: {} ({reason})", one.address, one.state.as_str()),
+            (None, None) if one.state == State::Sent => {
+                format!("{}: the relay has taken it, and has not reported yet that it is delivered", one.address)
+            }
             (None, None) => format!("{}: {}", one.address, one.state.as_str()),
         };
         Ok(self.recipients.iter().filter(|one| !has_arrived(one.state)).map(why).collect())
@@ -181,6 +184,11 @@ impl<'a> Watch<'a> {
             "recipients": recipients.collect::<Vec<_>>(), "events": events.collect::<Vec<_>>(),
         })
     }
+}
+
+/// Nothing more is done; of what is only sent, a relay is to report.
+fn is_over(one: &Progress) -> bool {
+    one.due_at.is_none() && one.state != State::Sent
 }
 
 /// Whatever else came of it.

@@ -220,6 +220,42 @@ async fn international_addresses_go_to_those_who_take_them() {
     assert!(matches!(outcome, Outcome::Accepted { .. }), "{outcome:?}");
 }
 
+/// What is said to a server with these offers up to the message, and the message.
+async fn told(offers: &'static str, envelope: &Envelope<'_>) -> Vec<String> {
+    let mut acts = vec![Act::Expect("MAIL FROM:<"), Act::Expect("RCPT TO:<"), Act::Expect("DATA")];
+    acts.extend([say("250 ok\r\n250 ok\r\n354 go"), Act::Message, say("250 ok")]);
+    let (address, log) = server(greeted(offers, acts)).await;
+    let mut connection = connect(address).await.expect("a connection");
+    let outcome = connection.send(envelope, &mut Bytes::from_static(MESSAGE), async { Ok(()) }).await;
+    assert!(matches!(outcome, Outcome::Accepted { .. }), "{outcome:?}");
+    said(&log)[1..].to_vec()
+}
+
+#[tokio::test]
+async fn decisions_7_who_reports_on_deliveries_is_told_what_to_report_and_of_what() {
+    let envelope = Envelope { to: "a+b@them.test", reports_success: true, ..envelope(0) };
+    let told_to = told("250-mx.test\r\n250-DSN\r\n250 PIPELINING", &envelope).await;
+    assert_eq!(told_to[0], "MAIL FROM:<bounce@us.test> RET=HDRS ENVID=mail+3D1");
+    assert_eq!(told_to[1], "RCPT TO:<a+b@them.test> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;a+2Bb@them.test");
+    let usual =
+        told("250-mx.test\r\n250-DSN\r\n250 PIPELINING", &Envelope { reports_success: false, ..envelope }).await;
+    assert_eq!(usual[1], "RCPT TO:<a+b@them.test> ORCPT=rfc822;a+2Bb@them.test", "failures are reported anyway");
+    let nobody = told("250-mx.test\r\n250 PIPELINING", &envelope).await;
+    assert_eq!(nobody[..2], ["MAIL FROM:<bounce@us.test>", "RCPT TO:<a+b@them.test>"]);
+}
+
+#[tokio::test]
+async fn reliability_3_who_takes_messages_once_is_told_by_which_key() {
+    let size = MESSAGE.len() as u64;
+    let offers = "250-mx.test\r\n250-SIZE\r\n250-XIDEMPOTENCY\r\n250 PIPELINING";
+    let told_to = told(offers, &envelope(size)).await;
+    let key = "Idempotency-Key: mail=1\r\n";
+    assert_eq!(told_to[0], format!("MAIL FROM:<bounce@us.test> SIZE={}", size + key.len() as u64));
+    assert!(told_to.last().is_some_and(|message| message.starts_with(&format!("{key}Subject: Hi\r\n"))), "{told_to:?}");
+    let others = told("250-mx.test\r\n250 PIPELINING", &envelope(size)).await;
+    assert!(others.last().is_some_and(|message| message.starts_with("Subject: Hi\r\n")), "{others:?}");
+}
+
 #[tokio::test]
 async fn a_server_from_before_ehlo_is_greeted_in_the_old_way() {
     let mut acts =

@@ -166,7 +166,15 @@ async fn connect_with(address: SocketAddr, settings: Settings) -> Result<Connect
 }
 
 fn envelope(size: u64) -> Envelope<'static> {
-    Envelope { from: "bounce@us.test", to: "a@them.test", size, smtputf8: false, eightbit: false }
+    Envelope {
+        from: "bounce@us.test",
+        to: "a@them.test",
+        size,
+        smtputf8: false,
+        eightbit: false,
+        id: "mail=1",
+        reports_success: false,
+    }
 }
 
 const MESSAGE: &[u8] = b"Subject: Hi\r\n\r\nhello\r\n.\r\n.dot\r\n";

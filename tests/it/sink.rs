@@ -152,14 +152,15 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         if !answer.starts_with("354") {
             continue;
         }
-        let mut text = String::new();
-        while !text.ends_with("\r\n.\r\n") {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n.\r\n") {
             // Who hangs up before the end has said nothing.
-            if stream.read_line(&mut text).await? == 0 {
+            if stream.read_until(b'\n', &mut text).await? == 0 {
                 log.commands.lock().expect("commands").push(BROKEN_OFF.to_owned());
                 return Ok(None);
             }
         }
+        let text = String::from_utf8_lossy(&text).into_owned();
         let taken = Taken { from: from.clone(), to: std::mem::take(&mut to), text };
         let does = script(".");
         let is_last = matches!(does, Does::SaysLast(_));

@@ -150,8 +150,14 @@ impl Mailing {
         let headers = self.links.headers(url);
         let named = headers.iter().map(|header| (header.name().to_owned(), header.value().to_owned()));
         summary.envelope.headers.extend(named);
+        summary.envelope.headers.push(("Feedback-ID".to_owned(), self.feedback_id()));
         (email.html, email.text, email.size) = (html, text, Some(size as i64));
         Ok(email)
+    }
+
+    /// What mail services that send no reports of complaints add up by: it names nobody.
+    fn feedback_id(&self) -> String {
+        format!("{}:{}:broadcast:posthorn", self.broadcast.id, self.broadcast.workspace_id)
     }
 }
 

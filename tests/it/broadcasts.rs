@@ -134,6 +134,8 @@ on_both! {
             let link = field(&taken.text, "List-Unsubscribe").expect("a link");
             assert!(link.starts_with("<https://mail.example/unsubscribe/"), "{link}");
             assert_eq!(field(&taken.text, "List-Unsubscribe-Post").as_deref(), Some("List-Unsubscribe=One-Click"));
+            let feedback_id = field(&taken.text, "Feedback-ID").expect("one");
+            assert!(feedback_id.starts_with(&format!("{id}:")) && feedback_id.ends_with(":broadcast:posthorn"));
         }
         let read = stage.read(&id).await;
         assert_eq!((&read["status"], &read["state"]), (&json!("sent"), &json!("sent")));

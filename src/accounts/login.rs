@@ -389,7 +389,7 @@ mod tests {
                 let log_in = async |app: &Product| {
                     app.db.commit(begin(user_id, "kept", auth::start_session(app, user_id).0)).await
                 };
-                let shut_out = app.db.commit(accounts::disable_user(user_id, NOW));
+                let shut_out = app.db.commit(accounts::disable_user(user_id, &app.clock));
                 let (_, shut_out, _, _) = tokio::join!(log_in(&app), shut_out, log_in(&app), log_in(&other));
                 shut_out.expect("shut out");
                 assert_eq!(sessions(&app.db, user_id).await, 0, "round {round} on {}", app.db.engine_name());

@@ -242,17 +242,17 @@ pub fn new_user(
 /// Shuts a user out for good from all that was open: sessions, the apps that
 /// were let in, and the keys that those made. Enabling the user revives none
 /// of it.
-pub fn disable_user(user_id: UserId, now: i64) -> Batch {
-    let mut batch = store::disable_user(user_id, now);
-    batch.append(grants::revoke_of(user_id, None, grants::Reason::UserDisabled, now));
+pub fn disable_user(user_id: UserId, clock: &Clock) -> Batch {
+    let mut batch = store::disable_user(user_id, clock.now());
+    batch.append(grants::revoke_of(user_id, None, grants::Reason::UserDisabled, clock));
     batch
 }
 
 /// Takes a user out of a workspace, and the apps that were let in there by this user. Who
 /// adds the user again revives none of it.
-pub fn remove_member(workspace_id: WorkspaceId, user_id: UserId, now: i64) -> Batch {
+pub fn remove_member(workspace_id: WorkspaceId, user_id: UserId, clock: &Clock) -> Batch {
     let mut batch = store::remove_member(workspace_id, user_id);
-    batch.append(grants::revoke_of(user_id, Some(workspace_id), grants::Reason::UserRemoved, now));
+    batch.append(grants::revoke_of(user_id, Some(workspace_id), grants::Reason::UserRemoved, clock));
     batch
 }
 

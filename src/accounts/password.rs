@@ -120,7 +120,7 @@ async fn change(
             &member.entry("password.changed", Some(session.user_id.uuid()), ""),
         ));
     if !form.text("revoke_apps").is_empty() {
-        batch.append(grants::revoke_of(session.user_id, None, Reason::Dashboard, app.clock.now()));
+        batch.append(grants::revoke_of(session.user_id, None, Reason::Dashboard, &app.clock));
     }
     match app.db.commit(batch).await {
         Ok(_) => Ok(Ok(cookie)),

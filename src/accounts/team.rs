@@ -348,7 +348,7 @@ async fn change_role(member: Member<Manage>, id: Result<PathId<UserId>, Error>, 
     if role == one.role {
         return Ok(member.see_other("/team"));
     }
-    let mut batch = store::change_role(member.workspace_id(), one.id, role, is_owner(&member), member.app.clock.now());
+    let mut batch = store::change_role(member.workspace_id(), one.id, role, is_owner(&member), &member.app.clock);
     if is_owner(&member) {
         batch = batch.fence(store::owns(member.workspace_id(), member.session.user_id));
     }
@@ -368,7 +368,7 @@ async fn remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form:
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("remove", one.id), &form)?;
     not_oneself(&member, &one)?;
-    let mut batch = store::remove(member.workspace_id(), one.id, is_owner(&member), member.app.clock.now());
+    let mut batch = store::remove(member.workspace_id(), one.id, is_owner(&member), &member.app.clock);
     // Who owns it no more, as of this moment, decides about no owner.
     if is_owner(&member) {
         batch = batch.fence(store::owns(member.workspace_id(), member.session.user_id));
@@ -439,7 +439,7 @@ async fn ask_to_leave(member: Member<Look>) -> PageResult {
 
 async fn leave(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {
     let (workspace_id, user_id) = (member.workspace_id(), member.session.user_id);
-    let mut batch = store::remove(workspace_id, user_id, true, app.clock.now());
+    let mut batch = store::remove(workspace_id, user_id, true, &app.clock);
     batch.push(audit::note(
         workspace_id,
         &app.clock,

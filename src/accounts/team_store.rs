@@ -1,6 +1,7 @@
 //! Members and invitations in the store.
 
 use super::Role;
+use crate::clock::Clock;
 use crate::db::{Batch, Sql, Stmt, from_row, statements};
 use crate::grants::{self, Reason};
 use crate::id::{InvitationId, UserId, WorkspaceId};
@@ -115,19 +116,25 @@ fn may_change(workspace_id: WorkspaceId, user_id: UserId, by_owner: bool, stays_
 }
 
 /// Gives a member another role. Who may let in no apps any more loses those that were let in.
-pub(super) fn change_role(workspace_id: WorkspaceId, user_id: UserId, role: Role, by_owner: bool, now: i64) -> Batch {
+pub(super) fn change_role(
+    workspace_id: WorkspaceId,
+    user_id: UserId,
+    role: Role,
+    by_owner: bool,
+    clock: &Clock,
+) -> Batch {
     let mut batch = may_change(workspace_id, user_id, by_owner, role == Role::Owner);
     batch.push(set_role(workspace_id, user_id, role.as_str()));
     if !role.may_grant() {
-        batch.append(grants::revoke_of(user_id, Some(workspace_id), Reason::UserRemoved, now));
+        batch.append(grants::revoke_of(user_id, Some(workspace_id), Reason::UserRemoved, clock));
     }
     batch
 }
 
 /// Takes a member out, and the apps that were let in by this member.
-pub(super) fn remove(workspace_id: WorkspaceId, user_id: UserId, by_owner: bool, now: i64) -> Batch {
+pub(super) fn remove(workspace_id: WorkspaceId, user_id: UserId, by_owner: bool, clock: &Clock) -> Batch {
     let mut batch = may_change(workspace_id, user_id, by_owner, false);
-    batch.append(super::remove_member(workspace_id, user_id, now));
+    batch.append(super::remove_member(workspace_id, user_id, clock));
     batch
 }
 

@@ -8,7 +8,6 @@ mod graph;
 mod names;
 mod pages;
 mod picture;
-mod published;
 mod routes;
 mod run;
 mod runs;

@@ -14,7 +14,7 @@ use crate::auth::Actor;
 use crate::contacts::{self, Contact, Declared, Email};
 use crate::emails::{self, Lane, NewEmail, Origin};
 use crate::error::Error;
-use crate::id::{DomainId, WorkspaceId};
+use crate::id::{DomainId, TemplateId, WorkspaceId};
 use crate::mime::Mailbox;
 use crate::render::{Kind, Template};
 use crate::segments;
@@ -101,7 +101,7 @@ pub type Sample = (String, Option<String>, Option<String>);
 /// Makes a broadcast ready to be sent.
 pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<Prepared, Error> {
     let address = |text: &String| text.parse::<Mailbox>().map_err(|_| Error::Internal);
-    let Bodies { html, text, template } = bodies(broadcasts, workspace_id, content).await?;
+    let Bodies { html, text, template, template_id } = bodies(broadcasts, workspace_id, content).await?;
     let html = html.map(|html| with_preview(&html, content.preview_text.as_deref()).into_owned());
     let none = Map::new();
     let values = template.as_ref().map_or(&none, UsedTemplate::values);
@@ -114,6 +114,7 @@ pub async fn prepare(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content
         reply_to: content.reply_to.iter().map(address).collect::<Result<_, _>>()?,
         subject: content.subject.clone(),
         topic_id: content.topic_id,
+        template_id,
         html: html.map(emails::Content::Here),
         text: text.map(emails::Content::Here),
         ..NewEmail::new(workspace_id, Origin::Broadcast, address(&content.sender)?, Vec::new())
@@ -125,13 +126,19 @@ struct Bodies {
     html: Option<String>,
     text: Option<String>,
     template: Option<UsedTemplate>,
+    template_id: Option<TemplateId>,
 }
 
 async fn bodies(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Content) -> Result<Bodies, Error> {
     let Some(used) = &content.template else {
-        return Ok(Bodies { html: content.html.clone(), text: content.text.clone(), template: None });
+        return Ok(Bodies {
+            html: content.html.clone(),
+            text: content.text.clone(),
+            template: None,
+            template_id: None,
+        });
     };
-    let Sources { version_id, html, text, values } =
+    let Sources { template_id, version_id, html, text, values } =
         broadcasts.templates.sources(workspace_id, &used.id, &used.variables).await?;
     if html.len().max(text.as_ref().map_or(0, String::len)) > LONGEST_BODY {
         return Err(Error::invalid(format!(
@@ -139,7 +146,7 @@ async fn bodies(broadcasts: &Broadcasts, workspace_id: WorkspaceId, content: &Co
         )));
     }
     let template = UsedTemplate { sent: Some(SentTemplate { version_id, values }), ..used.clone() };
-    Ok(Bodies { html: Some(html), text, template: Some(template) })
+    Ok(Bodies { html: Some(html), text, template: Some(template), template_id: Some(template_id) })
 }
 
 /// Renders the mail for somebody of whom nothing is known: what it names must be there for everybody.

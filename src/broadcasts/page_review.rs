@@ -241,6 +241,7 @@ async fn test(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id
         let email = NewEmail {
             reply_to: email.reply_to,
             subject: format!("[Test] {subject}"),
+            template_id: email.template_id,
             html: html.map(emails::Content::Here),
             text: text.map(emails::Content::Here),
             when_uncertain: email.when_uncertain,

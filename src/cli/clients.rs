@@ -133,7 +133,7 @@ fn no_such_client(id: &str) -> anyhow::Error {
 }
 
 async fn delete(context: &CommandContext, One { id, output }: &One) -> anyhow::Result<()> {
-    context.commit(oauth::delete_client(id, context.clock.now()), || no_such_client(id)).await?;
+    context.commit(oauth::delete_client(id, &context.clock), || no_such_client(id)).await?;
     output.tell(&json!({"client_id": id, "deleted": true}), format!("Deleted the client {id}."));
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Users {
             Users::Disable(one) => {
                 let id = find(context, &one.email).await?;
                 let mut batch = noted(context, id, "user.disabled");
-                batch.append(accounts::disable_user(id, context.clock.now()));
+                batch.append(accounts::disable_user(id, &context.clock));
                 change(context, &one, batch, "disabled").await
             }
             Users::Enable(one) => {
@@ -96,7 +96,7 @@ impl Users {
                 let id = find(context, &one.email).await?;
                 let entry = Entry { target_id: Some(id.uuid()), ..Entry::new("member.removed", DoneBy::Command) };
                 let mut batch = Batch::from(audit::note(workspace.id, &context.clock, &entry));
-                batch.append(accounts::remove_member(workspace.id, id, context.clock.now()));
+                batch.append(accounts::remove_member(workspace.id, id, &context.clock));
                 change(context, &one, batch, "removed").await
             }
             Users::Passwd { email, password, output } => passwd(context, &email, password, output).await,

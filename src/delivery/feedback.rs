@@ -274,6 +274,7 @@ impl Feedback {
             match self.app.db.commit(batch).await {
                 Ok(effects) => {
                     self.app.wake_workers_if(follow_up.is_urgent(&effects));
+                    self.app.wake_judges_if(follow_up.judges());
                     return Ok(Effect::Changed);
                 }
                 Err(DbError::Stale) => self.app.forget_listeners(workspace_id),

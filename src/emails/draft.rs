@@ -9,7 +9,7 @@ use super::schedule;
 use super::store::{FIRST_ATTACHMENT, HTML, TEXT};
 use crate::app::App;
 use crate::error::Error;
-use crate::id::WorkspaceId;
+use crate::id::{TemplateId, WorkspaceId};
 use crate::web::{self, Body};
 
 /// How many files may go with a mail.
@@ -93,6 +93,13 @@ impl Draft {
         let draft = Draft { email, pending };
         draft.check_size()?;
         Ok(draft)
+    }
+
+    /// The same, of a template.
+    #[must_use]
+    pub fn made_of(mut self, template_id: Option<TemplateId>) -> Draft {
+        self.email.template_id = template_id;
+        self
     }
 
     /// Refuses what is too large, as far as it is known.

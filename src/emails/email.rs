@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store;
 use crate::config::WhenUncertain;
-use crate::id::{AttachmentId, EmailId, RunId, TopicId, WorkspaceId};
+use crate::id::{AttachmentId, EmailId, RunId, TemplateId, TopicId, WorkspaceId};
 use crate::mime::{Header, Mailbox};
 use crate::text::words;
 
@@ -116,6 +116,8 @@ pub struct NewEmail {
     pub headers: Vec<Header>,
     pub tags: Vec<(String, String)>,
     pub topic_id: Option<TopicId>,
+    /// The template that it was made of.
+    pub template_id: Option<TemplateId>,
     pub html: Option<Content<String>>,
     /// Empty where none is to be made of the HTML either.
     pub text: Option<Content<String>>,
@@ -145,6 +147,7 @@ impl NewEmail {
             headers: Vec::new(),
             tags: Vec::new(),
             topic_id: None,
+            template_id: None,
             html: None,
             text: None,
             attachments: Vec::new(),

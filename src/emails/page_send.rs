@@ -223,9 +223,9 @@ pub async fn send_fields(
     id: EmailId,
     fields: Map<String, Value>,
 ) -> Result<(), Error> {
-    let body = Box::pin(filled(emails, accepted.workspace_id(), Body::new(fields))).await?;
+    let (body, template_id) = Box::pin(filled(emails, accepted.workspace_id(), Body::new(fields))).await?;
     let draft = Draft::new(emails, accepted.workspace_id(), draft::read(body)?)?;
-    hand_over(emails, accepted, id, draft).await
+    hand_over(emails, accepted, id, draft.made_of(template_id)).await
 }
 
 async fn hand_over(emails: &Emails, accepted: &Accepted<'_>, id: EmailId, draft: Draft) -> Result<(), Error> {

@@ -50,6 +50,9 @@ fn data(mail: &Summary, (told_as, address): (EmailId, &str), state: State, detai
         "created_at": rfc3339(mail.created_at),
         "tags": store::tags(&mail.envelope.tags),
     });
+    if let Some(template_id) = mail.envelope.template_id {
+        data["template_id"] = json!(template_id);
+    }
     // The mail of one recipient of a broadcast has an id of its own.
     if told_as != mail.id {
         data["broadcast_id"] = json!(mail.id);

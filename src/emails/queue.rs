@@ -126,8 +126,8 @@ pub async fn send(
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
 pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
-    let fields = filled(emails, workspace_id, Body::new(fields)).await?;
-    let Draft { email, .. } = Draft::new(emails, workspace_id, fields.read()?)?;
+    let (fields, template_id) = filled(emails, workspace_id, Body::new(fields)).await?;
+    let Draft { email, .. } = Draft::new(emails, workspace_id, fields.read()?)?.made_of(template_id);
     queue(emails, NewEmail { origin: Origin::Command, ..email }, None).await?.ok_or(Error::Internal)
 }
 
@@ -213,7 +213,7 @@ pub fn tell_queued(occurrences: &mut OccurrenceBatch<'_>, mails: &[Ready]) {
 /// What webhooks are told of a mail that is scheduled.
 fn scheduled_data(Ready { id, email, .. }: &Ready, now: i64) -> Value {
     let to: Vec<String> = email.to.iter().map(Mailbox::to_string).collect();
-    json!({
+    let mut data = json!({
         "email_id": id,
         "message_id": email.message_id(*id),
         "from": email.from.to_string(),
@@ -222,7 +222,11 @@ fn scheduled_data(Ready { id, email, .. }: &Ready, now: i64) -> Value {
         "created_at": rfc3339(now),
         "scheduled_at": email.scheduled_at.map(rfc3339),
         "tags": tags(&email.tags),
-    })
+    });
+    if let Some(template_id) = email.template_id {
+        data["template_id"] = json!(template_id);
+    }
+    data
 }
 
 /// What is told of a mail to one of its recipients when it is queued. There may be many: nothing

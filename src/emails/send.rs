@@ -55,12 +55,14 @@ pub async fn send(
     LongBody { body, values }: LongBody<EmailToSend>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &emails, &body);
-    let body = match names_template(&body) {
+    let filled = match names_template(&body) {
         true => Box::pin(filled(&emails, caller.workspace_id(), body)).await,
-        false => Ok(body),
+        false => Ok((body, None)),
     };
-    let read = body.and_then(draft::read);
-    let draft = match read.and_then(|read| Draft::new(&emails, caller.workspace_id(), read)) {
+    let drafted = filled.and_then(|(body, template_id)| {
+        Ok(Draft::new(&emails, caller.workspace_id(), draft::read(body)?)?.made_of(template_id))
+    });
+    let draft = match drafted {
         Ok(draft) => draft,
         // What is refused now may have been accepted before: its time may have passed since.
         Err(refusal) => return request.run(async { Err(refusal) }).await,
@@ -298,8 +300,8 @@ async fn accept_many(
             let draft = match draft? {
                 OneOfMany::Draft(draft) => *draft,
                 OneOfMany::Templated(body) => {
-                    let body = Box::pin(filled(emails, caller.workspace_id(), body)).await?;
-                    Draft::new(emails, caller.workspace_id(), draft::read(body)?)?
+                    let (body, template_id) = Box::pin(filled(emails, caller.workspace_id(), body)).await?;
+                    Draft::new(emails, caller.workspace_id(), draft::read(body)?)?.made_of(template_id)
                 }
             };
             ready(emails, caller, draft).await

@@ -8,7 +8,7 @@ use super::state::State;
 use crate::clock::Clock;
 use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
 use crate::domains::Tracking;
-use crate::id::{AttachmentId, EmailEventId, EmailId, Id, RunId, TopicId, WorkspaceId};
+use crate::id::{AttachmentId, EmailEventId, EmailId, Id, RunId, TemplateId, TopicId, WorkspaceId};
 use crate::mime::{Address, Mailbox};
 use crate::web::Page;
 
@@ -122,6 +122,8 @@ pub struct Envelope {
     pub tags: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_id: Option<TopicId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<TemplateId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
     /// How long the HTML is, where it stands in pieces.
@@ -171,6 +173,7 @@ impl Envelope {
             headers: new.headers.iter().map(|header| (header.name().to_owned(), header.value().to_owned())).collect(),
             tags: new.tags.clone(),
             topic_id: new.topic_id,
+            template_id: new.template_id,
             attachments: attachments.collect(),
             html_size: new.html.as_ref().and_then(size_in_pieces),
             text_size: new.text.as_ref().and_then(size_in_pieces),

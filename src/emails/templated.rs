@@ -15,7 +15,7 @@ use super::shapes::Sent;
 use crate::auth::{Actor, Caller};
 use crate::contacts::{self, Contact};
 use crate::error::Error;
-use crate::id::{TemplateVersionId, WorkspaceId};
+use crate::id::{TemplateId, TemplateVersionId, WorkspaceId};
 use crate::mime::Mailbox;
 use crate::subscriptions::{Links, URL_KEYS};
 use crate::templates::{Named, Rendered, Rendering, Unsendable};
@@ -41,15 +41,15 @@ pub fn names_template(body: &Body<EmailToSend>) -> bool {
     body.fields().get("template").is_some_and(|template| !template.is_null())
 }
 
-/// The mail with what its template gives.
+/// The mail with what its template gives, and which template that is.
 pub async fn filled(
     emails: &Emails,
     workspace_id: WorkspaceId,
     body: Body<EmailToSend>,
-) -> Result<Body<EmailToSend>, Error> {
+) -> Result<(Body<EmailToSend>, Option<TemplateId>), Error> {
     let mut fields = Map::from(body.into_fields());
     let Some(template) = fields.remove("template").filter(|template| !template.is_null()) else {
-        return Ok(Body::new(fields));
+        return Ok((Body::new(fields), None));
     };
     if ["html", "text"].iter().any(|name| has(&fields, name)) {
         let message = "The `template` field cannot stand beside `html` or `text`: a mail is made of one of them.";
@@ -63,7 +63,7 @@ pub async fn filled(
     let render = move || rendering.render(&variables).map(|rendered| (rendered, rendering));
     let (rendered, rendering) = emails.admission.build(render).await?.map_err(Error::invalid)?;
     fill(&mut fields, rendered, &rendering)?;
-    Ok(Body::new(fields))
+    Ok((Body::new(fields), Some(rendering.template_id)))
 }
 
 /// A mail to one contact can name the link that ends mail about its topic, or all mail where it is about none.
@@ -198,5 +198,6 @@ pub async fn test_mail(emails: &Emails, actor: &dyn Actor, named: &Named, wish: 
     let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
     fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
     fill(&mut fields, rendered, &rendering)?;
-    Draft::new(emails, actor.workspace_id(), draft::read(Body::new(fields))?)
+    let draft = Draft::new(emails, actor.workspace_id(), draft::read(Body::new(fields))?)?;
+    Ok(draft.made_of(Some(rendering.template_id)))
 }

@@ -1,6 +1,7 @@
 //! Occurrences: each time an event happens to a contact, and what that starts, in
 //! one commit. Whoever lets something happen fills a batch of them.
 
+mod ended_run;
 mod listeners;
 mod retention;
 mod store;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+pub use ended_run::{EndedRun, RunEnd};
 pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
 pub use retention::forget_old;
 
@@ -23,7 +25,7 @@ use crate::segments::{self, Filters};
 use crate::webhooks::{self, EventType, When};
 use listeners::Listening;
 
-pub const STATEMENTS: &[&[Sql]] = &[listeners::ALL, retention::ALL, store::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[ended_run::ALL, listeners::ALL, retention::ALL, store::ALL];
 
 /// How often what a commit was prepared under, as it is cached, may change before
 /// the commit is prepared under what is read for it alone.

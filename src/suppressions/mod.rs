@@ -14,7 +14,7 @@ use crate::db::Sql;
 
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use store::{Suppression, add, suppressed};
+pub use store::{Suppression, add, add_unnamed, suppressed};
 pub use suppression::Origin;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -75,9 +75,15 @@ pub fn insert(workspace_id: WorkspaceId, id: SuppressionId, new: &Suppression<'_
 
 /// Puts an address on the list and tells webhooks, in the commit of why that is.
 pub fn add(occurrences: &mut OccurrenceBatch<'_>, id: SuppressionId, new: &Suppression<'_>) {
+    add_unnamed(occurrences, id, new, new.address);
+}
+
+/// The same, where webhooks are not to hear the address: they are told another.
+pub fn add_unnamed(occurrences: &mut OccurrenceBatch<'_>, id: SuppressionId, new: &Suppression<'_>, told: &str) {
     let now = occurrences.now();
     occurrences.batch.push(insert(occurrences.workspace_id(), id, new, now));
-    occurrences.publish_when(EventType::SuppressionAdded, When::Suppressed(id), || published(id, new, now));
+    let told = Suppression { address: told, ..*new };
+    occurrences.publish_when(EventType::SuppressionAdded, When::Suppressed(id), || published(id, &told, now));
 }
 
 /// Tells webhooks of an address that a batch puts on the list, or is about to take off it.

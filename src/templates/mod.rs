@@ -166,7 +166,7 @@ impl Templates {
         let found = published_version(&self.app.db, workspace_id, named).await?.map_err(Unsendable::refusal)?;
         let rows = self.app.db.read(store::version(workspace_id, found)).await?;
         let version = Version::read(rows.first().ok_or_else(not_found)?)?;
-        Sources::new(version, given).map_err(Error::invalid)
+        Sources::new(found.0, version, given).map_err(Error::invalid)
     }
 
     /// Reads a version where it keeps nobody waiting.

@@ -88,6 +88,7 @@ impl Rendering {
 
 /// A version as it was written, for mail that is rendered later: for each recipient when it leaves.
 pub struct Sources {
+    pub template_id: TemplateId,
     pub version_id: TemplateVersionId,
     pub html: String,
     pub text: Option<String>,
@@ -97,10 +98,10 @@ pub struct Sources {
 
 impl Sources {
     /// `Err` says in a sentence why it cannot be rendered with what is given.
-    pub fn new(version: Version, given: &Map<String, Value>) -> Result<Sources, String> {
+    pub fn new(template_id: TemplateId, version: Version, given: &Map<String, Value>) -> Result<Sources, String> {
         let Contents { html, text, variables, .. } = version.contents;
         let values = variables.values(given).map_err(|misfit| sentence(&misfit))?;
-        Ok(Sources { version_id: version.id, html, text, values })
+        Ok(Sources { template_id, version_id: version.id, html, text, values })
     }
 }
 

@@ -142,6 +142,8 @@ pub enum When<'a> {
     Suppressed(SuppressionId),
     /// The contact was let in.
     RunBegan(AutomationId, RunId),
+    /// The run was under way until this commit, which deletes it.
+    RunCut(AutomationId, RunId),
 }
 
 /// Tells whoever listens to it that something happened, in the commit that lets it happen.
@@ -163,6 +165,7 @@ pub fn publish(
         }
         When::Suppressed(suppression_id) => store::add_event_of_suppression(&event, kind.bit(), suppression_id),
         When::RunBegan(automation_id, run_id) => store::add_event_of_run(&event, kind.bit(), automation_id, run_id),
+        When::RunCut(automation_id, run_id) => store::add_event_of_cut_run(&event, kind.bit(), automation_id, run_id),
     });
     batch.push(store::add_deliveries(id, kind.bit(), clock.steady()));
 }
@@ -170,6 +173,7 @@ pub fn publish(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grants;
 
     /// The store keeps places: one that moves would tell people what they never asked for.
     #[test]
@@ -179,6 +183,7 @@ mod tests {
             assert_eq!(EventType::parse(word).map(EventType::bit), Some(1 << place), "{word}");
         }
         assert!(EventType::ALL.len() < 63, "they have to fit into a number");
+        assert_eq!(grants::REVOKED, (EventType::GrantRevoked.as_str(), EventType::GrantRevoked.bit()));
     }
 
     #[test]

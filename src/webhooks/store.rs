@@ -87,6 +87,11 @@ statements! {
         pub(super) fn add_event_of_run(event: &NewEvent<'_>, bit: i64, automation_id: AutomationId, run_id: RunId)
             with [event.workspace_id, event.id, event.kind.as_str(), event.payload, event.now, bit, automation_id,
                 run_id] = Sql::both(event!("FROM runs r WHERE r.automation_id = $7 AND r.id = $8 AND"));
+        pub(super) fn add_event_of_cut_run(event: &NewEvent<'_>, bit: i64, automation_id: AutomationId, run_id: RunId)
+            with [event.workspace_id, event.id, event.kind.as_str(), event.payload, event.now, bit, automation_id,
+                run_id] = Sql::both(event!(
+            "FROM runs r WHERE r.automation_id = $7 AND r.id = $8 AND r.status = 'cancelled'
+                 AND r.completed_at IS NULL AND"));
         pub(super) fn add_deliveries(event_id: WebhookEventId, bit: i64, due_at: i64) = Sql::both(
             "INSERT INTO webhook_deliveries (webhook_id, event_id, workspace_id, destination, due_at)
              SELECT w.id, e.id, w.workspace_id, w.destination, CAST($3 AS BIGINT)

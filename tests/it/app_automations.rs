@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::flow::{Person, app_named, text};
-use crate::harness::{NOW, TestApp, on_both};
+use crate::harness::{TestApp, on_both};
 use crate::sending::{Stage, statuses};
 
 const NOWHERE: &str = "http://127.0.0.1:9/";
@@ -98,10 +98,10 @@ on_both! {
         let guest = Guest::new(app).await;
         let made = guest.publish().await;
         let (db, workspace) = (&guest.stage.app.app.db, guest.stage.app.workspace().await);
-        let elsewhere = accounts::remove_member(Uuid::nil().into(), guest.owner.id, NOW);
+        let elsewhere = accounts::remove_member(Uuid::nil().into(), guest.owner.id, &guest.stage.app.clock);
         assert!(db.commit(elsewhere).await.is_err(), "he is no member there");
         assert_eq!(guest.status(&made).await, "enabled");
-        db.commit(accounts::remove_member(workspace, guest.owner.id, NOW)).await.expect("removed");
+        db.commit(accounts::remove_member(workspace, guest.owner.id, &guest.stage.app.clock)).await.expect("removed");
         assert_eq!(guest.status(&made).await, "disabled");
         assert_eq!(guest.stage.get("/oauth/grants").await["data"][0]["revoked_reason"], "user_removed");
     }
@@ -116,7 +116,7 @@ on_both! {
             "INSERT INTO memberships (workspace_id, user_id, role, created_at)
              SELECT id, {}, 'owner', 0 FROM workspaces WHERE name = 'Other'", store.id(guest.owner.id))).await;
         let other = store.value(other).await.and_then(|id| id.parse().ok()).expect("a workspace");
-        db.commit(accounts::remove_member(other, guest.owner.id, NOW)).await.expect("removed");
+        db.commit(accounts::remove_member(other, guest.owner.id, &guest.stage.app.clock)).await.expect("removed");
         assert_eq!(guest.status(&made).await, "enabled");
         assert_eq!(guest.stage.get("/oauth/grants").await["data"][0]["revoked_at"], Value::Null);
     }

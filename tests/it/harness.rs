@@ -177,7 +177,7 @@ impl TestApp {
     }
 
     pub async fn delete_client(&self, id: &str) {
-        self.app.db.commit(oauth::delete_client(id, self.clock.now())).await.expect("a deleted client");
+        self.app.db.commit(oauth::delete_client(id, &self.clock)).await.expect("a deleted client");
     }
 
     pub async fn count(&self, table: &str) -> i64 {

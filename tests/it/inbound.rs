@@ -21,7 +21,7 @@ use crate::submission::Talk;
 /// A process that sends mail and hears what became of it.
 pub struct Hall {
     pub post: Post,
-    sink: Sink,
+    pub sink: Sink,
     pub address: SocketAddr,
     _stop: watch::Sender<bool>,
 }

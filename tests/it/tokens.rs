@@ -210,7 +210,7 @@ on_both! {
         app.app.db.commit(posthorn::oauth::disable_client(&client, None)).await.expect("let in");
         let tokens = app.tokens(&client, &owner).await;
         let code = app.code(&client, &owner).await;
-        app.app.db.commit(accounts::remove_member(workspace, owner.id, NOW)).await.expect("removed");
+        app.app.db.commit(accounts::remove_member(workspace, owner.id, &app.clock)).await.expect("removed");
         assert_eq!(app.works(&tokens).await, 401);
         app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");
         app.token(&TestApp::exchange(&client, &code)).await.oauth_refused(400, "invalid_grant");
@@ -225,7 +225,7 @@ on_both! {
         assert_eq!(app.get("/events").key(text(&through, "token")).send().await.status, 200);
         assert_eq!(app.get("/dashboard/").header("cookie", &owner.cookie).send().await.status, 200);
 
-        app.app.db.commit(accounts::disable_user(owner.id, NOW)).await.expect("disabled");
+        app.app.db.commit(accounts::disable_user(owner.id, &app.clock)).await.expect("disabled");
         app.app.db.commit(accounts::enable_user(owner.id)).await.expect("enabled");
         assert_eq!(app.works(&tokens).await, 401);
         app.refresh(&client, text(&tokens, "refresh_token")).await.oauth_refused(400, "invalid_grant");

@@ -19,7 +19,7 @@ use crate::webhooks::Teller;
 const SOON: Duration = Duration::from_secs(20);
 
 /// Somebody who listens to everything.
-async fn listen(teller: &Teller) -> Listener {
+pub async fn listen(teller: &Teller) -> Listener {
     let listener = Listener::new(&[200]).await;
     let description = teller.get("/openapi.json").await;
     let all = &description["components"]["schemas"]["WebhookEventType"]["enum"];
@@ -30,7 +30,7 @@ async fn listen(teller: &Teller) -> Listener {
 }
 
 /// What came, in the order of the events: of those that happened at once, as they were told.
-async fn told(teller: &Teller, listener: &Listener) -> Vec<(String, Value)> {
+pub async fn told(teller: &Teller, listener: &Listener) -> Vec<(String, Value)> {
     teller.deliver().await;
     let mut heard: Vec<(String, Value)> = listener
         .heard()

@@ -93,11 +93,12 @@ impl Engine {
         origin: Origin,
         mail: Mail,
     ) -> NewEmail {
-        let Mail { from, to, reply_to, subject, html, text } = mail;
+        let Mail { from, to, reply_to, subject, html, text, template_id } = mail;
         NewEmail {
             when_uncertain: self.app.config.mail.when_uncertain(false),
             reply_to,
             subject,
+            template_id,
             html: html.map(Content::Here),
             text: text.map(Content::Here),
             run: Some((run_id, step.to_owned())),

@@ -26,12 +26,14 @@ use crate::db::{Batch, DbError};
 use crate::domains::Domains;
 use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
-use crate::id::{AutomationId, ContactId};
-use crate::occurrences::Occurrences;
+use crate::id::{AutomationId, ContactId, WorkspaceId};
+use crate::occurrences::{EndedRun, Occurrences, RunEnd};
 use crate::templates::Templates;
+use crate::webhooks::{self, EventType};
 use crate::work::{self, Next, Tasks, Worker};
 use calls::Calling;
 use kept::Kept;
+use store::LeftRun;
 
 pub use calls::ALL as CALLS;
 pub use kept::ALL as KEPT;
@@ -178,13 +180,28 @@ impl Engine {
 pub async fn sweep(app: &App) -> Result<(), DbError> {
     app.db.commit(crate::calls::sweep(app.clock.steady())).await?;
     for (workspace_id, id) in store::deleted(&app.db, app.clock.now() - MINUTE).await? {
+        let is_told = webhooks::listened(&app.db, workspace_id).await?.contains(EventType::RunCancelled);
         for _ in 0..SWEEPS {
-            let effects = app.db.commit(store::delete_runs(id)).await?;
-            if effects.last().is_none_or(|effect| effect.changed == 0) {
+            let runs = store::some_runs(&app.db, id).await?;
+            let Some(last) = runs.last() else {
                 app.db.commit(store::purge(workspace_id, id).into_iter().collect::<Batch>()).await?;
                 break;
+            };
+            let mut batch = Batch::new();
+            for run in runs.iter().filter(|run| is_told && run.is_under_way) {
+                cut_short(&mut batch, app, (workspace_id, id), run);
             }
+            batch.append(store::delete_runs(id, last.id));
+            app.db.commit(batch).await?;
         }
     }
     Ok(())
+}
+
+/// Its automation is gone: it ends where it is.
+fn cut_short(batch: &mut Batch, app: &App, (workspace_id, automation_id): (WorkspaceId, AutomationId), run: &LeftRun) {
+    let LeftRun { id, contact_id, occurrence_id, created_at, .. } = *run;
+    let (how, now) = (RunEnd::Cancelled, app.clock.now());
+    let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, how, now };
+    ended.cut_short(batch, &app.clock, workspace_id);
 }

@@ -81,12 +81,11 @@ statements! {
             with [claimed.automation_id, claimed.id, claimed.attempt, due_at] expects 1 = Sql::both(
             "UPDATE runs SET due_at = $4, settled = attempt
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
-        /// What waits in the outbox of the runs that [`delete_some`] deletes.
-        fn delete_messages(automation_id: AutomationId) with [automation_id, SWEEP] = Sql::both(
-            "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
-        fn delete_some(automation_id: AutomationId) with [automation_id, SWEEP] = Sql::both(
-            "DELETE FROM runs WHERE automation_id = $1 AND id IN
-                 (SELECT id FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2)");
+        /// What waits in the outbox of the runs that [`delete_until`] deletes.
+        fn delete_messages(automation_id: AutomationId, last: RunId) = Sql::both(
+            "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 AND id <= $2)");
+        fn delete_until(automation_id: AutomationId, last: RunId) = Sql::both(
+            "DELETE FROM runs WHERE automation_id = $1 AND id <= $2");
         fn delete_versions(automation_id: AutomationId) = Sql::both(
             "DELETE FROM automation_versions WHERE automation_id = $1");
         fn delete_version_grants(automation_id: AutomationId) = Sql::both(
@@ -98,6 +97,10 @@ statements! {
         /// Automations that were deleted before `until` and are not gone yet.
         pub fn deleted(until: i64) -> Vec<(WorkspaceId, AutomationId)> = Sql::both(
             "SELECT workspace_id, id FROM automations WHERE deleted_at < $1 LIMIT 10");
+        /// The first of its runs.
+        pub fn some_runs(automation_id: AutomationId) with [automation_id, SWEEP] -> Vec<LeftRun> = Sql::both(
+            "SELECT id, contact_id, occurrence_id, created_at, CASE WHEN status = 'running' THEN TRUE ELSE FALSE END
+             FROM runs WHERE automation_id = $1 ORDER BY id LIMIT $2");
     }
     NEXT = Sql::both(
         "SELECT due_at FROM runs WHERE due_at IS NOT NULL AND destination IS NULL ORDER BY due_at LIMIT 1");
@@ -205,9 +208,20 @@ pub struct Ahead<'a> {
     pub destination: Option<String>,
 }
 
-/// Some runs of an automation, and the messages that wait of them.
-pub fn delete_runs(automation_id: AutomationId) -> Batch {
-    Batch::from(delete_messages(automation_id)).and(delete_some(automation_id))
+/// A run that an automation has left.
+pub struct LeftRun {
+    pub id: RunId,
+    pub contact_id: ContactId,
+    pub occurrence_id: OccurrenceId,
+    pub created_at: i64,
+    pub is_under_way: bool,
+}
+
+from_row!(LeftRun { id, contact_id, occurrence_id, created_at, is_under_way });
+
+/// The runs of an automation up to one, and the messages that wait of them.
+pub fn delete_runs(automation_id: AutomationId, last: RunId) -> Batch {
+    Batch::from(delete_messages(automation_id, last)).and(delete_until(automation_id, last))
 }
 
 /// The last of an automation whose runs are gone.

@@ -10,14 +10,13 @@ use super::mail::RefusedMail;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
-use crate::automations::published::EndedRun;
-use crate::automations::run::{Call, Effect, Run};
+use crate::automations::run::{Call, Effect, Ending, Run};
 use crate::calls::destination;
 use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared, UnsubscribedBy};
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::occurrences::{OccurrenceBatch, SystemEvent};
+use crate::occurrences::{EndedRun, OccurrenceBatch, RunEnd, SystemEvent};
 use crate::web;
 use crate::webhooks::{self, When};
 use crate::work::unless_lost;
@@ -332,7 +331,18 @@ fn fill(
 
 fn ended(claimed: &Claimed, run: &Run, now: i64) -> Option<EndedRun> {
     let Claimed { id, automation_id, contact_id, occurrence_id, created_at, .. } = *claimed;
-    run.ending().map(|ending| EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now })
+    let how = run.ending()?.into();
+    Some(EndedRun { id, automation_id, contact_id, occurrence_id, created_at, how, now })
+}
+
+impl From<Ending> for RunEnd {
+    fn from(ending: Ending) -> RunEnd {
+        match ending {
+            Ending::Completed => RunEnd::Completed,
+            Ending::Failed => RunEnd::Failed,
+            Ending::Cancelled => RunEnd::Cancelled,
+        }
+    }
 }
 
 /// Whether others may be told of what a run does to its contact.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::emails;
+use crate::id::TemplateId;
 use crate::mime::Mailbox;
 use crate::rules;
 use crate::text::kind;
@@ -19,6 +20,8 @@ pub struct Mail {
     pub subject: String,
     pub html: Option<String>,
     pub text: Option<String>,
+    /// The template that it was made of.
+    pub template_id: Option<TemplateId>,
 }
 
 /// What a step's configuration says of its mail; `given` finds its fields. `Err` says what is wrong.
@@ -72,6 +75,7 @@ impl Mail {
             subject: needed("subject")?,
             html: field("html")?,
             text: field("text")?,
+            template_id: None,
         };
         match mail.html.is_none() && mail.text.is_none() {
             true => Err("the variables of `html` and `text` lead to nothing".into()),

@@ -57,7 +57,7 @@ impl TemplateWish {
         });
         let reply_to = own("reply_to");
         config["reply_to"] = reply_to.clone().unwrap_or_default();
-        let mut mail = Mail::read(&config, &self.to)?;
+        let mut mail = Mail { template_id: Some(rendering.template_id), ..Mail::read(&config, &self.to)? };
         if reply_to.is_none() {
             mail.reply_to = rendering.reply_to.iter().map(|address| address.parse()).collect::<Result<_, _>>()?;
         }

@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 use super::mail::StepMail;
 use super::store::{self, Fence, Listed, PendingCall, Stored};
 use crate::automations::graph::{Graph, Step};
-use crate::automations::published::EndedRun;
-use crate::automations::run::{Ending, Run, Status, Trace};
+use crate::automations::run::{Run, Status, Trace};
 use crate::clock::{Clock, Time, rfc3339};
 use crate::db::Batch;
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, OccurrenceId, WorkspaceId};
+use crate::occurrences::{EndedRun, RunEnd};
 use crate::webhooks::{self, When};
 
 /// A run with all that is known of it.
@@ -94,8 +94,8 @@ impl Record {
         self.run.cancel(now);
         let Listed { id, created_at, .. } = self.listed;
         let mut batch = Batch::from(store::cancel(automation_id, id, self.fence, &self.state()?, now));
-        let (contact_id, occurrence_id, ending) = (self.contact_id, self.occurrence_id, Ending::Cancelled);
-        let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now };
+        let (contact_id, occurrence_id, how) = (self.contact_id, self.occurrence_id, RunEnd::Cancelled);
+        let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, how, now };
         let told = (ended.event_type(), When::Always, now);
         webhooks::publish(&mut batch, clock, workspace_id, told, &ended.data());
         Ok(batch)

@@ -13,7 +13,8 @@ use crate::contacts::{contact::Contact, contact::email_key, write};
 use crate::db::{Batch, DbError, FromRow, from_row};
 use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, EmailId, Id};
-use crate::occurrences::{OccurrenceBatch, Occurrences};
+use crate::occurrences::{EndedRun, OccurrenceBatch, Occurrences, RunEnd};
+use crate::suppressions::{self, Origin, Suppression};
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// After so many commits another erasure has its turn.
@@ -72,7 +73,9 @@ pub async fn commit(
         write::delete(occurrences, &bare);
         occurrences.batch.push(store::insert(&person, now, app.clock.steady()));
         if suppress {
-            occurrences.batch.push(store::suppress(&person, app.clock.ordered_id(), now));
+            let (address, reason) = (person.email_key.as_str(), Some(store::ERASED));
+            let new = Suppression { address, origin: Origin::Manual, reason, email_id: None };
+            suppressions::add_unnamed(occurrences, app.clock.ordered_id(), &new, &bare.email);
         }
     };
     app.commit(actor, fill).await
@@ -160,7 +163,14 @@ async fn step(app: &Occurrences, claimed: &mut Claimed, due_at: i64) -> Result<b
 /// Tells whether there may be more.
 async fn forget_runs(app: &Occurrences, person: &Person, batch: &mut Batch) -> Result<bool, DbError> {
     let runs: Vec<Run> = app.db.query(store::runs(person, Uuid::nil())).await?;
+    let now = app.clock.now();
     for run in &runs {
+        if run.status == "running" {
+            let Run { id, automation_id, occurrence_id, created_at: Time(created_at), .. } = *run;
+            let (contact_id, how) = (person.id, RunEnd::Cancelled);
+            let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, how, now };
+            ended.cut_short(batch, &app.clock, person.workspace_id);
+        }
         batch.push(store::delete_outbox(run.id));
         batch.push(store::delete_run(run.automation_id, run.id));
     }

@@ -4,7 +4,8 @@ use uuid::Uuid;
 
 use crate::clock::{SECOND, Time};
 use crate::db::{DbError, FromRow, Row, Sql, from_row, statements};
-use crate::id::{AutomationId, ContactId, EmailId, OccurrenceId, RunId, SuppressionId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, EmailId, OccurrenceId, RunId, WorkspaceId};
+use crate::mime::Address;
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many rows are gone through at once.
@@ -18,7 +19,15 @@ pub struct Person {
     pub email_key: String,
 }
 
+/// Why the address of somebody who was erased gets no mail.
+pub const ERASED: &str = "The person was erased.";
+
 impl Person {
+    /// By which the suppression list knows the address.
+    fn mail_key(&self) -> String {
+        Address::key_of(&self.email_key)
+    }
+
     /// What JSON that names the address looks like, in lower case: alone, or behind a name.
     fn patterns(&self) -> [String; 2] {
         let key = self.email_key.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
@@ -39,11 +48,6 @@ statements! {
             with [person.workspace_id, person.id, &person.email_key, Uuid::nil(), now, due_at] = Sql::both(
             "INSERT INTO erasures (workspace_id, id, email_key, stage, position, number, created_at, due_at, attempt)
              VALUES ($1, $2, $3, 0, $4, 0, $5, $6, 0)");
-        /// Keeps the address from getting mail ever again.
-        pub fn suppress(person: &Person, id: SuppressionId, now: i64)
-            with [person.workspace_id, &person.email_key, id, now] = Sql::both(
-            "INSERT INTO suppressions (workspace_id, email_key, id, email, origin, reason, created_at)
-             VALUES ($1, $2, $3, $2, 'manual', 'The person was erased.', $4) ON CONFLICT DO NOTHING");
         pub fn erasure(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
             "SELECT id, created_at, completed_at FROM erasures WHERE workspace_id = $1 AND id = $2");
         pub fn advance(claimed: &Claimed, stage: i64, place: (Uuid, i64), due_at: i64)
@@ -57,7 +61,7 @@ statements! {
              WHERE workspace_id = $1 AND id = $2 AND attempt = $3");
 
         pub fn runs(person: &Person, behind: Uuid) with [person.workspace_id, person.id, behind] = Sql::both(
-            "SELECT r.automation_id, r.id, r.status, r.created_at, r.completed_at, r.state FROM runs r
+            "SELECT r.automation_id, r.id, r.occurrence_id, r.status, r.created_at, r.completed_at, r.state FROM runs r
              WHERE r.contact_id = $2 AND r.workspace_id = $1 AND r.id > $3 ORDER BY r.id LIMIT 200");
         pub fn delete_run(automation_id: AutomationId, id: RunId) = Sql::both(
             "DELETE FROM runs WHERE automation_id = $1 AND id = $2");
@@ -160,11 +164,11 @@ statements! {
         pub fn delete_places(person: &Person) with [person.id] = Sql::both(
             "DELETE FROM bulk_places WHERE contact_id = $1");
         /// That the address gets no mail is kept, and nothing else of it: it is how an objection is honoured.
-        pub fn thin_suppression(person: &Person) with [person.workspace_id, &person.email_key] = Sql::both(
+        pub fn thin_suppression(person: &Person) with [person.workspace_id, person.mail_key(), ERASED] = Sql::both(
             "UPDATE suppressions SET email = email_key, email_id = NULL,
-                 reason = CASE WHEN reason = 'The person was erased.' THEN reason ELSE NULL END
+                 reason = CASE WHEN reason = $3 THEN reason ELSE NULL END
              WHERE workspace_id = $1 AND email_key = $2");
-        pub fn suppression(person: &Person) with [person.workspace_id, &person.email_key] = Sql::both(
+        pub fn suppression(person: &Person) with [person.workspace_id, person.mail_key()] = Sql::both(
             "SELECT origin, reason, created_at FROM suppressions WHERE workspace_id = $1 AND email_key = $2");
     }
     NEXT = Sql::both("SELECT due_at FROM erasures WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
@@ -211,6 +215,7 @@ pub struct Event {
 pub struct Run {
     pub automation_id: AutomationId,
     pub id: RunId,
+    pub occurrence_id: OccurrenceId,
     pub status: String,
     pub created_at: Time,
     pub completed_at: Option<Time>,
@@ -244,7 +249,7 @@ pub struct Received {
 }
 
 from_row!(Event { id, name, payload: json, created_at });
-from_row!(Run { automation_id, id, status, created_at, completed_at, state });
+from_row!(Run { automation_id, id, occurrence_id, status, created_at, completed_at, state });
 from_row!(Mail { sender, subject, envelope: json, origin, html, text, created_at, is_shared });
 from_row!(Happened { kind, detail: json, created_at });
 from_row!(Received { id, subject, text, created_at });

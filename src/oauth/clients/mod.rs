@@ -24,7 +24,8 @@ pub use pages::router as pages;
 pub use refused::{ALL as REFUSED_STATEMENTS, Refusals, note_refusals};
 pub use registration::{Origin, RegisteredClient, Registration};
 pub use store::{
-    ALL, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents, verify_client,
+    ALL, client_is_there, clients, delete_client, disable_client, insert_client, keep_document, sweep, sweep_documents,
+    verify_client,
 };
 
 pub fn router() -> OpenApiRouter<OAuth> {

@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::store::delete_client;
+use crate::clock::Clock;
 use crate::db::{Batch, Sql, statements};
 use crate::id::WorkspaceId;
 
@@ -23,8 +24,8 @@ statements! {
 }
 
 /// Deletes a client of a workspace everywhere at once.
-pub fn delete(workspace_id: WorkspaceId, id: &str, now: i64) -> Batch {
+pub fn delete(workspace_id: WorkspaceId, id: &str, clock: &Clock) -> Batch {
     let mut batch = Batch::from(is_own(id, workspace_id));
-    batch.append(delete_client(id, now));
+    batch.append(delete_client(id, clock));
     batch
 }

@@ -265,7 +265,7 @@ async fn ask(member: Member<Manage>, Path(id): Path<String>) -> PageResult {
 async fn delete(member: Member<Manage>, Path(id): Path<String>, form: Form) -> PageResult {
     let accepted = member.accept(&format!("delete client {id}"), &form)?;
     let client = find(&member, &id).await?;
-    let batch = page_store::delete(member.workspace_id(), &id, member.app.clock.now());
+    let batch = page_store::delete(member.workspace_id(), &id, &member.app.clock);
     let accepted = accepted.noting("client.deleted", Uuid::try_parse(&id).ok(), &client.name);
     accepted.commit(batch).await?.or_missing(gone)?;
     Ok(member.see_other("/clients?deleted"))

@@ -3,10 +3,10 @@
 use super::cache::Known;
 use super::client::{AuthMethod, Client, GrantSet};
 use super::refused::delete_refused;
-use crate::clock::HOUR;
+use crate::clock::{Clock, HOUR};
 use crate::credentials::{access, raise_access};
 use crate::db::{Batch, Columns, Db, DbError, FromRow, Sql, from_row, from_word, statements};
-use crate::grants::stop_of_client;
+use crate::grants;
 use crate::id::WorkspaceId;
 
 statements! {
@@ -48,6 +48,10 @@ statements! {
                AND NOT EXISTS (SELECT 1 FROM authorization_codes c WHERE c.client_id = oauth_clients.id)
                AND NOT EXISTS (SELECT 1 FROM authorization_requests a WHERE a.client_id = oauth_clients.id)")
             .raising();
+        /// A fence for what ends with the client: whoever deletes it waits, and ends that, too.
+        pub fn client_is_there(id: &str) = Sql::each(
+            "SELECT 1 FROM oauth_clients WHERE id = $1",
+            "SELECT 1 FROM oauth_clients WHERE id = $1 FOR KEY SHARE");
         /// The revision, if what can be changed of the client has not been.
         fn client_stands(client: &Client)
             with [&client.id, client.disabled_at.unwrap_or(0), client.verified_host.as_deref().unwrap_or_default()]
@@ -116,15 +120,15 @@ pub fn verify_client(id: &str, host: Option<&str>) -> Batch {
 pub fn disable_client(id: &str, since: Option<i64>) -> Batch {
     let mut batch = Batch::new().and(DISABLE_CLIENT.with([id.into(), since.into()]).expect(1)).and(raise_access());
     if let Some(now) = since {
-        batch.append(stop_of_client(id, now));
+        batch.append(grants::stop_of_client(id, now));
     }
     batch
 }
 
-/// Deletes a client everywhere at once.
-pub fn delete_client(id: &str, now: i64) -> Batch {
-    let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1)).and(raise_access());
-    batch.append(stop_of_client(id, now));
+/// Deletes a client everywhere at once, and with it what it was allowed.
+pub fn delete_client(id: &str, clock: &Clock) -> Batch {
+    let mut batch = Batch::new().and(DELETE_CLIENT.with([id.into()]).expect(1));
+    batch.append(grants::revoke_of_client(id, clock));
     batch.push(delete_refused(id));
     batch
 }

@@ -5,7 +5,6 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::pages::{AppsPage, GrantRow, RevokePage};
-use super::routes::publish_end;
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::accounts::{Look, Manage, Member};
 use crate::error::{Error, OrMissing};
@@ -39,7 +38,7 @@ fn row(member: &Member<Look>, grant: Listed) -> GrantRow {
     let revoked = grant.revoked_at.is_some();
     let (active, status) = match (revoked, &grant.client_name) {
         (true, _) => (false, "Revoked"),
-        // Its tokens are refused, though nobody took this back.
+        // Its tokens are refused, though nobody took this back: it was deleted before that ended grants.
         (false, None) => (false, "OAuth deleted"),
         (false, Some(_)) => (true, "Active"),
     };
@@ -71,6 +70,7 @@ fn in_words(reason: &str) -> Option<&'static str> {
         Reason::Dashboard => "in the dashboard",
         Reason::UserDisabled => "whoever approved it was shut out",
         Reason::UserRemoved => "whoever approved it left the workspace",
+        Reason::ClientDeleted => "the app was deleted",
     };
     Reason::ALL.into_iter().find(|known| known.as_str() == reason).map(words)
 }
@@ -105,10 +105,9 @@ async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Page
 async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(id), &form)?;
-    let now = member.app.clock.now();
     let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
-    let mut batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, now);
-    publish_end(&mut batch, &member.app.clock, member.workspace_id(), id, Reason::Dashboard);
+    let at = (&member.app.clock, member.app.clock.now());
+    let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, at);
     accepted.commit(batch).await?.or_missing(gone)?;
     Ok(member.see_other("/apps?revoked"))
 }

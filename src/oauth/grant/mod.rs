@@ -14,7 +14,6 @@ use crate::oauth::OAuth;
 
 pub use apps::router as pages;
 pub use refresh::{LIFETIME as REFRESH_LIFETIME, Token, Verdict, judge, seal, unseal};
-pub use routes::publish_end;
 pub use store::{
     ALL, CODE_LIFETIME, Code, Family, NewGrant, Rotated, Rotation, decide, find_code, find_family, insert_code, redeem,
     revoke_token, rotate, sweep, tally, token_is_revoked, use_code,

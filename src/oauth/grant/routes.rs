@@ -3,19 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::auth::Caller;
-use crate::clock::{Clock, rfc3339};
+use crate::clock::rfc3339;
 use crate::db::Batch;
 use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
-use crate::id::{GrantId, WorkspaceId};
+use crate::id::GrantId;
 use crate::oauth::OAuth;
 use crate::web::{JsonResult, List, Page, PathId};
-use crate::webhooks::{self, EventType, When};
 
 /// What an app may do in the workspace.
 #[derive(Serialize, ToSchema)]
@@ -105,18 +103,10 @@ pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId
     let (now, reason) = (app.clock.now(), Reason::Api);
     let revoke = || {
         let mut batch = Batch::from(caller.note("grant.revoked", id, ""));
-        batch.append(grants::revoke_in(caller.workspace_id(), id, reason, &[], now));
-        publish_end(&mut batch, &app.clock, caller.workspace_id(), id, reason);
+        batch.append(grants::revoke_in(caller.workspace_id(), id, reason, &[], (&app.clock, now)));
         batch
     };
     let missing = || Error::not_found("Grant not found, or already revoked.");
     caller.try_commit(revoke).await?.or_missing(missing)?;
     Ok(Json(Revoked { object: "oauth_grant", id, revoked_at: rfc3339(now), revoked_reason: reason.as_str() }))
-}
-
-/// Tells webhooks that a grant ends, in the commit that ends it.
-pub fn publish_end(batch: &mut Batch, clock: &Clock, workspace_id: WorkspaceId, id: GrantId, reason: Reason) {
-    let now = clock.now();
-    let data = json!({"id": id, "revoked_at": rfc3339(now), "revoked_reason": reason.as_str()});
-    webhooks::publish(batch, clock, workspace_id, (EventType::GrantRevoked, When::Always, now), &data);
 }

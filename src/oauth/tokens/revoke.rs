@@ -85,11 +85,7 @@ async fn ending(app: &OAuth, client: &Known, token: &str) -> Result<Option<Batch
     let now = app.clock.now();
     if let Some(family) = grant::find_family(&app.db, token).await? {
         let alive = family.client_id == client.client.id && !family.revoked;
-        return Ok(alive.then(|| {
-            let mut batch = grants::revoke(family.grant_id, Reason::Client, now);
-            grant::publish_end(&mut batch, &app.clock, family.workspace_id, family.grant_id, Reason::Client);
-            batch
-        }));
+        return Ok(alive.then(|| grants::revoke(family.grant_id, Reason::Client, &app.clock)));
     }
     let claims = match app.credentials.signing.verify(&app.db, &app.clock, token).await {
         Ok(claims) => claims,

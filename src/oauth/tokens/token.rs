@@ -18,7 +18,7 @@ use crate::grants::{self, Reason};
 use crate::id::{GrantId, UserId, WorkspaceId};
 use crate::oauth::OAuth;
 use crate::oauth::answer::{self, OAuthError};
-use crate::oauth::clients::{Grant, Known};
+use crate::oauth::clients::{Grant, Known, client_is_there};
 use crate::oauth::grant::{self, Code, Family, NewGrant, Rotated, Rotation, Token, Verdict};
 use crate::oauth::refusal::{ErrorCode, Refusal};
 use crate::web::Sender;
@@ -207,7 +207,8 @@ async fn begin(app: &OAuth, client: &Known, code_hash: &[u8; 32], code: &Code) -
         app.addresses.dashboard.as_str()
     );
     let notice = delivery::tell_owners(app, code.workspace_id, "An app was given access", &text).await?;
-    let mut batch = grant::redeem(code_hash, &NewGrant { id, code, refresh, now });
+    let mut batch = Batch::new().fence(client_is_there(&code.client_id));
+    batch.append(grant::redeem(code_hash, &NewGrant { id, code, refresh, now }));
     batch.append(notice);
     let data = json!({
         "id": id, "client_id": code.client_id, "user_id": code.user_id, "scopes": code.scopes.to_string(),
@@ -252,9 +253,8 @@ async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: 
         app.addresses.dashboard.as_str()
     );
     let notice = delivery::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
-    let mut batch = grants::revoke(grant_id, reason, app.clock.now());
+    let mut batch = grants::revoke(grant_id, reason, &app.clock);
     batch.append(notice);
-    grant::publish_end(&mut batch, &app.clock, workspace_id, grant_id, reason);
     match app.db.commit(batch).await {
         // Ended before: nothing to end, nobody to tell.
         Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),

@@ -18,8 +18,8 @@ use crate::sending::{self, statuses};
 use crate::sink::{Does, Sink, Taken};
 use crate::store::Store;
 
-const READER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
-const SCANNER: &str = "python-requests/2.31";
+pub const READER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
+pub const SCANNER: &str = "python-requests/2.31";
 
 /// A process whose domain tracks opens and clicks.
 struct Scene {
@@ -89,7 +89,7 @@ impl Scene {
 }
 
 /// The HTML of a message.
-fn html_of(taken: &Taken) -> String {
+pub fn html_of(taken: &Taken) -> String {
     let (_, part) = taken.text.split_once("Content-Type: text/html").expect("HTML");
     let (head, body) = part.split_once("\r\n\r\n").expect("a body");
     let body = body.split("\r\n--").next().expect("an end");
@@ -118,11 +118,11 @@ fn values(html: &str, attribute: &str) -> Vec<String> {
     quoted.map(str::to_owned).collect()
 }
 
-fn links(html: &str) -> Vec<String> {
+pub fn links(html: &str) -> Vec<String> {
     values(html, "href=")
 }
 
-fn image(html: &str) -> String {
+pub fn image(html: &str) -> String {
     values(html, "src=").into_iter().find(|url| url.contains("/t/image/")).expect("a picture")
 }
 

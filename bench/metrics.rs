@@ -1,12 +1,12 @@
 //! The numbers of ten million things that happened to mail: counted as commits count them, added up by
-//! the server itself, and then asked for.
+//! the server itself, and then asked for. Mails one by one are asked for beside them.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use posthorn::clock::{Clock, DAY, MINUTE, rfc3339};
-use posthorn::id::Id;
-use rusqlite::Connection;
+use posthorn::id::{EmailId, Id, own_id, shared_id};
+use rusqlite::{Connection, Transaction};
 use uuid::Uuid;
 
 use crate::Plan;
@@ -29,9 +29,23 @@ const BROADCASTS: i64 = 20;
 /// How long adding up may take before the measurement is given up.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Mails one by one, whose numbers are found in their histories: as many of a broadcast as by themselves, and how many
+/// of the latter came after it, so that the newest are of both.
+const MAILS: i64 = 20_000;
+const AFTER: i64 = 500;
+
+/// How many are named in one question, half of them the broadcast's.
+const NAMED: i64 = 100;
+
 /// What is asked for, one after the other.
-const QUERIES: [&str; 4] =
-    ["", "&dimensions=period", "&dimensions=period,domain", "&dimensions=domain,broadcast&metrics=sent,delivery_rate"];
+const QUERIES: [&str; 6] = [
+    "",
+    "&dimensions=period",
+    "&dimensions=period,domain",
+    "&dimensions=domain,broadcast&metrics=sent,delivery_rate",
+    "&dimensions=email",
+    "&dimensions=period,email&granularity=hourly",
+];
 
 /// Counts past the server, in rows as commits make them.
 fn count(store: &Store) -> anyhow::Result<()> {
@@ -68,6 +82,78 @@ fn count(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Mails that were delivered, each with its history; tells the ids of some.
+fn add_mails(store: &Store) -> anyhow::Result<Vec<EmailId>> {
+    let mut connection = Connection::open(store.file().context("only an SQLite store is prepared so")?)?;
+    let workspace: Vec<u8> = connection.query_row("SELECT id FROM workspaces", [], |row| row.get(0))?;
+    let clock = Clock::system();
+    let filling = connection.transaction()?;
+    let mut named = Vec::new();
+    for n in 0..MAILS {
+        if n == MAILS - AFTER {
+            let shared = add_broadcast(&filling, &workspace, &clock)?;
+            named.extend((1..=NAMED / 2).map(|number| own_id(shared, number * (MAILS / NAMED))));
+        }
+        let id: EmailId = clock.ordered_id();
+        add_mail(&filling, &workspace, (id, "api"), clock.now())?;
+        add_history(&filling, &workspace, (id, 0), &clock)?;
+        if n % (MAILS / NAMED * 2) == 0 {
+            named.push(id);
+        }
+    }
+    filling.commit()?;
+    Ok(named)
+}
+
+fn add_broadcast(filling: &Transaction<'_>, workspace: &[u8], clock: &Clock) -> anyhow::Result<EmailId> {
+    let (id, now): (EmailId, i64) = (shared_id(clock.ordered_id()), clock.now());
+    add_mail(filling, workspace, (id, "broadcast"), now)?;
+    filling.execute(
+        "INSERT INTO broadcasts (id, workspace_id, name, segment_id, sender, subject, reply_to, state, created_at,
+             started_at, ended_at, lane, is_audience_whole, recipients, left_out, attempt)
+         VALUES (?1, ?2, 'News', ?1, 'a@d0.example', 'News', '[]', 'sent', ?3, ?3, ?3, 100, TRUE, ?4, '{}', 0)",
+        (id.uuid().into_bytes(), workspace, now, MAILS),
+    )?;
+    for number in 1..=MAILS {
+        add_history(filling, workspace, (own_id(id, number), number), clock)?;
+    }
+    Ok(id)
+}
+
+fn add_mail(
+    filling: &Transaction<'_>,
+    workspace: &[u8],
+    (id, origin): (EmailId, &str),
+    now: i64,
+) -> anyhow::Result<()> {
+    filling
+        .prepare_cached(
+            "INSERT INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
+                 message_id, state, updated_at, when_uncertain)
+             VALUES (?1, ?2, ?3, ?4, 0, 'a@d0.example', 'd0.example', 'Hi', '{}', '<a@d0.example>', 40, ?3, 'retry')",
+        )?
+        .execute((id.uuid().into_bytes(), workspace, now, origin))?;
+    Ok(())
+}
+
+fn add_history(
+    filling: &Transaction<'_>,
+    workspace: &[u8],
+    (id, number): (EmailId, i64),
+    clock: &Clock,
+) -> anyhow::Result<()> {
+    for kind in ["sent", "delivered"] {
+        let event: Uuid = clock.ordered_id();
+        filling
+            .prepare_cached(
+                "INSERT INTO email_events (workspace_id, email_id, id, number, type, detail, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, '{}', ?6)",
+            )?
+            .execute((workspace, id.uuid().into_bytes(), event.into_bytes(), number, kind, clock.now()))?;
+    }
+    Ok(())
+}
+
 /// Waits until the server has added up everything.
 fn wait_until_added_up(store: &Store) -> anyhow::Result<()> {
     let connection = Connection::open(store.file().context("an SQLite store")?)?;
@@ -89,6 +175,8 @@ pub fn metrics(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let store = Store::sqlite()?;
     let key = store.key()?;
     count(&store)?;
+    let named: Vec<String> = add_mails(&store)?.iter().map(EmailId::to_string).collect();
+    let named = format!("&dimensions=email&email_id={}", named.join(","));
     let server = Server::real(&store)?;
     wait_until_added_up(&store)?;
     drop(server);
@@ -102,7 +190,7 @@ pub fn metrics(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
             let server = Server::real(&store)?;
             let begins = rfc3339(Clock::system().now() - DAYS * DAY);
             let (mut slowest, mut seen) = (0.0_f64, None);
-            for query in QUERIES {
+            for query in QUERIES.into_iter().chain([named.as_str()]) {
                 let path = format!("/emails/metrics?start_date={begins}{query}");
                 let side = measure(plan, &server, 1, &mut Workload::get(&path, &key))?;
                 slowest = slowest.max(side.server.context("a server")?.outcome.p99.as_secs_f64());

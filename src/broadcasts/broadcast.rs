@@ -7,9 +7,8 @@ use serde_json::{Map, Value};
 
 use super::timing::Timing;
 use crate::db::{DbError, Row};
-use crate::emails::own_id;
 use crate::error::Error;
-use crate::id::{BroadcastId, EmailId, Id, SegmentId, TemplateVersionId, TopicId, WorkspaceId};
+use crate::id::{BroadcastId, EmailId, Id, SegmentId, TemplateVersionId, TopicId, WorkspaceId, own_id};
 use crate::text::words;
 
 /// How far a broadcast is.

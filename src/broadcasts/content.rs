@@ -160,9 +160,10 @@ async fn try_out(
     let letter = Letter::parse(&content.subject, html, text).map_err(Error::invalid)?;
     let declared = broadcasts.db.read(contacts::declared_properties(workspace_id)).await?;
     let (declared, links) = (Declared::read_all(&declared)?, Links::of(broadcasts).await?);
-    let setting = Setting { workspace_id, topic_id: content.topic_id, declared: &declared, variables, links: &links };
+    let (email_id, topic_id) = (None, content.topic_id);
+    let setting = Setting { workspace_id, email_id, topic_id, declared: &declared, variables, links: &links };
     let contact = Contact::new(broadcasts.clock.ordered_id(), email, broadcasts.clock.now());
-    letter.render(&setting.values(&contact)).map_err(Error::invalid)
+    letter.render(&setting.values(&contact, None)).map_err(Error::invalid)
 }
 
 /// HTML that begins with a line which mail programs show beside the subject, and nobody sees in the mail.

@@ -10,9 +10,9 @@ use super::timing::Timing;
 use crate::app::App;
 use crate::contacts::{self, Declared};
 use crate::db::DbError;
-use crate::emails::{self, Stored, own_id};
+use crate::emails::{self, Stored};
 use crate::error::Error;
-use crate::id::{BroadcastId, EmailId, Id, WorkspaceId};
+use crate::id::{BroadcastId, EmailId, Id, WorkspaceId, own_id};
 use crate::render::{self, Kind, Template};
 use crate::subscriptions::{Links, URL_KEYS};
 
@@ -129,6 +129,7 @@ impl Mailing {
     pub fn setting(&self) -> Setting<'_> {
         Setting {
             workspace_id: self.broadcast.workspace_id,
+            email_id: Some(self.email.summary.id),
             topic_id: self.broadcast.content.topic_id,
             declared: &self.declared,
             variables: &self.variables,

@@ -52,6 +52,6 @@ async fn values(
     let kept = app.db.read(emails::kept_values(email_id, &[number])).await?;
     match kept.first() {
         Some(row) => Ok(serde_json::from_str(&row.text(1)?).ok()),
-        None => mailing.setting().known_of(&app.db, contact_id).await,
+        None => mailing.setting().known_of(&app.db, (contact_id, number)).await,
     }
 }

@@ -14,9 +14,8 @@ use super::routes::new_id;
 use super::store::{self, Launch};
 use crate::accounts::{Duty, Manage, Member};
 use crate::db::DbError;
-use crate::emails::shared_id;
 use crate::error::{Error, OrMissing};
-use crate::id::BroadcastId;
+use crate::id::{BroadcastId, shared_id};
 use crate::web::{self, ConfirmPage, Form, PageResult, PathId};
 
 pub fn router() -> Router<Broadcasts> {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::contacts::{Contact, Declared};
 use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
-use crate::id::{ContactId, Id, TopicId, WorkspaceId};
-use crate::subscriptions::{Links, URL_KEYS};
+use crate::id::{ContactId, EmailId, Id, TopicId, WorkspaceId};
+use crate::subscriptions::{Links, Subscriber, URL_KEYS};
 
 const DELETED: &str = "the contact was deleted";
 const UNSUBSCRIBED: &str = "the contact has unsubscribed";
@@ -48,6 +48,8 @@ pub enum Person {
 /// What mail is written with, beside what is known of its recipient.
 pub struct Setting<'a> {
     pub workspace_id: WorkspaceId,
+    /// The mail that its recipients share; `None` while there is none.
+    pub email_id: Option<EmailId>,
     pub topic_id: Option<TopicId>,
     pub declared: &'a [Declared],
     /// What its template is given.
@@ -56,33 +58,40 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Who of these contacts is there and wants the mail, in one read.
-    pub async fn look_up(&self, db: &Db, ids: &[ContactId]) -> Result<HashMap<ContactId, Person>, DbError> {
+    /// Who of these contacts, each with its number among the recipients, is there and wants the mail, in one read.
+    pub async fn look_up(&self, db: &Db, of: &[(ContactId, i64)]) -> Result<HashMap<ContactId, Person>, DbError> {
+        let ids: Vec<ContactId> = of.iter().map(|(id, _)| *id).collect();
+        let numbers: HashMap<ContactId, i64> = of.iter().copied().collect();
         let mut found: HashMap<ContactId, Person> = ids.iter().map(|id| (*id, Person::Gone(DELETED))).collect();
-        for row in db.read(people(self.workspace_id, self.topic_id, ids)).await? {
-            let contact = Contact::read(&row)?;
-            found.insert(contact.id, self.person(&contact, row.maybe(9, Row::text)?.as_deref()));
+        for row in db.read(people(self.workspace_id, self.topic_id, &ids)).await? {
+            let (contact, subscription) = (Contact::read(&row)?, row.maybe(9, Row::text)?);
+            let number = numbers.get(&contact.id).copied();
+            found.insert(contact.id, self.person(&contact, number, subscription.as_deref()));
         }
         Ok(found)
     }
 
     /// What is known of a contact, whether it wants the mail or not; `None` where it is gone.
-    pub async fn known_of(&self, db: &Db, id: ContactId) -> Result<Option<Map<String, Value>>, DbError> {
+    pub async fn known_of(
+        &self,
+        db: &Db,
+        (id, number): (ContactId, i64),
+    ) -> Result<Option<Map<String, Value>>, DbError> {
         let rows = db.read(people(self.workspace_id, self.topic_id, &[id])).await?;
-        Ok(rows.first().map(Contact::read).transpose()?.map(|contact| self.values(&contact)))
+        Ok(rows.first().map(Contact::read).transpose()?.map(|contact| self.values(&contact, Some(number))))
     }
 
-    fn person(&self, contact: &Contact, subscription: Option<&str>) -> Person {
+    fn person(&self, contact: &Contact, number: Option<i64>, subscription: Option<&str>) -> Person {
         match (contact.unsubscribed, self.topic_id, subscription) {
             (true, ..) => Person::Gone(UNSUBSCRIBED),
             (_, Some(_), None) => Person::Gone(NO_TOPIC),
             (_, Some(_), Some("opt_out")) => Person::Gone(OPTED_OUT),
-            _ => Person::Here(self.values(contact)),
+            _ => Person::Here(self.values(contact, number)),
         }
     }
 
     /// What templates can name. What is not known of a contact is null, which is written as nothing.
-    pub fn values(&self, contact: &Contact) -> Map<String, Value> {
+    pub fn values(&self, contact: &Contact, number: Option<i64>) -> Map<String, Value> {
         let mut seen = contact.json();
         if let Some(fields) = seen.as_object_mut() {
             let mut properties = contact.properties.clone();
@@ -101,7 +110,9 @@ impl Setting<'_> {
         values.insert("LAST_NAME".into(), name(&contact.last_name));
         values.insert("EMAIL".into(), Value::String(contact.email.clone()));
         values.insert("contact".into(), seen);
-        let url = self.links.unsubscribe_url(self.workspace_id, contact.id, self.topic_id);
+        let Setting { workspace_id, topic_id, .. } = *self;
+        let mail = self.email_id.zip(number);
+        let url = self.links.unsubscribe_url(&Subscriber { workspace_id, contact_id: contact.id, topic_id, mail });
         for key in URL_KEYS {
             values.insert(key.into(), Value::String(url.clone()));
         }

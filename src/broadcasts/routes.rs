@@ -14,9 +14,9 @@ use super::{Broadcasts, content};
 use crate::auth::{Actor, Caller};
 use crate::clock::Clock;
 use crate::db::DbError;
-use crate::emails::{parse_schedule, shared_id};
+use crate::emails::parse_schedule;
 use crate::error::Error;
-use crate::id::BroadcastId;
+use crate::id::{BroadcastId, shared_id};
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, OfPath, OfState, Page, PathId};
 
 pub type Reference = web::Reference<BroadcastId>;

@@ -6,8 +6,7 @@ use super::path::Named;
 use super::store;
 use super::write::{self, UnsubscribedBy};
 use crate::auth::Actor;
-use crate::db::{DbError, Row, Stmt};
-use crate::email_metrics::{Counted, Tally};
+use crate::db::{Batch, DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
 use crate::occurrences::{OccurrenceBatch, Occurrences};
@@ -104,13 +103,14 @@ impl Subscriptions {
     }
 }
 
-/// A contact chooses for itself; `choose` says what, by how it is. Returns how it was and how it is,
-/// or `None` where there is no such contact.
+/// A contact chooses for itself; `choose` says what, by how it is. Where it wants less mail than before,
+/// `note` adds that to the commit. Returns how it was and how it is, or `None` where there is no such contact.
 pub async fn change_own(
     app: &Occurrences,
     (workspace_id, contact_id): (WorkspaceId, ContactId),
     choose: impl Fn(&Subscriptions) -> Wishes,
     by: UnsubscribedBy,
+    note: impl Fn(&mut Batch),
 ) -> Result<Option<(Subscriptions, Subscriptions)>, Error> {
     for _ in 0..ATTEMPTS {
         let Some(before) = Subscriptions::find(app, workspace_id, contact_id).await? else { return Ok(None) };
@@ -121,10 +121,7 @@ pub async fn change_own(
         let fill = |occurrences: &mut OccurrenceBatch<'_>| {
             before.fill(occurrences, &wishes, by);
             if wishes.unsubscribe() {
-                let mut tally = Tally::default();
-                // The link does not say which mail it came from.
-                tally.count("", None, Counted::Unsubscribed);
-                tally.add_to(&mut occurrences.batch, workspace_id, &app.clock);
+                note(&mut occurrences.batch);
             }
         };
         match app.commit_uncalled(workspace_id, fill).await? {

@@ -19,7 +19,7 @@ use crate::contacts::{self, Contact, UnsubscribedBy};
 use crate::db::{DbError, Sql, Stmt, from_row, statements};
 use crate::email_metrics::Tally;
 use crate::emails::{self, NewEvent, Origin, State};
-use crate::id::{EmailId, Id, WorkspaceId};
+use crate::id::{EmailId, Id, WorkspaceId, parts_of};
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, Occurrences};
 use crate::reports::{Relayed, Report};
 use crate::suppressions::{self, Suppression};
@@ -33,11 +33,15 @@ const JUST_READ: i64 = SECOND;
 
 statements! {
     functions {
-        fn recipient(email_id: EmailId, number: i64) = Sql::both(
-            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number
+        fn recipient(place: Place) with [place.email_id, place.number, place.told_as()] = Sql::both(
+            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number, EXISTS
+                 (SELECT 1 FROM email_events v WHERE v.email_id = $3 AND v.number = r.number
+                  AND v.type IN ('sent', 'delivered', 'bounced', 'complained'))
              FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE r.email_id = $1 AND r.number = $2");
         fn recipients(email_id: EmailId, most: i64) = Sql::both(
-            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number
+            "SELECT r.workspace_id, r.address, e.origin, e.sender_domain, r.number, EXISTS
+                 (SELECT 1 FROM email_events v WHERE v.email_id = r.email_id AND v.number = r.number
+                  AND v.type IN ('sent', 'delivered', 'bounced', 'complained'))
              FROM email_recipients r JOIN emails e ON e.id = r.email_id WHERE r.email_id = $1
              ORDER BY r.number LIMIT $2");
         /// Only who has not come further already: what is reported again changes nothing. Where that ends
@@ -79,10 +83,9 @@ struct Place {
 impl ReturnToken {
     /// Where the recipient may be.
     fn places(self) -> Vec<Place> {
-        let (own, low) = (self.id.as_u128(), self.id.as_u128() as u32);
         let named = Place { email_id: self.id.into(), number: self.number.into(), own_id: None };
-        let email_id = Uuid::from_u128(own - u128::from(low)).into();
-        let one_of_many = Place { email_id, number: low.into(), own_id: Some(self.id.into()) };
+        let (email_id, number) = parts_of(self.id.into());
+        let one_of_many = Place { email_id, number, own_id: Some(self.id.into()) };
         if self.number == 0 { vec![named, one_of_many] } else { vec![named] }
     }
 }
@@ -111,9 +114,11 @@ struct Recipient {
     origin: String,
     sender_domain: String,
     number: i64,
+    /// It is told already that a server had the mail.
+    has_left: bool,
 }
 
-from_row!(Recipient { workspace_id, address, origin, sender_domain, number });
+from_row!(Recipient { workspace_id, address, origin, sender_domain, number, has_left });
 
 /// Takes reports. Clones share what they know.
 #[derive(Clone)]
@@ -237,7 +242,7 @@ impl Feedback {
 
     async fn find(&self, token: ReturnToken) -> Result<Option<(Place, Recipient)>, DbError> {
         for place in token.places() {
-            let rows = self.app.db.read(recipient(place.email_id, place.number)).await?;
+            let rows = self.app.db.read(recipient(place)).await?;
             if let Some(row) = rows.first() {
                 return Ok(Some((place, Recipient::read(row)?)));
             }
@@ -327,7 +332,11 @@ impl Feedback {
         if recipient.origin != Origin::System.as_str() {
             let mut tally = Tally::default();
             let broadcast_id = place.own_id.map(|_| place.email_id.uuid().into());
-            emails::count(&mut tally, (&recipient.sender_domain, broadcast_id), (news.state, &news.detail));
+            let of = (recipient.sender_domain.as_str(), broadcast_id);
+            match recipient.has_left {
+                true => emails::count(&mut tally, of, (news.state, &news.detail)),
+                false => emails::count_news(&mut tally, of, &[(news.state, news.detail.clone())]),
+            }
             tally.add_to(batch, workspace_id, &self.app.clock);
         }
         if let Some(origin) = news.suppresses {

@@ -37,7 +37,8 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             let ids: Vec<ContactId> = rows.iter().map(|(id, _)| *id).collect();
-            let mut people = mailing.setting().look_up(&self.app.db, &ids).await?;
+            let numbered: Vec<(ContactId, i64)> = rows.iter().map(|(id, row)| (*id, row.number)).collect();
+            let mut people = mailing.setting().look_up(&self.app.db, &numbered).await?;
             let times = Times::find(&self.app, &mailing, &ids).await?;
             let tried: Vec<i64> = rows.iter().filter(|(_, row)| row.tries > 0).map(|(_, row)| row.number).collect();
             let mut kept = self.kept_values(email_id, &tried).await?;

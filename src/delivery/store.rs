@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::times::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, statements};
-use crate::emails::{Origin, State, own_id};
-use crate::id::{BroadcastId, ContactId, DomainId, EmailId, Id, TopicId, WorkspaceId};
+use crate::emails::{Origin, State};
+use crate::id::{BroadcastId, ContactId, DomainId, EmailId, Id, TopicId, WorkspaceId, own_id};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 

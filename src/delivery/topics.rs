@@ -15,7 +15,7 @@ use crate::contacts::{self, TopicRecipient};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::{EmailId, TopicId, WorkspaceId};
-use crate::subscriptions::{Links, URL_KEYS};
+use crate::subscriptions::{Links, Subscriber, URL_KEYS};
 
 const UNSUBSCRIBED: &str = "the recipient is unsubscribed, and the mail is about a topic";
 const OPTED_OUT: &str = "the recipient has not opted in to the topic of the mail, or has opted out of it";
@@ -49,9 +49,10 @@ impl Engine {
                     let reason = if whom.unsubscribed { UNSUBSCRIBED } else { OPTED_OUT };
                     not_sent.insert(row.place_in_mail(), Outcome::Unwanted(reason.into()));
                 }
-                let url = whom
-                    .and_then(|whom| whom.contact_id)
-                    .map(|contact_id| links.unsubscribe_url(workspace_id, contact_id, Some(topic_id)));
+                let (topic, mail) = (Some(topic_id), Some(row.place_in_mail()));
+                let subscriber = |contact_id| Subscriber { workspace_id, contact_id, topic_id: topic, mail };
+                let contact_id = whom.and_then(|whom| whom.contact_id);
+                let url = contact_id.map(|contact_id| links.unsubscribe_url(&subscriber(contact_id)));
                 let fresh = || Values { values: values_of(url), are_kept: false };
                 // Who becomes a contact between two attempts gets what was tried first, to the byte.
                 row.values = Some(Arc::new(kept.remove(&row.place_in_mail()).unwrap_or_else(fresh)));

@@ -16,6 +16,7 @@ mod store;
 
 pub use counts::{Counted, Counts, Tally};
 pub use fold::fold;
+pub use mails::MOST_KEPT;
 pub use pages::router as pages;
 pub use routes::router as routes;
 pub use store::{by_quarter, totals};

@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::Emails;
-use super::own_id::own_id;
 use super::state::{State, count_news};
 use super::store::{self, NewEvent, Recipient};
 use super::{published, recipients};
@@ -13,7 +12,7 @@ use crate::contacts;
 use crate::db::{Batch, DbError, Effect, Sql, Stmt, statements};
 use crate::email_metrics::Tally;
 use crate::error::Error;
-use crate::id::{EmailId, Id, WorkspaceId};
+use crate::id::{EmailId, Id, WorkspaceId, own_id};
 use crate::mime::Address;
 use crate::occurrences::{ATTEMPTS, GUARDED, OccurrenceBatch, SystemEvent};
 use crate::text::words;

@@ -9,7 +9,7 @@ use super::schedule;
 use super::store::{FIRST_ATTACHMENT, HTML, TEXT};
 use crate::app::App;
 use crate::error::Error;
-use crate::id::{TemplateId, WorkspaceId};
+use crate::id::{EmailId, TemplateId, WorkspaceId};
 use crate::web::{self, Body};
 
 /// How many files may go with a mail.
@@ -17,6 +17,7 @@ const MOST_ATTACHMENTS: usize = 100;
 
 /// A mail, some of whose contents are still to be had.
 pub struct Draft {
+    pub id: EmailId,
     pub email: NewEmail,
     /// What is to be brought into the store first.
     pub pending: Vec<Pending>,
@@ -57,7 +58,7 @@ struct Addressed {
 }
 
 impl Draft {
-    pub fn new(app: &App, workspace_id: WorkspaceId, given: EmailToSend) -> Result<Draft, Error> {
+    pub fn new(app: &App, (workspace_id, id): (WorkspaceId, EmailId), given: EmailToSend) -> Result<Draft, Error> {
         let scheduled_at = given.scheduled_at.as_deref().map(|text| schedule::parse(text, app.clock.now()));
         let scheduled_at =
             scheduled_at.transpose().map_err(|flaw| Error::invalid(format!("The `scheduled_at` field {flaw}.")))?;
@@ -90,7 +91,7 @@ impl Draft {
             scheduled_at,
             ..NewEmail::new(workspace_id, Origin::Api, given.from.0, given.to.0)
         };
-        let draft = Draft { email, pending };
+        let draft = Draft { id, email, pending };
         draft.check_size()?;
         Ok(draft)
     }

@@ -14,7 +14,6 @@ mod fuzzing;
 mod incoming;
 mod line;
 mod links;
-mod own_id;
 mod own_mail;
 mod page_one;
 mod page_send;
@@ -44,7 +43,6 @@ pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
 pub use links::{Link, Signer, open as open_link};
-pub use own_id::{own_id, shared_id};
 pub use own_mail::OwnMails;
 pub use page_one::FileRow;
 pub use page_send::{id_of as id_of_form, send_fields};
@@ -64,9 +62,9 @@ pub use sender::line as line_of;
 pub use shapes::Sent;
 pub use state::{State, count, count_news};
 pub use store::{
-    Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary, TEXT as TEXT_PART,
-    add_event, chunk, hand_on, insert, insert_tracked, load, load_small, message_id, of_run, raise, summary, tags,
-    tally,
+    Attachment, Envelope, FIRST_RECIPIENT, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary,
+    TEXT as TEXT_PART, add_event, chunk, hand_on, insert, insert_tracked, load, load_small, message_id, of_run, raise,
+    summary, tags, tally,
 };
 
 use std::sync::Arc;

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
-use super::own_id::parts_of;
 use super::page_time;
 use super::pages::{Badge, titled};
 use super::recipients::{recipient, uncertain_recipients};
@@ -19,7 +18,7 @@ use super::waiting::Lines;
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
-use crate::id::{AttachmentId, EmailId};
+use crate::id::{AttachmentId, EmailId, parts_of};
 use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.

@@ -223,8 +223,9 @@ pub async fn send_fields(
     id: EmailId,
     fields: Map<String, Value>,
 ) -> Result<(), Error> {
-    let (body, template_id) = Box::pin(filled(emails, accepted.workspace_id(), Body::new(fields))).await?;
-    let draft = Draft::new(emails, accepted.workspace_id(), draft::read(body)?)?;
+    let of = (accepted.workspace_id(), id);
+    let (body, template_id) = Box::pin(filled(emails, of, Body::new(fields))).await?;
+    let draft = Draft::new(emails, of, draft::read(body)?)?;
     hand_over(emails, accepted, id, draft.made_of(template_id)).await
 }
 

@@ -126,16 +126,20 @@ pub async fn send(
 
 /// Queues a mail that an operator hands in, who needs no key. `fields` are those of `POST /emails`.
 pub async fn hand_in(emails: &Emails, workspace_id: WorkspaceId, fields: Map<String, Value>) -> Result<EmailId, Error> {
-    let (fields, template_id) = filled(emails, workspace_id, Body::new(fields)).await?;
-    let Draft { email, .. } = Draft::new(emails, workspace_id, fields.read()?)?.made_of(template_id);
-    queue(emails, NewEmail { origin: Origin::Command, ..email }, None).await?.ok_or(Error::Internal)
+    let of = (workspace_id, emails.clock.ordered_id());
+    let (fields, template_id) = filled(emails, of, Body::new(fields)).await?;
+    let Draft { id, email, .. } = Draft::new(emails, of, fields.read()?)?.made_of(template_id);
+    queue(emails, (id, NewEmail { origin: Origin::Command, ..email }), None).await?.ok_or(Error::Internal)
 }
 
 /// Queues a mail that no caller hands in, if a statement finds what it expects; `None` where it
 /// does not.
-pub async fn queue(emails: &Emails, email: NewEmail, condition: Option<Stmt>) -> Result<Option<EmailId>, Error> {
-    let workspace_id = email.workspace_id;
-    let (id, domain) = (emails.clock.ordered_id(), email.from.address.ascii_domain().to_owned());
+pub async fn queue(
+    emails: &Emails,
+    (id, email): (EmailId, NewEmail),
+    condition: Option<Stmt>,
+) -> Result<Option<EmailId>, Error> {
+    let (workspace_id, domain) = (email.workspace_id, email.from.address.ascii_domain().to_owned());
     let sender = emails.domains.may_send(workspace_id, None, &domain).await?;
     let mut mail = Ready { id, email, sender };
     for attempt in 0..ATTEMPTS {

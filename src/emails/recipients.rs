@@ -3,12 +3,11 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::own_id::{own_id, parts_of};
 use super::state::State;
 use super::store::Recipient;
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
-use crate::id::{ContactId, EmailId, Id, WorkspaceId};
+use crate::id::{ContactId, EmailId, Id, WorkspaceId, own_id, parts_of};
 use crate::web::Page;
 
 /// For how long a recipient is claimed at least; delivery knows how long exactly.

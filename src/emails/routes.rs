@@ -10,7 +10,6 @@ use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
 use super::links::{self, LONGEST, Link, Signer};
-use super::own_id::parts_of;
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Attachment, Recipient, Stored, Summary};
 use super::waiting::Lines;
@@ -19,7 +18,7 @@ use crate::auth::{Actor, Caller};
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::id::{AttachmentId, EmailId};
+use crate::id::{AttachmentId, EmailId, parts_of};
 use crate::web::{self, Body, JsonResult, List, Newest, OfState, Page, PathId, id_in_path};
 
 pub type Reference = web::Reference<EmailId>;

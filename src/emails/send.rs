@@ -55,13 +55,13 @@ pub async fn send(
     LongBody { body, values }: LongBody<EmailToSend>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &emails, &body);
+    let of = (caller.workspace_id(), emails.clock.ordered_id());
     let filled = match names_template(&body) {
-        true => Box::pin(filled(&emails, caller.workspace_id(), body)).await,
+        true => Box::pin(filled(&emails, of, body)).await,
         false => Ok((body, None)),
     };
-    let drafted = filled.and_then(|(body, template_id)| {
-        Ok(Draft::new(&emails, caller.workspace_id(), draft::read(body)?)?.made_of(template_id))
-    });
+    let drafted =
+        filled.and_then(|(body, template_id)| Ok(Draft::new(&emails, of, draft::read(body)?)?.made_of(template_id)));
     let draft = match drafted {
         Ok(draft) => draft,
         // What is refused now may have been accepted before: its time may have passed since.
@@ -100,7 +100,7 @@ async fn accept_large(
     mut draft: Draft,
     values: Option<&Arc<LongValues>>,
 ) -> Result<Response, Error> {
-    let id = emails.clock.ordered_id();
+    let id = draft.id;
     let sender = allowed(emails, caller, &draft).await?;
     let accepting = async {
         Box::pin(contents::store(emails, caller, id, &mut draft, values)).await?;
@@ -141,7 +141,8 @@ pub async fn send_with_files(
     body: Body<EmailToSend>,
     files: Vec<StoredFile>,
 ) -> Result<Response, Error> {
-    let mut draft = Draft::new(emails, caller.workspace_id(), draft::read(body)?)?;
+    let of = (caller.workspace_id(), emails.clock.ordered_id());
+    let mut draft = Draft::new(emails, of, draft::read(body)?)?;
     if files.is_empty() {
         return request.run(accept(emails, caller, request, draft)).await;
     }
@@ -156,7 +157,7 @@ pub async fn send_with_files(
         draft.email.attachments.push(NewAttachment { id, filename, content_type, content_id, content: stored });
         contents.push(content);
     }
-    let (id, sender) = (emails.clock.ordered_id(), allowed(emails, caller, &draft).await?);
+    let (id, sender) = (draft.id, allowed(emails, caller, &draft).await?);
     let accepting = async {
         Box::pin(contents::store_pieces(emails, caller, id, &mut draft, contents)).await?;
         let mut ready = Ready { id, email: draft.email, sender };
@@ -173,7 +174,7 @@ pub async fn send_with_files(
 
 async fn ready(emails: &Emails, caller: &Principal, draft: Draft) -> Result<Ready, Error> {
     let sender = allowed(emails, caller, &draft).await?;
-    Ok(Ready { id: emails.clock.ordered_id(), email: draft.email, sender })
+    Ok(Ready { id: draft.id, email: draft.email, sender })
 }
 
 /// What holds for mail like this, if the caller may send it.
@@ -279,7 +280,7 @@ fn one_of_many(
     if names_template(&body) {
         return Ok(OneOfMany::Templated(body));
     }
-    let draft = Draft::new(emails, workspace_id, draft::read(body)?)?;
+    let draft = Draft::new(emails, (workspace_id, emails.clock.ordered_id()), draft::read(body)?)?;
     match draft.pending.is_empty() {
         true => Ok(OneOfMany::Draft(Box::new(draft))),
         false => Err(Error::invalid("The `html` or `text` field must be a string, but is an array.")),
@@ -300,8 +301,9 @@ async fn accept_many(
             let draft = match draft? {
                 OneOfMany::Draft(draft) => *draft,
                 OneOfMany::Templated(body) => {
-                    let (body, template_id) = Box::pin(filled(emails, caller.workspace_id(), body)).await?;
-                    Draft::new(emails, caller.workspace_id(), draft::read(body)?)?.made_of(template_id)
+                    let of = (caller.workspace_id(), emails.clock.ordered_id());
+                    let (body, template_id) = Box::pin(filled(emails, of, body)).await?;
+                    Draft::new(emails, of, draft::read(body)?)?.made_of(template_id)
                 }
             };
             ready(emails, caller, draft).await

@@ -206,6 +206,9 @@ fn inline(content: &Content<String>) -> Option<&String> {
     }
 }
 
+/// The number of the first recipient of a mail; the others follow.
+pub const FIRST_RECIPIENT: i64 = 0;
+
 /// The id of a mail as it travels.
 pub fn message_id(id: EmailId, sender: &Address) -> String {
     format!("<{id}@{}>", sender.ascii_domain())
@@ -259,7 +262,7 @@ pub fn insert_tracked(
     if let Some(topic_id) = new.topic_id {
         batch.push(SET_TOPIC.with([id.into(), topic_id.into()]));
     }
-    for (recipient, number) in new.recipients().into_iter().zip(0_i64..) {
+    for (recipient, number) in new.recipients().into_iter().zip(FIRST_RECIPIENT..) {
         batch.push(ADD_RECIPIENT.with([
             id.into(),
             number.into(),

@@ -12,12 +12,13 @@ use super::body::{AddressList, EmailToSend};
 use super::draft::{self, Draft};
 use super::send::accept;
 use super::shapes::Sent;
+use super::store::FIRST_RECIPIENT;
 use crate::auth::{Actor, Caller};
 use crate::contacts::{self, Contact};
 use crate::error::Error;
-use crate::id::{TemplateId, TemplateVersionId, WorkspaceId};
+use crate::id::{EmailId, TemplateId, TemplateVersionId, WorkspaceId};
 use crate::mime::Mailbox;
-use crate::subscriptions::{Links, URL_KEYS};
+use crate::subscriptions::{Links, Subscriber, URL_KEYS};
 use crate::templates::{Named, Rendered, Rendering, Unsendable};
 use crate::text::kind;
 use crate::web::{Body, Idempotency};
@@ -41,10 +42,10 @@ pub fn names_template(body: &Body<EmailToSend>) -> bool {
     body.fields().get("template").is_some_and(|template| !template.is_null())
 }
 
-/// The mail with what its template gives, and which template that is.
+/// The mail with what its template gives, and which template that is; `id` is the one that it will have.
 pub async fn filled(
     emails: &Emails,
-    workspace_id: WorkspaceId,
+    (workspace_id, id): (WorkspaceId, EmailId),
     body: Body<EmailToSend>,
 ) -> Result<(Body<EmailToSend>, Option<TemplateId>), Error> {
     let mut fields = Map::from(body.into_fields());
@@ -58,7 +59,7 @@ pub async fn filled(
     let (named, mut variables) = read(template)?;
     let rendering = emails.templates.published(workspace_id, &named).await?.map_err(Unsendable::refusal)?;
     if rendering.names_any(&URL_KEYS) {
-        add_link(emails, workspace_id, &fields, &mut variables).await?;
+        add_link(emails, (workspace_id, id), &fields, &mut variables).await?;
     }
     let render = move || rendering.render(&variables).map(|rendered| (rendered, rendering));
     let (rendered, rendering) = emails.admission.build(render).await?.map_err(Error::invalid)?;
@@ -69,7 +70,7 @@ pub async fn filled(
 /// A mail to one contact can name the link that ends mail about its topic, or all mail where it is about none.
 async fn add_link(
     emails: &Emails,
-    workspace_id: WorkspaceId,
+    (workspace_id, id): (WorkspaceId, EmailId),
     fields: &Map<String, Value>,
     variables: &mut Map<String, Value>,
 ) -> Result<(), Error> {
@@ -77,7 +78,8 @@ async fn add_link(
     let rows = emails.db.read(contacts::by_email_key(workspace_id, &to.address.key())).await?;
     let Some(contact) = rows.first().map(Contact::read).transpose()? else { return Ok(()) };
     let topic_id = fields.get("topic_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    let url = Links::of(emails).await?.unsubscribe_url(workspace_id, contact.id, topic_id);
+    let (contact_id, mail) = (contact.id, Some((id, FIRST_RECIPIENT)));
+    let url = Links::of(emails).await?.unsubscribe_url(&Subscriber { workspace_id, contact_id, topic_id, mail });
     for key in URL_KEYS {
         variables.entry(key).or_insert_with(|| url.clone().into());
     }
@@ -198,6 +200,7 @@ pub async fn test_mail(emails: &Emails, actor: &dyn Actor, named: &Named, wish: 
     let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
     fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
     fill(&mut fields, rendered, &rendering)?;
-    let draft = Draft::new(emails, actor.workspace_id(), draft::read(Body::new(fields))?)?;
+    let of = (actor.workspace_id(), emails.clock.ordered_id());
+    let draft = Draft::new(emails, of, draft::read(Body::new(fields))?)?;
     Ok(draft.made_of(Some(rendering.template_id)))
 }

@@ -42,7 +42,8 @@ pub async fn ask(
         ..NewEmail::new(workspace_id, Origin::Form, from, vec![to])
     };
     let signup = Signup { workspace_id, form_id: form.id, id, email, is_confirmed: false };
-    if emails::queue(&forms.emails, mail, Some(store::ask(&signup, now, now - ASKED_ONCE_IN))).await?.is_some() {
+    let (mail, ask) = ((forms.clock.ordered_id(), mail), store::ask(&signup, now, now - ASKED_ONCE_IN));
+    if emails::queue(&forms.emails, mail, Some(ask)).await?.is_some() {
         within.failed();
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Links with which somebody unsubscribes. They name a contact, and what the mail was about, by
-//! ids; they are signed, and good for ever: mail is opened years later.
+//! Links with which somebody unsubscribes. They name a contact, what the mail was about, and the mail
+//! itself, by ids; they are signed, and good for ever: mail is opened years later.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::config::PublicUrl;
 use crate::credentials::LinkKeys;
 use crate::error::Error;
-use crate::id::{ContactId, Id, TopicId, WorkspaceId};
+use crate::id::{ContactId, EmailId, Id, TopicId, WorkspaceId};
 use crate::mime::Header;
 
 const PURPOSE: &str = "links to unsubscribe";
@@ -21,23 +21,33 @@ pub struct Subscriber {
     pub contact_id: ContactId,
     /// What the mail was about that had the link.
     pub topic_id: Option<TopicId>,
+    /// That mail, and which of its recipients the contact is. Links of older mail do not say it.
+    pub mail: Option<(EmailId, i64)>,
 }
 
 impl Subscriber {
     fn payload(&self) -> Vec<u8> {
-        let ids = [Some(self.workspace_id.uuid()), Some(self.contact_id.uuid()), self.topic_id.map(Id::uuid)];
-        ids.iter().flatten().flat_map(|id| *id.as_bytes()).collect()
+        let topic = match self.mail {
+            None => self.topic_id.map(Id::uuid),
+            Some(_) => Some(self.topic_id.map_or(Uuid::nil(), Id::uuid)),
+        };
+        let ids =
+            [Some(self.workspace_id.uuid()), Some(self.contact_id.uuid()), topic, self.mail.map(|of| of.0.uuid())];
+        let mut payload: Vec<u8> = ids.iter().flatten().flat_map(|id| *id.as_bytes()).collect();
+        payload.extend(self.mail.iter().flat_map(|(_, number)| (*number as u32).to_be_bytes()));
+        payload
     }
 
     fn of(payload: &[u8]) -> Option<Subscriber> {
-        let (ids, []) = payload.as_chunks::<ID>() else { return None };
-        let mut ids = ids.iter().map(|id| Uuid::from_bytes(*id));
-        let subscriber = Subscriber {
-            workspace_id: ids.next()?.into(),
-            contact_id: ids.next()?.into(),
-            topic_id: ids.next().map(TopicId::from),
+        let (ids, rest) = payload.as_chunks::<ID>();
+        let id = |at: usize| ids.get(at).map(|id| Uuid::from_bytes(*id));
+        let topic_id = id(2).filter(|id| !id.is_nil()).map(TopicId::from);
+        let mail = match (ids.len(), rest) {
+            (2 | 3, []) => None,
+            (4, rest) => Some((id(3)?.into(), u32::from_be_bytes(rest.try_into().ok()?).into())),
+            _ => return None,
         };
-        ids.next().is_none().then_some(subscriber)
+        Some(Subscriber { workspace_id: id(0)?.into(), contact_id: id(1)?.into(), topic_id, mail })
     }
 }
 
@@ -55,14 +65,8 @@ impl Links {
     }
 
     /// Where a contact unsubscribes from a topic, or from everything.
-    pub fn unsubscribe_url(
-        &self,
-        workspace_id: WorkspaceId,
-        contact_id: ContactId,
-        topic_id: Option<TopicId>,
-    ) -> String {
-        let token = self.token(&Subscriber { workspace_id, contact_id, topic_id });
-        format!("{}/unsubscribe/{token}", self.base.as_str())
+    pub fn unsubscribe_url(&self, subscriber: &Subscriber) -> String {
+        format!("{}/unsubscribe/{}", self.base.as_str(), self.token(subscriber))
     }
 
     /// What tells mail programs of a link, as RFC 2369 and RFC 8058 want it. The one click is for
@@ -97,21 +101,38 @@ mod tests {
         Links { base: base.parse().expect("an address"), keys: LinkKeys::of(&secrets) }
     }
 
-    fn subscriber(topic_id: Option<u128>) -> Subscriber {
+    fn subscriber(topic_id: Option<u128>, mail: Option<(u128, u32)>) -> Subscriber {
         let topic_id = topic_id.map(|id| Uuid::from_u128(id).into());
-        Subscriber { workspace_id: Uuid::from_u128(1).into(), contact_id: Uuid::from_u128(2).into(), topic_id }
+        let mail = mail.map(|(id, number)| (Uuid::from_u128(id).into(), number.into()));
+        Subscriber { workspace_id: Uuid::from_u128(1).into(), contact_id: Uuid::from_u128(2).into(), topic_id, mail }
     }
 
     #[test]
     fn a_link_is_read_as_it_was_written_and_by_nobody_else() {
         let ours = links("https://mail.example", &[1]);
-        for (whom, length) in [(subscriber(None), 59), (subscriber(Some(3)), 80)] {
-            let url = ours.unsubscribe_url(whom.workspace_id, whom.contact_id, whom.topic_id);
+        let mail = Some((4, 5));
+        for (whom, length) in [
+            (subscriber(None, None), 59),
+            (subscriber(Some(3), None), 80),
+            (subscriber(None, mail), 107),
+            (subscriber(Some(3), mail), 107),
+        ] {
+            let url = ours.unsubscribe_url(&whom);
             let token = url.strip_prefix("https://mail.example/unsubscribe/").expect("ours");
             assert_eq!((token.len(), ours.open(token)), (length, Some(whom)));
             assert_eq!(links("https://mail.example", &[2]).open(token), None);
             assert_eq!(links("https://mail.example", &[2, 1]).open(token), Some(whom));
         }
+    }
+
+    /// As they stand in mail that was sent before links named it.
+    #[test]
+    fn links_of_older_mail_work_for_ever() {
+        let ours = links("https://mail.example", &[1]);
+        let about_nothing = "AAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAIpoNBqGkBcpn2Gjdg";
+        let about_topic = "AAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAIAAAAAAAAAAAAAAAAAAAADaXEabI7vXdfhyKvK";
+        assert_eq!(ours.open(about_nothing), Some(subscriber(None, None)));
+        assert_eq!(ours.open(about_topic), Some(subscriber(Some(3), None)));
     }
 
     #[test]
@@ -130,14 +151,15 @@ mod tests {
         for store in Store::each().await {
             let clock = Clock::fixed(NOW);
             let app = store.open(&[], clock.clone()).await;
-            let token = Links::of(&app).await.expect("links").token(&subscriber(None));
+            let whom = subscriber(None, Some((4, 5)));
+            let token = Links::of(&app).await.expect("links").token(&whom);
             for _ in 0..3 {
                 clock.advance(3_650 * DAY);
                 app.credentials.signing.rotate(&app.db, &clock).await.expect("a key");
             }
             let later = Links::of(&app).await.expect("links");
-            assert_eq!(later.open(&token), Some(subscriber(None)));
-            assert_eq!(later.token(&subscriber(None)), token);
+            assert_eq!(later.open(&token), Some(whom));
+            assert_eq!(later.token(&whom), token);
             drop(app);
             store.discard().await;
         }
@@ -146,11 +168,12 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_changed_of_a_link_makes_it_none(
-            at in 0_usize..80, change in 1_u8..64, cut in 0_usize..80, topic in proptest::option::of(any::<u128>()),
+            at in 0_usize..107, change in 1_u8..64, cut in 0_usize..107, topic in proptest::option::of(1_u128..),
+            mail in proptest::option::of(any::<(u128, u32)>()),
         ) {
             let ours = links("https://a", &[1, 2]);
-            let token = ours.token(&subscriber(topic));
-            prop_assert_eq!(ours.open(&token), Some(subscriber(topic)));
+            let token = ours.token(&subscriber(topic, mail));
+            prop_assert_eq!(ours.open(&token), Some(subscriber(topic, mail)));
             let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
             let mut bytes = token.clone().into_bytes();
             let at = at % bytes.len();

@@ -5,6 +5,7 @@ mod branding;
 mod branding_page;
 mod colors;
 mod links;
+mod mail;
 mod pages;
 mod preferences;
 
@@ -21,7 +22,7 @@ use crate::db::Sql;
 use crate::limits::{Attempts, RateLimit};
 use crate::occurrences::Occurrences;
 
-pub const STATEMENTS: &[&[Sql]] = &[branding::ALL];
+pub const STATEMENTS: &[&[Sql]] = &[branding::ALL, mail::ALL];
 
 /// The keys under which templates name the link with which their recipient unsubscribes.
 pub const URL_KEYS: [&str; 2] = ["UNSUBSCRIBE_URL", "RESEND_UNSUBSCRIBE_URL"];

@@ -14,6 +14,7 @@ use http::{HeaderMap, StatusCode};
 use super::Preferences;
 use super::branding::{Frame, show_colors};
 use super::links::{Links, Subscriber};
+use super::mail::Unsubscribing;
 use super::preferences::{PreferencesPage, Sent, unsubscribe};
 use crate::app::App;
 use crate::contacts::{Subscriptions, UnsubscribedBy, Wishes, change_own_subscriptions};
@@ -114,7 +115,8 @@ async fn change(
 ) -> Result<Option<(Subscriptions, Subscriptions)>, Error> {
     let whose = (subscriber.workspace_id, subscriber.contact_id);
     let attempt = state.limits.changes.begin(&subscriber.contact_id.to_string(), state.clock.steady()).await?;
-    let changed = change_own_subscriptions(state, whose, wishes, by).await?;
+    let unsubscribing = Unsubscribing::of(state, subscriber, by).await?;
+    let changed = change_own_subscriptions(state, whose, wishes, by, |batch| unsubscribing.add_to(batch)).await?;
     if changed.as_ref().is_some_and(|(before, after)| before.differs_from(after)) {
         attempt.failed();
     }

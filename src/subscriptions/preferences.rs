@@ -209,7 +209,8 @@ mod tests {
 
     fn subscriber(topic: Option<u128>) -> Subscriber {
         let topic_id = topic.map(|id| Uuid::from_u128(id).into());
-        Subscriber { workspace_id: Uuid::from_u128(8).into(), contact_id: Uuid::from_u128(9).into(), topic_id }
+        let (workspace_id, contact_id) = (Uuid::from_u128(8).into(), Uuid::from_u128(9).into());
+        Subscriber { workspace_id, contact_id, topic_id, mail: None }
     }
 
     fn chosen(wishes: &Wishes) -> Vec<(u128, bool)> {

@@ -17,18 +17,15 @@ use crate::app::App;
 use crate::clock::{Clock, HOUR, rfc3339};
 use crate::contacts;
 use crate::db::{Batch, DbError};
-use crate::email_metrics::{Counted, Tally};
-use crate::emails::{self, NewEvent, Origin, State, Summary, own_id};
-use crate::id::{BroadcastId, EmailId, Id};
+use crate::email_metrics::{Counted, MOST_KEPT, Tally};
+use crate::emails::{self, NewEvent, Origin, State, Summary};
+use crate::id::{BroadcastId, EmailId, Id, own_id};
 use crate::occurrences::{OccurrenceBatch, Occurrences, SystemEvent};
 use crate::segments::engagement_name;
 use crate::work::{self, Next, Tasks, Worker, claim_due, unless_lost};
 
 /// How many hits are claimed at once.
 const BATCH: usize = 500;
-
-/// How often one recipient's open, or click of one link, is told and kept by itself; and as often of machines.
-const MOST_KEPT: i64 = 10;
 
 /// Of how many events at once it is forgotten who it was.
 const AT_ONCE: i64 = 500;

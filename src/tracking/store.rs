@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::links::Place;
 use crate::clock::SECOND;
 use crate::db::{DbError, Row, Sql, Stmt, from_row, statements};
-use crate::emails::{NewEvent, State, own_id};
-use crate::id::{ContactId, EmailId, WorkspaceId};
+use crate::emails::{NewEvent, State};
+use crate::id::{ContactId, EmailId, WorkspaceId, own_id};
 use crate::work::{Claimable, InOrder, claim_rows};
 
 statements! {

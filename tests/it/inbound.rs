@@ -42,11 +42,7 @@ impl Hall {
         assert_eq!(made.status, 201, "{}", made.text());
         // As if its records had been seen.
         store.run("UPDATE dkim_keys SET seen_at = 0").await;
-        let listeners = inbound::listen(&config(store, &["--inbound-listen=127.0.0.1:0"])).expect("a port");
-        let shown = listeners.addresses().pop().expect("an address");
-        let address = shown.rsplit('/').next().and_then(|address| address.parse().ok()).expect("an address");
-        let (stop, stopping) = watch::channel(false);
-        tokio::spawn(inbound::run(listeners, post.app.app.receiving().clone(), stopping));
+        let (address, stop) = listen(store, &post.app);
         Hall { post, sink, address, _stop: stop }
     }
 
@@ -62,28 +58,47 @@ impl Hall {
     }
 
     pub async fn visit(&self) -> Talk<TcpStream> {
-        let mut talk = Talk(BufReader::new(TcpStream::connect(self.address).await.expect("a connection")));
-        assert!(talk.reply().await.starts_with("220 mail.example ESMTP"));
-        talk.expect(&[("EHLO mx.example.com", 250)]).await;
-        talk
+        visit(self.address).await
     }
 
     /// Brings a message to an address, and tells the reply.
     pub async fn bring(&self, sender: &str, to: &str, message: &str) -> String {
-        let mut talk = self.visit().await;
-        talk.expect(&[(&format!("MAIL FROM:<{sender}>"), 250)]).await;
-        let reply = talk.say(&format!("RCPT TO:<{to}>")).await;
-        if !reply.starts_with("250") {
-            return reply;
-        }
-        talk.expect(&[("DATA", 354)]).await;
-        talk.write(format!("{message}.\r\n")).await;
-        talk.reply().await
+        bring(self.address, sender, to, message).await
     }
 
     pub async fn suppressed(&self) -> Vec<Vec<Option<String>>> {
         self.post.app.store.rows("SELECT email, origin, reason FROM suppressions ORDER BY email").await
     }
+}
+
+/// Lets a process hear what comes by SMTP until the sender is dropped, and tells where.
+pub fn listen(store: &Store, app: &TestApp) -> (SocketAddr, watch::Sender<bool>) {
+    let listeners = inbound::listen(&config(store, &["--inbound-listen=127.0.0.1:0"])).expect("a port");
+    let shown = listeners.addresses().pop().expect("an address");
+    let address = shown.rsplit('/').next().and_then(|address| address.parse().ok()).expect("an address");
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(inbound::run(listeners, app.app.receiving().clone(), stopping));
+    (address, stop)
+}
+
+async fn visit(address: SocketAddr) -> Talk<TcpStream> {
+    let mut talk = Talk(BufReader::new(TcpStream::connect(address).await.expect("a connection")));
+    assert!(talk.reply().await.starts_with("220 mail.example ESMTP"));
+    talk.expect(&[("EHLO mx.example.com", 250)]).await;
+    talk
+}
+
+/// Brings a message to an address, and tells the reply.
+pub async fn bring(address: SocketAddr, sender: &str, to: &str, message: &str) -> String {
+    let mut talk = visit(address).await;
+    talk.expect(&[(&format!("MAIL FROM:<{sender}>"), 250)]).await;
+    let reply = talk.say(&format!("RCPT TO:<{to}>")).await;
+    if !reply.starts_with("250") {
+        return reply;
+    }
+    talk.expect(&[("DATA", 354)]).await;
+    talk.write(format!("{message}.\r\n")).await;
+    talk.reply().await
 }
 
 /// A report by a mail server.

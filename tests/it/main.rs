@@ -68,6 +68,7 @@ mod error_texts;
 mod event_pages;
 mod events_create;
 mod events_read;
+mod every_metric;
 mod fences;
 mod first_use;
 mod flow;

@@ -1,7 +1,7 @@
 //! Links with which people unsubscribe, the page behind them, and what is told of it.
 
 use posthorn::contacts;
-use posthorn::subscriptions::Links;
+use posthorn::subscriptions::{Links, Subscriber};
 use serde_json::{Value, json};
 
 use crate::contacts::{add, read};
@@ -17,8 +17,8 @@ const ONE_CLICK: &str = "List-Unsubscribe=One-Click";
 async fn link(app: &TestApp, contact: &str, topic: Option<&str>) -> String {
     let workspace = app.workspace().await;
     let links = Links::of(&app.app).await.expect("links");
-    let topic = topic.map(|id| id.parse().expect("an id"));
-    let url = links.unsubscribe_url(workspace, contact.parse().expect("an id"), topic);
+    let (contact_id, topic_id) = (contact.parse().expect("an id"), topic.map(|id| id.parse().expect("an id")));
+    let url = links.unsubscribe_url(&Subscriber { workspace_id: workspace, contact_id, topic_id, mail: None });
     url.strip_prefix(BASE).expect("an address of ours").to_owned()
 }
 

@@ -19,7 +19,7 @@ use crate::sink::{Does, Sink, Taken};
 use crate::store::Store;
 
 pub const READER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
-const SCANNER: &str = "python-requests/2.31";
+pub const SCANNER: &str = "python-requests/2.31";
 
 /// A process whose domain tracks opens and clicks.
 struct Scene {

@@ -107,7 +107,8 @@ impl Engine {
         if self.templates.published(message.workspace_id, wish.named()).await?.is_err() {
             return Ok(false);
         }
-        let mail = match self.made_of_template(message.workspace_id, &wish).await? {
+        let id = self.app.clock.ordered_id();
+        let mail = match self.made_of_template((message.workspace_id, id), &wish).await? {
             Ok(mail) => mail,
             Err(reason) => return self.drop_kept(message, &reason).await,
         };
@@ -119,7 +120,7 @@ impl Engine {
         };
         let of_step = (message.run_id, message.step.as_str());
         let email = self.email_of_step(message.workspace_id, of_step, Origin::Automation, mail);
-        self.queue_kept(message, Ready { id: self.app.clock.ordered_id(), email, sender }).await
+        self.queue_kept(message, Ready { id, email, sender }).await
     }
 
     /// Takes the message out of the outbox and queues its mail, in one commit.

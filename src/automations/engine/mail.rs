@@ -6,10 +6,10 @@ use super::{Engine, Plan};
 use crate::automations::graph::{Mail, TemplateWish};
 use crate::automations::run::Effect;
 use crate::db::DbError;
-use crate::emails::{Content, NewEmail, Origin, Ready};
+use crate::emails::{Content, FIRST_RECIPIENT, NewEmail, Origin, Ready};
 use crate::error::Error;
-use crate::id::{RunId, WorkspaceId};
-use crate::subscriptions::{Links, URL_KEYS};
+use crate::id::{EmailId, RunId, WorkspaceId};
+use crate::subscriptions::{Links, Subscriber, URL_KEYS};
 
 /// A step whose mail may not be sent, and why.
 pub(super) struct RefusedMail {
@@ -27,19 +27,22 @@ impl Engine {
     ) -> Result<Result<Vec<Ready>, RefusedMail>, DbError> {
         let mut mails = Vec::new();
         for effect in effects {
+            let id = self.app.clock.ordered_id();
             let (step, mail) = match effect {
                 Effect::SendEmail { step, mail } => (step, (**mail).clone()),
-                Effect::SendTemplate { step, wish } => match self.made_of_template(claimed.workspace_id, wish).await? {
-                    Ok(mail) => (step, mail),
-                    Err(reason) => return Ok(Err(RefusedMail { step: step.clone(), reason })),
-                },
+                Effect::SendTemplate { step, wish } => {
+                    match self.made_of_template((claimed.workspace_id, id), wish).await? {
+                        Ok(mail) => (step, mail),
+                        Err(reason) => return Ok(Err(RefusedMail { step: step.clone(), reason })),
+                    }
+                }
                 _ => continue,
             };
             let domain = mail.from.address.ascii_domain();
             match self.domains.may_send(claimed.workspace_id, None, domain).await {
                 Ok(sender) => {
                     let email = self.email(claimed, plan, (step, mail));
-                    mails.push(Ready { id: self.app.clock.ordered_id(), email, sender });
+                    mails.push(Ready { id, email, sender });
                 }
                 Err(Error::DomainRefused { message }) => {
                     return Ok(Err(RefusedMail { step: step.clone(), reason: message }));
@@ -50,10 +53,10 @@ impl Engine {
         Ok(Ok(mails))
     }
 
-    /// The mail that a template makes, or why there is none.
+    /// The mail that a template makes, or why there is none; `id` is the one that it will have.
     pub(super) async fn made_of_template(
         &self,
-        workspace_id: WorkspaceId,
+        (workspace_id, id): (WorkspaceId, EmailId),
         wish: &TemplateWish,
     ) -> Result<Result<Mail, String>, DbError> {
         let rendering = match self.templates.published(workspace_id, wish.named()).await? {
@@ -62,7 +65,7 @@ impl Engine {
         };
         let (mut wish, made) = (wish.clone(), rendering);
         if made.names_any(&URL_KEYS) {
-            self.add_link(workspace_id, &mut wish).await?;
+            self.add_link((workspace_id, id), &mut wish).await?;
         }
         let make = move || made.render(&wish.values).and_then(|rendered| wish.mail(&made, rendered));
         let built = self.app.admission.build(make).await;
@@ -70,11 +73,16 @@ impl Engine {
     }
 
     /// Gives a template the link with which its recipient ends all mail.
-    async fn add_link(&self, workspace_id: WorkspaceId, wish: &mut TemplateWish) -> Result<(), DbError> {
+    async fn add_link(
+        &self,
+        (workspace_id, id): (WorkspaceId, EmailId),
+        wish: &mut TemplateWish,
+    ) -> Result<(), DbError> {
         let Some(contact_id) = wish.contact_id() else { return Ok(()) };
         let links = Links::of(&self.app).await;
         let links = links.map_err(|error| DbError::Unavailable(error.message().into_owned()))?;
-        let url = links.unsubscribe_url(workspace_id, contact_id, None);
+        let (topic_id, mail) = (None, Some((id, FIRST_RECIPIENT)));
+        let url = links.unsubscribe_url(&Subscriber { workspace_id, contact_id, topic_id, mail });
         for key in URL_KEYS {
             wish.values.entry(key).or_insert_with(|| url.clone().into());
         }

@@ -61,7 +61,8 @@ fn branches_part_to_both_sides_and_meet_again_below() {
     let (c, a, b, last) = (find(&picture, "c"), find(&picture, "a"), find(&picture, "b"), find(&picture, "last"));
     assert!(a.x < c.x && c.x < b.x && a.y == b.y);
     assert!(last.y > a.y, "below both that lead to it");
-    let labels: Vec<&str> = picture.arrows.iter().map(|arrow| arrow.label).filter(|label| !label.is_empty()).collect();
+    let labels: Vec<&str> =
+        picture.arrows.iter().map(|arrow| arrow.label.as_str()).filter(|label| !label.is_empty()).collect();
     assert_eq!(labels, ["met", "not met"]);
     assert_eq!(c.detail, "event.n ≥ 3");
 }

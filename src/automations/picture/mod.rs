@@ -27,9 +27,9 @@ const PLUS: i32 = 15;
 /// What has to be below the last of them.
 const PLUS_ROOM: i32 = 24;
 
-/// About how many characters a box has room for: of what a step does, and of its key.
-const MOST_DETAIL: usize = 23;
-const MOST_KEY: usize = 21;
+/// What a box has room for, in tenths of an ordinary letter: of what a step does, and of its key.
+const MOST_DETAIL: usize = 230;
+const MOST_KEY: usize = 210;
 
 /// Everything that is drawn, and how large it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -193,7 +193,7 @@ impl Picture {
 impl StepBox {
     /// What fits into the box of what the step does.
     pub fn short_detail(&self) -> String {
-        cut(&self.detail, MOST_DETAIL)
+        cut(&self.detail, MOST_DETAIL, breadth)
     }
 
     /// How wide the mark is that holds the count.
@@ -202,14 +202,36 @@ impl StepBox {
     }
 
     pub fn short_key(&self) -> String {
-        cut(&self.key, MOST_KEY)
+        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() { 10 } else { breadth(letter).max(10) })
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
-    match text.chars().nth(most) {
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
-        None => text.to_owned(),
+/// As much of a text as there is room for, with "…" where that is not all.
+fn cut(text: &str, room: usize, breadth: impl Fn(char) -> usize) -> String {
+    let whole: usize = text.chars().map(&breadth).sum();
+    if whole <= room {
+        return text.to_owned();
+    }
+    let mut left = room.saturating_sub(breadth('…'));
+    let fits = |letter: &char| {
+        let enough = left.checked_sub(breadth(*letter));
+        left = enough.unwrap_or_default();
+        enough.is_some()
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// About how broad a letter is, in tenths of an ordinary one; rather too much than too little.
+fn breadth(letter: char) -> usize {
+    match letter {
+        'i' | 'l' | 'j' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' => 6,
+        'm' | 'w' | 'M' | '%' | '…' => 16,
+        'W' | '@' => 19,
+        'A'..='Z' => 13,
+        _ if letter.is_ascii() => 10,
+        // Scripts whose letters are as broad as they are high, and pictures.
+        '\u{1100}'.. => 20,
+        _ => 14,
     }
 }
 

@@ -70,6 +70,23 @@ document.addEventListener("click", (event) => {
   if (button?.matches("[data-shortcuts]")) showShortcuts();
 });
 
+// The size of a picture is a link; here it takes no page to change it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-zoom]");
+  const drawing = link && document.querySelector("#picture > svg");
+  if (!drawing || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const { zoom } = link.dataset;
+  const percent = Number(zoom) || 100;
+  const { width, height } = drawing.viewBox.baseVal;
+  drawing.setAttribute("width", (width * percent) / 100);
+  drawing.setAttribute("height", (height * percent) / 100);
+  drawing.setAttribute("class", zoom === "fit" ? "fit" : percent === 100 ? "" : "sized");
+  for (const other of all("[data-zoom]")) other.toggleAttribute("aria-current", false);
+  link.setAttribute("aria-current", "true");
+  history.replaceState(null, "", link.href);
+});
+
 document.addEventListener("submit", (event) => {
   for (const button of all("[data-reveal]", event.target)) reveal(button, false);
 });
@@ -154,6 +171,41 @@ document.addEventListener("submit", async (event) => {
   }
   form.submit();
 });
+
+// ---- what was typed and not sent yet: it survives a reload, in this tab
+
+const kept = (form) => `posthorn-typed ${location.pathname}${location.search} ${form.getAttribute("action")}`;
+const unsent = () => all("main form[method=post]").filter((form) => !form.querySelector("[type=password], [type=file]"));
+const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden]), textarea, select"));
+const stateOf = (field) => (field.matches("[type=checkbox], [type=radio]") ? field.checked : field.value);
+
+function setState(field, state) {
+  if (field.matches("[type=checkbox], [type=radio]")) field.checked = state;
+  else field.value = state;
+}
+
+function keepTyped() {
+  const { type } = performance.getEntriesByType("navigation")[0] || {};
+  try {
+    for (const form of unsent()) {
+      const fields = fieldsOf(form);
+      const before = fields.map(stateOf);
+      const saved = JSON.parse(sessionStorage.getItem(kept(form)) || "null");
+      sessionStorage.removeItem(kept(form));
+      // Only where the page is the one in which it was typed.
+      if (type === "reload" && saved && JSON.stringify(saved.before) === JSON.stringify(before)) {
+        fields.forEach((field, at) => setState(field, saved.typed[at]));
+        sessionStorage.setItem(kept(form), JSON.stringify(saved));
+      }
+      form.addEventListener("input", () => {
+        sessionStorage.setItem(kept(form), JSON.stringify({ before, typed: fields.map(stateOf) }));
+      });
+      form.addEventListener("submit", () => sessionStorage.removeItem(kept(form)));
+    }
+  } catch {
+    // Without a place to keep it, a reload asks for it again.
+  }
+}
 
 // ---- parts of a page that are kept up to date: `<div id="…" data-refresh="2">`, in seconds
 
@@ -351,4 +403,5 @@ document.addEventListener("keydown", (event) => {
 });
 
 enliven(document);
+keepTyped();
 keepFresh();

@@ -57,18 +57,11 @@ impl Accepted<'_> {
     }
 
     async fn commit_noted(&self, batch: Batch) -> Settled {
-        let (db, session) = (&self.member.app.db, &self.member.session);
         let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
         // First, because the names of what is deleted are gone behind it.
         let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
         noted.append(batch);
-        let allowed = || store::may_grant(self.member.workspace_id(), session.user_id);
-        // What is made here may outlive the session: one that ends in this moment makes nothing.
-        let fenced = noted.fence(auth::session_stands(&session.hash));
-        let settled = db.commit(fenced.when(allowed())).await;
-        if matches!(settled, Err(DbError::Stale)) && db.read(allowed()).await?.is_empty() {
-            return Err(not_yours());
-        }
+        let settled = self.commit_allowed(noted).await?;
         // Statements of the batch keep their numbers.
         Ok(match settled {
             Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
@@ -77,6 +70,19 @@ impl Accepted<'_> {
             }
             Err(error) => Err(error),
         })
+    }
+
+    /// Commits, if the visitor may still do this at that moment.
+    async fn commit_allowed(&self, batch: Batch) -> Settled {
+        let (db, session) = (&self.member.app.db, &self.member.session);
+        let allowed = || store::may_grant(self.member.workspace_id(), session.user_id);
+        // What is made here may outlive the session: one that ends in this moment makes nothing.
+        let fenced = batch.fence(auth::session_stands(&session.hash));
+        let settled = db.commit(fenced.when(allowed())).await;
+        if matches!(settled, Err(DbError::Stale)) && db.read(allowed()).await?.is_empty() {
+            return Err(not_yours());
+        }
+        Ok(settled)
     }
 }
 
@@ -99,5 +105,9 @@ impl Actor for Accepted<'_> {
 
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
         Box::pin(self.commit_noted(batch))
+    }
+
+    fn commit_part(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(self.commit_allowed(batch))
     }
 }

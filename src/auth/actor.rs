@@ -31,6 +31,11 @@ pub trait Actor: Sync {
     /// Commits a batch once: one that is stale for another reason has to be prepared anew.
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled>;
 
+    /// Commits some of what a later commit completes: only that one is told in the log.
+    fn commit_part(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        self.commit_once(batch)
+    }
+
     /// Commits what `batch` makes, which rests on what others change: anew where it was stale.
     fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
         Box::pin(async {
@@ -58,6 +63,17 @@ impl dyn Actor + '_ {
     /// Commits what `batch` makes.
     pub async fn try_commit(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
         self.try_commit_with(&batch).await
+    }
+
+    /// Commits some of what a later commit completes.
+    pub async fn try_commit_part(&self, batch: impl Fn() -> Batch + Send + Sync) -> Settled {
+        for _ in 0..ATTEMPTS {
+            match self.commit_part(batch()).await? {
+                Err(DbError::Stale) => {}
+                settled => return Ok(settled),
+            }
+        }
+        Err(Error::Unavailable)
     }
 
     /// Commits a batch that needs no other preparation.

@@ -9,8 +9,8 @@ use super::automation::{self, ReEntry, Status};
 use super::editor::{self, Unpublished, VersionRow};
 use super::graph::{Exit, Graph, Step};
 use super::names;
-use super::picture::{self, Names, Picture};
-use super::runs::{RunRow, run_rows};
+use super::picture::{self, Names, Picture, Traffic};
+use super::runs::{COUNTED, RunRow, run_rows, traffic};
 use super::shapes::Item;
 use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -146,6 +146,10 @@ struct AutomationPage {
     updated: Stamp,
     picture: Picture,
     steps: Vec<StepLine>,
+    /// Of how many runs the counts at the steps are.
+    counted: String,
+    /// In how many seconds there may be something new.
+    refresh: u32,
     /// Who has edited it since it was published, and when.
     draft: Option<(String, Stamp)>,
     versions: Vec<VersionRow>,
@@ -163,8 +167,10 @@ struct StepLine {
     key: String,
     label: &'static str,
     detail: String,
-    /// Which way leads where.
-    ways: Vec<(&'static str, String)>,
+    /// How many runs are there.
+    visits: String,
+    /// Which way leads where, and how many took it.
+    ways: Vec<(&'static str, String, usize)>,
 }
 
 /// A form with nothing but a button.
@@ -199,6 +205,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let stored = find(&member, id).await?;
     let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
+    let traffic = traffic(&member, id, stored.listed.version, &graph).await?;
     let names = names::load(&member.app.db, member.workspace_id()).await?;
     let (versions, older_versions) = editor::version_rows(&member, id).await?;
     let now = member.app.clock.now();
@@ -229,8 +236,14 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         exit_on: stored.exit_on,
         send_window: stored.send_window.as_deref().and_then(Window::stored).map(|window| window.to_string()),
         updated: Stamp::ago(stored.listed.updated_at.0, now),
-        picture: Picture::draw(&graph, &names, |_| ""),
-        steps: lines(&graph, &names),
+        picture: Picture::draw(&graph, &names, |_| "").counted(&traffic).zoomed(member.asked("zoom").as_deref()),
+        steps: lines(&graph, &names, &traffic),
+        counted: match traffic.runs {
+            0 => "No run has come by here yet.".to_owned(),
+            1 => "Counted of the only run of this version.".to_owned(),
+            many => format!("Counted of {many} runs of this version, among the newest {COUNTED}."),
+        },
+        refresh: if items.iter().any(|run| run.status.look == "busy") { 5 } else { 30 },
         draft,
         versions,
         older_versions,
@@ -252,15 +265,15 @@ fn re_entry(stored: &str) -> &'static str {
     }
 }
 
-fn lines(graph: &Graph, names: &Names) -> Vec<StepLine> {
+fn lines(graph: &Graph, names: &Names, traffic: &Traffic) -> Vec<StepLine> {
     let way = |at: usize, exit: Exit| {
-        let to = graph.step(graph.next(at, exit)?)?;
-        Some((picture::label(exit), to.key.clone()))
+        let (from, to) = (graph.step(at)?, graph.step(graph.next(at, exit)?)?);
+        Some((picture::label(exit), to.key.clone(), traffic.taken(&from.key, exit)))
     };
     let line = |(at, step): (usize, &Step)| {
         let (_, label, detail) = picture::described(step.action.type_name(), &step.config, names);
         let ways = Exit::ALL.into_iter().filter_map(|exit| way(at, exit)).collect();
-        StepLine { key: step.key.clone(), label, detail, ways }
+        StepLine { key: step.key.clone(), label, detail, visits: traffic.at(&step.key).sentence(), ways }
     };
     graph.in_order().map(line).collect()
 }

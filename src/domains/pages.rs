@@ -275,7 +275,11 @@ fn row(domain: &Stored, name: String, key: &str) -> RecordRow {
         name,
         value: DMARC_VALUE.into(),
         priority: None,
-        status: status.into(),
+        // What is missing may still come; what says something else has to be changed.
+        status: match finding {
+            Some(Finding { status: RecordStatus::Pending, found: Some(_), .. }) => Badge { look: "bad", word: "Wrong" },
+            _ => status.into(),
+        },
         is_right: status == RecordStatus::Verified && finding.is_some_and(|finding| finding.advice.is_none()),
         found: finding.and_then(|finding| finding.found.clone()),
         advice: finding.and_then(|finding| finding.advice.clone()),

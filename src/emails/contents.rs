@@ -15,7 +15,7 @@ use super::draft::{Draft, Pending, Source};
 use super::email::Content;
 use super::fetch::{self, Fetch, Wanted};
 use super::store::{self, CHUNK, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT};
-use crate::auth::Principal;
+use crate::auth::Actor;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::EmailId;
@@ -27,7 +27,7 @@ const CHUNKS_AT_ONCE: usize = 2;
 /// Brings what a draft still lacks into the store, and then it lacks nothing.
 pub async fn store(
     emails: &Emails,
-    caller: &Principal,
+    caller: &dyn Actor,
     id: EmailId,
     draft: &mut Draft,
     values: Option<&Arc<LongValues>>,
@@ -66,7 +66,7 @@ pub async fn store(
 }
 
 /// Brings a message into the store that was handed in whole.
-pub async fn store_message(emails: &Emails, caller: &Principal, id: EmailId, message: Arc<Spool>) -> Result<(), Error> {
+pub async fn store_message(emails: &Emails, caller: &dyn Actor, id: EmailId, message: Arc<Spool>) -> Result<(), Error> {
     let room = message.len() as u64;
     keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
 }
@@ -74,7 +74,7 @@ pub async fn store_message(emails: &Emails, caller: &Principal, id: EmailId, mes
 /// Brings files of a draft into the store that are in it elsewhere, in the order of its attachments.
 pub async fn store_pieces(
     emails: &Emails,
-    caller: &Principal,
+    caller: &dyn Actor,
     id: EmailId,
     draft: &mut Draft,
     files: Vec<Pieces>,
@@ -259,7 +259,7 @@ impl Long {
 /// Stores a content in pieces, and tells how long it is.
 async fn keep(
     emails: &Emails,
-    caller: &Principal,
+    caller: &dyn Actor,
     (id, part): (EmailId, i64),
     mut feed: Feed,
     room: u64,
@@ -280,11 +280,19 @@ async fn keep(
             held[..ready].chunks(CHUNK).zip(number..).map(|(chunk, at)| store::add_chunk(id, part, at, chunk)).collect()
         };
         let _turn = emails.admission.write().await?;
-        caller.commit(chunks).await?;
+        match caller.try_commit_part(chunks).await? {
+            Err(DbError::Duplicate(_)) => return Err(under_way()),
+            settled => settled?,
+        };
         number += ready.div_ceil(CHUNK) as i64;
         held.drain(..ready);
     }
     Ok(size)
+}
+
+/// Somebody sent a form twice, and the pieces of the first come in meanwhile.
+fn under_way() -> Error {
+    Error::Conflict { message: "This mail is being sent already.".into() }
 }
 
 fn too_large(part: i64) -> Error {

@@ -6,8 +6,10 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft};
+use super::send::{StoredFile, attach, forget_refused};
+use super::sender::may_send;
 use super::templated::{TestWish, filled, test_mail};
-use super::{Emails, NewEmail, Origin, queue};
+use super::{Emails, NewEmail, Origin, queue, store};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
@@ -167,7 +169,7 @@ impl SendPage {
 }
 
 /// One address a line.
-fn addresses(list: &Field) -> Option<Value> {
+pub fn addresses(list: &Field) -> Option<Value> {
     let lines = list.value.lines().map(str::trim).filter(|line| !line.is_empty());
     let all: Vec<Value> = lines.map(Value::from).collect();
     (!all.is_empty()).then(|| all.into())
@@ -207,7 +209,7 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
     let id = id_of(&form)?;
     let accepted = member.accept(&purpose(id), &form)?;
     let page = SendPage::of(&member, id, &form);
-    let sending = async { send_fields(&emails, &accepted, id, page.fields()?).await };
+    let sending = async { send_fields(&emails, &accepted, id, page.fields()?, Vec::new()).await };
     match sending.await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
         Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
@@ -215,20 +217,39 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
     }
 }
 
-/// It was no program that handed it in.
 /// Sends the mail that a request with these fields would send, under the id that its form carries.
 pub async fn send_fields(
     emails: &Emails,
     accepted: &Accepted<'_>,
     id: EmailId,
     fields: Map<String, Value>,
+    files: Vec<StoredFile>,
 ) -> Result<(), Error> {
     let of = (accepted.workspace_id(), id);
     let (body, template_id) = Box::pin(filled(emails, of, Body::new(fields))).await?;
-    let draft = Draft::new(emails, of, draft::read(body)?)?;
-    hand_over(emails, accepted, id, draft.made_of(template_id)).await
+    let mut draft = Draft::new(emails, of, draft::read(body)?)?.made_of(template_id);
+    if files.is_empty() {
+        return hand_over(emails, accepted, id, draft).await;
+    }
+    may_send(emails, accepted, &draft.email).await?;
+    emails.admission.admit().await?;
+    let sent = match attach(emails, accepted, id, &mut draft, files).await {
+        Ok(()) => hand_over(emails, accepted, id, draft).await,
+        Err(refusal) => Err(refusal),
+    };
+    match sent {
+        // The pieces belong to the same form, sent before.
+        Err(Error::Conflict { .. }) if store::summary(&emails.db, id).await?.is_some() => Ok(()),
+        Err(refusal @ Error::Conflict { .. }) => Err(refusal),
+        Err(refusal) if refusal.status().is_client_error() => {
+            forget_refused(emails, id).await;
+            Err(refusal)
+        }
+        settled => settled,
+    }
 }
 
+/// It was no program that handed it in.
 async fn hand_over(emails: &Emails, accepted: &Accepted<'_>, id: EmailId, draft: Draft) -> Result<(), Error> {
     let email = NewEmail { origin: Origin::Command, ..draft.email };
     queue::send((&emails.occurrences, &emails.domains), accepted, id, email).await

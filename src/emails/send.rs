@@ -118,7 +118,7 @@ async fn accept_large(
 
 /// Forgets the pieces of a mail that was refused. Where the store has failed, what it may still do with the mail is
 /// not known: its pieces are swept later.
-async fn forget_refused(emails: &Emails, id: EmailId) {
+pub async fn forget_refused(emails: &Emails, id: EmailId) {
     if let Err(error) = emails.db.commit(forget_lost(id)).await {
         tracing::info!(%error, "pieces of a mail that was refused are left for later");
     }
@@ -150,16 +150,9 @@ pub async fn send_with_files(
     if let Some(answer) = request.find().await? {
         return Ok(answer);
     }
-    let mut contents = Vec::with_capacity(files.len());
-    for StoredFile { filename, content_type, content_id, content } in files {
-        let (id, size) = (emails.clock.ordered_id(), 0);
-        let stored = Content::Stored { size };
-        draft.email.attachments.push(NewAttachment { id, filename, content_type, content_id, content: stored });
-        contents.push(content);
-    }
     let (id, sender) = (draft.id, allowed(emails, caller, &draft).await?);
     let accepting = async {
-        Box::pin(contents::store_pieces(emails, caller, id, &mut draft, contents)).await?;
+        attach(emails, caller, id, &mut draft, files).await?;
         let mut ready = Ready { id, email: draft.email, sender };
         let answer = Answer::json(StatusCode::OK, &Sent { id })?;
         let _turn = emails.admission.write().await?;
@@ -170,6 +163,23 @@ pub async fn send_with_files(
         forget_refused(emails, id).await;
     }
     accepted
+}
+
+/// Brings files into the store that go with a mail.
+pub async fn attach(
+    emails: &Emails,
+    actor: &dyn Actor,
+    id: EmailId,
+    draft: &mut Draft,
+    files: Vec<StoredFile>,
+) -> Result<(), Error> {
+    let mut contents = Vec::with_capacity(files.len());
+    for StoredFile { filename, content_type, content_id, content } in files {
+        let (id, stored) = (emails.clock.ordered_id(), Content::Stored { size: 0 });
+        draft.email.attachments.push(NewAttachment { id, filename, content_type, content_id, content: stored });
+        contents.push(content);
+    }
+    Box::pin(contents::store_pieces(emails, actor, id, draft, contents)).await
 }
 
 async fn ready(emails: &Emails, caller: &Principal, draft: Draft) -> Result<Ready, Error> {

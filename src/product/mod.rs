@@ -2,6 +2,8 @@
 //! list of all routes.
 
 mod description;
+#[cfg(test)]
+mod roles;
 mod types;
 
 use std::sync::Arc;

@@ -147,16 +147,25 @@ pub async fn forward(
     body: Body<Forward>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &receiving, &body);
-    let Stored { summary, html, text } = find(&caller, id).await?;
-    let size = summary.size.ok_or_else(gone)? as u64;
-    let given: Map<String, Value> = body.into_fields().into();
+    let email = find(&caller, id).await?;
+    let (fields, files) = forwarded(&receiving, email, body.into_fields().into()).await?;
+    send_with_files(&receiving.emails, &caller, &request, Body::new(fields), files).await
+}
+
+/// The fields of the mail that forwards another, and what goes with it.
+pub(super) async fn forwarded(
+    receiving: &Receiving,
+    Stored { summary, html, text }: Stored,
+    given: Map<String, Value>,
+) -> Result<(Map<String, Value>, Vec<StoredFile>), Error> {
+    let (id, size) = (summary.id, summary.size.ok_or_else(gone)? as u64);
     let is_as_it_came = match given.get("passthrough") {
         None | Some(Value::Null | Value::Bool(true)) => true,
         Some(Value::Bool(false)) => false,
         Some(_) => return Err(Error::invalid("The `passthrough` field must be true or false.")),
     };
     let mut fields = own_fields(given);
-    if let Some(last) = references(&receiving, &summary).await?.last() {
+    if let Some(last) = references(receiving, &summary).await?.last() {
         add_header(&mut fields, "References", last);
     }
     let files = match is_as_it_came {
@@ -166,7 +175,7 @@ pub async fn forward(
             fields.insert("html".into(), html.into());
             fields.insert("text".into(), text.into());
             default(&mut fields, "subject", || summary.subject.clone().into());
-            summary.envelope.attachments.iter().map(|file| sent_along(&receiving, id, file)).collect()
+            summary.envelope.attachments.iter().map(|file| sent_along(receiving, id, file)).collect()
         }
         false => {
             default(&mut fields, "subject", || titled("Fwd:", &summary.subject).into());
@@ -178,7 +187,7 @@ pub async fn forward(
             }]
         }
     };
-    send_with_files(&receiving.emails, &caller, &request, Body::new(fields), files).await
+    Ok((fields, files))
 }
 
 fn own_fields(given: Map<String, Value>) -> Map<String, Value> {

@@ -10,6 +10,7 @@ mod contents;
 mod email;
 mod incoming;
 mod limits;
+mod page_forward;
 mod pages;
 mod retention;
 mod routes;

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use super::authentication::{Authentication, Checked, Verdict};
 use super::email::{Stored, Summary};
 use super::routes::{find, gone, saved, with_pictures};
-use super::{Receiving, answering, contents, store};
+use super::{Receiving, answering, contents, page_forward, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::emails::{self, FileRow};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, ReceivedEmailId};
 use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp, field_of};
 
-type Id = Result<PathId<ReceivedEmailId>, Error>;
+pub(super) type Id = Result<PathId<ReceivedEmailId>, Error>;
 
 pub fn router() -> Router<Receiving> {
     Router::new()
@@ -28,6 +28,7 @@ pub fn router() -> Router<Receiving> {
         .route("/received/{id}/source", get(show_source))
         .route("/received/{id}/attachments/{attachment}", get(download))
         .route("/received/{id}/reply", post(reply))
+        .route("/received/{id}/forward", get(page_forward::ask).post(page_forward::forward))
 }
 
 #[derive(Template)]
@@ -64,6 +65,8 @@ struct OnePage {
     source: Option<String>,
     attachments: Vec<FileRow>,
     answer: Option<AnswerForm>,
+    /// Where it is sent on, while there is something to send.
+    forward: Option<String>,
 }
 
 /// What came of a check, and the look of its badge.
@@ -120,7 +123,7 @@ async fn list(member: Member<Look>) -> PageResult {
     Ok(web::page(StatusCode::OK, &content))
 }
 
-async fn found<D: Duty>(member: &Member<D>, id: Id) -> Result<Stored, Error> {
+pub(super) async fn found<D: Duty>(member: &Member<D>, id: Id) -> Result<Stored, Error> {
     let gone = || Error::not_found("There is no such mail here.");
     let PathId(id) = id.map_err(|_| gone())?;
     find(member, id).await.map_err(|error| match error {
@@ -187,6 +190,7 @@ fn page<D: Duty>(member: &Member<D>, status: StatusCode, email: Stored, answer: 
         source: summary.size.map(|_| address("/source".into())),
         attachments: files.collect(),
         answer: member.may_manage().then_some(answer),
+        forward: summary.size.filter(|_| member.may_manage()).map(|_| address("/forward".into())),
     };
     web::page_framing(status, &content)
 }
@@ -225,7 +229,7 @@ async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: I
     let given: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
     let sent = async {
         let fields = answering::answer(&receiving, &email.summary, given).await?;
-        emails::send_fields(&receiving.emails, &accepted, sent_as, fields).await
+        emails::send_fields(&receiving.emails, &accepted, sent_as, fields, Vec::new()).await
     };
     let refusal = match sent.await {
         Ok(()) => return Ok(member.see_other(&format!("/emails/{sent_as}?sent"))),

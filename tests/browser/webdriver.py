@@ -15,7 +15,7 @@ from pathlib import Path
 
 from server import clean_env, free_port
 
-TAB, ENTER, SPACE = "\ue004", "\ue007", " "
+TAB, ENTER, SPACE, ESCAPE, CONTROL = "\ue004", "\ue007", " ", "\ue00c", "\ue009"
 LIMIT = 15.0  # seconds to wait for what a page should come to
 AXE = Path(__file__).resolve().parent / "node_modules" / "axe-core" / "axe.min.js"
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -135,6 +135,12 @@ class Browser:
         """On the keyboard, wherever the focus is."""
         strokes = [{"type": kind, "value": key} for key in "".join(keys) for kind in ("keyDown", "keyUp")]
         self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
+
+    def chord(self, held, key):
+        """A key while another is held."""
+        strokes = [("keyDown", held), ("keyDown", key), ("keyUp", key), ("keyUp", held)]
+        actions = [{"type": kind, "value": value} for kind, value in strokes]
+        self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def new_tab(self):
         self.go_to(self.ask("POST", "/window/new", {"type": "tab"})["handle"])

@@ -71,8 +71,44 @@ on_both! {
         let run = scene.run(json!({"plan": "pro"})).await;
         let cookie = owner(&scene.app).await;
         let one = page(&scene.app, &cookie, &format!("/automations/{}", scene.automation)).await;
-        for word in ["<svg", "event.plan = pro", ">met<", ">not met<", ">received<", "Wait for event", "marker-end", run.as_str()] {
+        for word in ["<svg", "event.plan = pro", ">met · 1<", ">not met · 0<", ">received · 0<", "1 here now, 0 passed", "Wait for event", "marker-end", run.as_str()] {
             assert!(one.contains(word), "{word}: {one}");
+        }
+    }
+
+    async fn steps_and_ways_count_their_runs_and_versions_are_compared(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        for plan in ["pro", "pro", "free"] {
+            scene.run(json!({"plan": plan})).await;
+        }
+        let (app, cookie) = (&scene.app, owner(&scene.app).await);
+        let path = format!("/automations/{}", scene.automation);
+        let one = page(app, &cookie, &path).await;
+        for word in [">met · 2<", ">not met · 1<", "Counted of 3 runs of this version", "3 runs go by it", "a contact that is gone", "data-refresh=\"5\""] {
+            assert!(one.contains(word), "{word}: {one}");
+        }
+        assert_eq!(one.matches("<g class=\"step-count\">").count(), 2, "two wait for the event, and one sleeps");
+        assert!(!one.contains("/versions/0..1"), "before the first there was none");
+        let narrow = page(app, &cookie, &format!("{path}?zoom=50")).await;
+        let width = |page: &str| -> i32 {
+            let picture = page.split("id=\"picture\"").nth(1).expect("a picture");
+            picture.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).and_then(|text| text.parse().ok()).expect("a width")
+        };
+        assert_eq!(width(&narrow), width(&one) / 2);
+
+        let steps = json!([trigger(), {"key": "bye", "type": "exit", "config": {}}]);
+        let next = json!({"steps": steps, "connections": [link("start", "bye")]});
+        assert_eq!(app.patch(&path).key(&scene.key).json(next).send().await.status, 200);
+        let one = page(app, &cookie, &path).await;
+        assert!(one.contains("/versions/1..2\"") && one.contains("3 runs go by it") && one.contains("No run has come by here yet."), "{one}");
+        let compared = page(app, &cookie, &format!("{path}/versions/1..2")).await;
+        for word in ["From version 1 to 2", "class=\"added\"", "Exit (bye)", "class=\"removed\"", "/versions/2..1\""] {
+            assert!(compared.contains(word), "{word}: {compared}");
+        }
+        assert!(page(app, &cookie, &format!("{path}/versions/2..2")).await.contains("Their steps are the same."));
+        for wrong in ["1..9", "1..", "..", "a..b"] {
+            let answer = app.get(format!("/dashboard{path}/versions/{wrong}")).header("cookie", &cookie).send().await;
+            assert_eq!(answer.status, 404, "{wrong}");
         }
     }
 

@@ -10,6 +10,7 @@ use posthorn::{accounts, domains};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::automation_pages::{owner, page};
 use crate::dns::Dns;
 use crate::harness::{Answer, TestApp, on_both};
 use crate::store::Store;
@@ -252,6 +253,30 @@ on_both! {
         assert_eq!((&whole["status"], statuses(&whole)), (&json!("verified"), vec!["verified"; 6]));
         assert!((0..6).all(|at| whole["records"][at].get("advice").is_none()), "{whole}");
         assert_eq!(whole["checked_at"], "2026-01-02T03:04:05.678901Z");
+    }
+
+    async fn t30_of_a_domain_with_one_wrong_record_only_that_one_is_red(store: Store) {
+        let dns = Dns::start().await;
+        let app = open(&store, &dns, &[]).await;
+        let (key, cookie) = (app.full_key().await, owner(&app).await);
+        let domain = add(&app, &key, "example.com").await;
+        publish(&dns, &domain);
+        let wrong = &domain["records"][0];
+        dns.forget(wrong["name"].as_str().expect("a name"));
+        for record in domain["records"].as_array().expect("records").iter().skip(1) {
+            publish_one(&dns, record);
+        }
+        dns.mx(wrong["name"].as_str().expect("a name"), 10, "mx.other.example");
+        verify(&app, &key, &domain).await;
+        let shown = page(&app, &cookie, &format!("/domains/{}", id(&domain))).await;
+        let records: Vec<&str> = shown.split("<section class=\"panel record\"").skip(1).collect();
+        let count = domain["records"].as_array().expect("records").len();
+        assert_eq!(records.len(), count + 1, "and the one that is advised");
+        assert!(records[0].contains("badge bad\">Wrong<") && records[0].contains("DNS says <code class=\"wrap\">10 mx.other.example<"), "{shown}");
+        for right in &records[1..count] {
+            assert!(right.contains("badge good\">Verified<") && !right.contains("class=\"notice"), "{right}");
+        }
+        assert_eq!(shown.matches("badge bad").count(), 1, "{shown}");
     }
 
     async fn dns_that_fails_changes_nothing_and_a_record_is_gone_after_a_day(store: Store) {

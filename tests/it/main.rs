@@ -17,6 +17,7 @@ mod account_pages;
 mod app_automations;
 mod as_code;
 mod audience_pages;
+mod audit;
 mod authorize;
 mod authorize_order;
 mod authorize_store;

@@ -342,6 +342,36 @@ on_both! {
         assert_eq!(answer["text"], "Thanks");
     }
 
+    async fn issue_15_a_person_sends_on_what_came_in(store: Store) {
+        let office = Office::open(&store, &[]).await;
+        let (app, cookie) = (&office.app, owner(&office.app).await);
+        let id = office.take(MESSAGE).await;
+        let path = format!("/received/{id}/forward");
+        assert!(page(app, &cookie, &format!("/received/{id}")).await.contains(&format!("{path}\"")));
+        let form = Filled::of(&page(app, &cookie, &path).await, "/forward");
+        assert_eq!(form.value("from"), "box@in.example", "whom it was received for");
+        let wrong = form.with("from", "nobody").with("to", "team@example.com\nboss@example.com").send(app, &cookie).await;
+        assert!(wrong.status == 422 && wrong.text().contains("f-from-error"), "{}", wrong.text());
+        assert_eq!(store.count("email_chunks").await, 0, "what is refused leaves nothing behind");
+        let form = Filled::of(&wrong.text(), "/forward").with("from", "box@in.example");
+        assert_eq!(form.value("to"), "team@example.com\nboss@example.com", "what was typed stays");
+        let sent = leads_to(&form.send(app, &cookie).await);
+        assert_eq!(leads_to(&form.send(app, &cookie).await), sent, "sent twice, it is one mail");
+        let mail = office.get(sent.strip_suffix("?sent").expect("the mail's page")).await;
+        assert_eq!((&mail["subject"], &mail["to"]), (&json!("Grüße"), &json!(["team@example.com", "boss@example.com"])));
+        assert_eq!(mail["html"], json!("<p>Hi <img src=\"cid:logo@x\"></p>"));
+        let files = office.get(&format!("{}/attachments", sent.strip_suffix("?sent").expect("a page"))).await;
+        assert_eq!(office.download(&files["data"][1]).await, b"\x89PNG");
+        let form = Filled::of(&page(app, &cookie, &path).await, "/forward").with("to", "team@example.com");
+        let sent = leads_to(&form.with("text", "Look at this.").send(app, &cookie).await);
+        let mail = office.get(sent.strip_suffix("?sent").expect("the mail's page")).await;
+        assert_eq!((&mail["subject"], &mail["text"]), (&json!("Fwd: Grüße"), &json!("Look at this.")));
+        let files = office.get(&format!("{}/attachments", sent.strip_suffix("?sent").expect("a page"))).await;
+        assert_eq!(office.download(&files["data"][0]).await, MESSAGE.as_bytes());
+        let told = store.rows("SELECT action FROM audit_log").await;
+        assert_eq!(told, vec![vec![Some("email.forwarded".to_owned())]; 2], "once each, however many pieces it has");
+    }
+
     async fn issue_14_a_mail_is_forwarded_as_it_came_or_attached(store: Store) {
         let office = Office::open(&store, &[]).await;
         let id = office.take(MESSAGE).await;

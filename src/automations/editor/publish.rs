@@ -21,7 +21,7 @@ use crate::web::{self, ConfirmPage, Form, Layout, PageResult, PathId, Shell};
 use crate::windows::Window;
 
 /// Among how many of the newest runs those in flight are counted.
-const MOST_COUNTED: i64 = 2000;
+pub const MOST_COUNTED: i64 = 2000;
 
 pub fn router() -> Router<App> {
     Router::new()

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::contents::Contents;
 use super::difference::{self, Difference};
-use super::publish::in_flight;
+use super::publish::{MOST_COUNTED, in_flight};
 use super::store::{self, StoredVersion};
 use super::work::{Work, gone, published, read};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -38,6 +38,10 @@ pub struct VersionRow {
     pub version: i64,
     pub event_name: String,
     pub created: Stamp,
+    /// How many runs go by it, if any.
+    pub in_flight: Option<String>,
+    /// Where it is compared with the version before it.
+    pub difference: Option<String>,
 }
 
 /// The newest versions of an automation, and where older ones are.
@@ -47,12 +51,20 @@ pub async fn version_rows<D: Duty>(
 ) -> Result<(Vec<VersionRow>, Option<String>), Error> {
     let below = member.asked("below").and_then(|below| below.parse().ok()).unwrap_or(i64::MAX);
     let found: Vec<(i64, String, i64)> = member.query(store::versions(member.workspace_id(), id, below)).await?;
+    let in_flight: Vec<(i64, i64)> = member.query(store::in_flight_by_version(id, MOST_COUNTED)).await?;
+    let in_flight = |version: i64| match in_flight.iter().find(|(one, _)| *one == version)?.1 {
+        1 => Some("1 run goes by it".to_owned()),
+        many => Some(format!("{many} runs go by it")),
+    };
     let now = member.app.clock.now();
     let row = |(version, event_name, created_at): &(i64, String, i64)| VersionRow {
         href: member.address(&format!("/automations/{id}/versions/{version}")),
         version: *version,
         event_name: event_name.clone(),
         created: Stamp::ago(*created_at, now),
+        in_flight: in_flight(*version),
+        difference: (*version > 1)
+            .then(|| member.address(&format!("/automations/{id}/versions/{}..{version}", version - 1))),
     };
     let rows: Vec<VersionRow> = found.iter().take(SHOWN).map(row).collect();
     let last = rows.last().filter(|_| found.len() > SHOWN).map(|last| last.version);
@@ -94,7 +106,13 @@ fn purpose(id: AutomationId, version: i64) -> String {
     format!("publish version {version} of automation {id} again")
 }
 
+/// A version, or what differs between two: `3`, or `2..3`.
 async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
+    let Path((id, named)) = &path;
+    if let Some((from, to)) = named.split_once("..") {
+        let [from, to] = [from, to].map(|version| Path((id.clone(), version.to_owned())));
+        return compare(&member, from, to).await;
+    }
     let (live, found) = find(&member, path).await?;
     let id = live.listed.id;
     let names = names::load(&member.app.db, member.workspace_id()).await?;
@@ -111,13 +129,62 @@ async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
         live: live.listed.version,
         created: Stamp::new(found.created_at),
         event_name: found.event_name,
-        picture: Picture::draw(&graph, &names, |_| ""),
+        picture: Picture::draw(&graph, &names, |_| "").zoomed(member.asked("zoom").as_deref()),
         differences: difference::between(&before, &after, &names),
         in_flight: in_flight(&member, id).await?,
         action: member.address(&format!("/automations/{id}/versions/{}/restore", found.version)),
         hidden,
         may_manage: member.may_manage(),
         name: live.listed.name,
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+#[derive(Template)]
+#[template(path = "automations/compare.html")]
+struct ComparePage {
+    layout: Layout,
+    shell: Shell,
+    back: String,
+    name: String,
+    versions: [VersionLink; 2],
+    differences: Vec<Difference>,
+    /// The same the other way round.
+    turned: String,
+}
+
+struct VersionLink {
+    href: String,
+    version: i64,
+    event_name: String,
+    created: Stamp,
+}
+
+async fn compare(member: &Member<Look>, from: VersionPath, to: VersionPath) -> PageResult {
+    let (live, from) = find(member, from).await?;
+    let (_, to) = find(member, to).await?;
+    let (id, base) = (live.listed.id, published(&live)?);
+    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let contents = |one: &StoredVersion| -> Result<Contents, Error> {
+        Ok(Contents { steps: read(&one.steps)?, connections: read(&one.connections)?, ..base.clone() })
+    };
+    let address = |version: &str| member.address(&format!("/automations/{id}/versions/{version}"));
+    let differences = difference::between(&contents(&from)?, &contents(&to)?, &names);
+    let turned = address(&format!("{}..{}", to.version, from.version));
+    let link = |one: StoredVersion| VersionLink {
+        href: address(&one.version.to_string()),
+        version: one.version,
+        event_name: one.event_name,
+        created: Stamp::new(one.created_at),
+    };
+    let content = ComparePage {
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        back: member.address(&format!("/automations/{id}")),
+        name: live.listed.name,
+        versions: [link(from), link(to)],
+        differences,
+        turned,
     };
     Ok(web::page(StatusCode::OK, &content))
 }

@@ -1,15 +1,19 @@
 //! A graph as a picture: boxes in layers from the trigger down, arrows between
 //! them. Pure: it says where everything stands, a template draws it.
 
+mod traffic;
 mod words;
+mod zoom;
 
 use std::collections::{HashMap, HashSet};
 
 use crate::automations::graph::{Exit, Graph};
 
+pub use traffic::Traffic;
 #[cfg(test)]
 use words::words;
 pub use words::{Names, described, rule_in_words};
+pub use zoom::Zoom;
 
 pub const BOX_WIDTH: i32 = 216;
 pub const BOX_HEIGHT: i32 = 78;
@@ -23,9 +27,9 @@ const PLUS: i32 = 15;
 /// What has to be below the last of them.
 const PLUS_ROOM: i32 = 24;
 
-/// About how many characters a box has room for: of what a step does, and of its key.
-const MOST_DETAIL: usize = 23;
-const MOST_KEY: usize = 21;
+/// What a box has room for, in tenths of an ordinary letter: of what a step does, and of its key.
+const MOST_DETAIL: usize = 230;
+const MOST_KEY: usize = 210;
 
 /// Everything that is drawn, and how large it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +39,7 @@ pub struct Picture {
     pub boxes: Vec<StepBox>,
     pub arrows: Vec<Arrow>,
     pub ways: Vec<Way>,
+    pub zoom: Zoom,
 }
 
 /// A way out of a step, by the point below it where something can be put in between.
@@ -77,14 +82,19 @@ pub struct StepBox {
     pub detail: String,
     /// What became of it in a run; empty in a picture of the automation.
     pub look: &'static str,
+    /// How many runs are here now, and what became of others; empty where that is not shown.
+    pub count: String,
+    pub visits: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrow {
+    from: String,
+    exit: Exit,
     /// The line as SVG writes it.
     pub line: String,
-    /// When this way is taken, where there are two.
-    pub label: &'static str,
+    /// When this way is taken, where there are two, and how often it was.
+    pub label: String,
     pub label_x: i32,
     pub label_y: i32,
     /// Whether the label ends where it stands, left of the line.
@@ -136,8 +146,10 @@ impl Picture {
                 label: step.label,
                 detail: step.detail.clone(),
                 look: step.look,
+                count: String::new(),
+                visits: String::new(),
             });
-            arrows.extend(sketch.ways(at).map(|(exit, to)| arrow(place, step.exits, exit, places[&to])));
+            arrows.extend(sketch.ways(at).map(|(exit, to)| arrow(place, step, exit, places[&to])));
             ways.extend(step.exits.iter().map(|exit| Way {
                 x: place.centre() + aside(step.exits, *exit),
                 y: place.bottom() + PLUS,
@@ -147,7 +159,29 @@ impl Picture {
         }
         let right = places.values().map(|place| place.left() + BOX_WIDTH).max().unwrap_or_default();
         let bottom = places.values().map(|place| place.bottom()).max().unwrap_or_default();
-        Picture { width: right + MARGIN, height: bottom + MARGIN, boxes, arrows, ways }
+        Picture { width: right + MARGIN, height: bottom + MARGIN, boxes, arrows, ways, zoom: Zoom::default() }
+    }
+
+    /// With the size that was asked for.
+    pub fn zoomed(self, asked: Option<&str>) -> Picture {
+        Picture { zoom: Zoom::parse(asked), ..self }
+    }
+
+    /// With how many runs are at each step, and took each way.
+    pub fn counted(mut self, traffic: &Traffic) -> Picture {
+        for step in &mut self.boxes {
+            let visits = traffic.at(&step.key);
+            step.count = if visits.here > 0 { visits.here.to_string() } else { String::new() };
+            step.visits = visits.sentence();
+        }
+        for arrow in &mut self.arrows {
+            let taken = traffic.taken(&arrow.from, arrow.exit);
+            arrow.label = match arrow.label.is_empty() {
+                true => taken.to_string(),
+                false => format!("{} · {taken}", arrow.label),
+            };
+        }
+        self
     }
 
     /// With room below the last steps for what can be added there.
@@ -159,18 +193,45 @@ impl Picture {
 impl StepBox {
     /// What fits into the box of what the step does.
     pub fn short_detail(&self) -> String {
-        cut(&self.detail, MOST_DETAIL)
+        cut(&self.detail, MOST_DETAIL, breadth)
+    }
+
+    /// How wide the mark is that holds the count.
+    pub fn count_width(&self) -> i32 {
+        16 + 9 * i32::try_from(self.count.len()).unwrap_or_default()
     }
 
     pub fn short_key(&self) -> String {
-        cut(&self.key, MOST_KEY)
+        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() { 10 } else { breadth(letter).max(10) })
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
-    match text.chars().nth(most) {
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
-        None => text.to_owned(),
+/// As much of a text as there is room for, with "…" where that is not all.
+fn cut(text: &str, room: usize, breadth: impl Fn(char) -> usize) -> String {
+    let whole: usize = text.chars().map(&breadth).sum();
+    if whole <= room {
+        return text.to_owned();
+    }
+    let mut left = room.saturating_sub(breadth('…'));
+    let fits = |letter: &char| {
+        let enough = left.checked_sub(breadth(*letter));
+        left = enough.unwrap_or_default();
+        enough.is_some()
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// About how broad a letter is, in tenths of an ordinary one; rather too much than too little.
+fn breadth(letter: char) -> usize {
+    match letter {
+        'i' | 'l' | 'j' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' => 6,
+        'm' | 'w' | 'M' | '%' | '…' => 16,
+        'W' | '@' => 19,
+        'A'..='Z' => 13,
+        _ if letter.is_ascii() => 10,
+        // Scripts whose letters are as broad as they are high, and pictures.
+        '\u{1100}'.. => 20,
+        _ => 14,
     }
 }
 
@@ -293,8 +354,8 @@ fn settle(
 
 /// An arrow leaves below its step, crosses in the gap that follows, and comes
 /// down on the step it leads to.
-fn arrow(from: Place, exits: &[Exit], exit: Exit, to: Place) -> Arrow {
-    let aside = aside(exits, exit);
+fn arrow(from: Place, step: &SketchStep, exit: Exit, to: Place) -> Arrow {
+    let aside = aside(step.exits, exit);
     let (start, end) = (from.centre() + aside, to.centre());
     let (top, bottom) = (from.bottom(), to.top() - 3);
     let across = top + GAP_DOWN * 5 / 8;
@@ -310,7 +371,8 @@ fn arrow(from: Place, exits: &[Exit], exit: Exit, to: Place) -> Arrow {
         )
     };
     let left = aside < 0;
-    Arrow { line, label: label(exit), label_x: start + if left { -7 } else { 7 }, label_y: top + 19, left }
+    let label_x = start + if left { -7 } else { 7 };
+    Arrow { from: step.key.clone(), exit, line, label: label(exit).to_owned(), label_x, label_y: top + 19, left }
 }
 
 /// How far from the middle of a step a way leaves it.

@@ -61,7 +61,8 @@ fn branches_part_to_both_sides_and_meet_again_below() {
     let (c, a, b, last) = (find(&picture, "c"), find(&picture, "a"), find(&picture, "b"), find(&picture, "last"));
     assert!(a.x < c.x && c.x < b.x && a.y == b.y);
     assert!(last.y > a.y, "below both that lead to it");
-    let labels: Vec<&str> = picture.arrows.iter().map(|arrow| arrow.label).filter(|label| !label.is_empty()).collect();
+    let labels: Vec<&str> =
+        picture.arrows.iter().map(|arrow| arrow.label.as_str()).filter(|label| !label.is_empty()).collect();
     assert_eq!(labels, ["met", "not met"]);
     assert_eq!(c.detail, "event.n ≥ 3");
 }
@@ -204,4 +205,17 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_does_not_fit_into_a_box_ends_in_dots_however_broad_its_letters() {
+    let picture =
+        draw(json!([{"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "user.created"}}]), json!([]));
+    let of = |detail: &str| StepBox { detail: detail.to_owned(), ..picture.boxes[0].clone() };
+    assert_eq!(of("user.created").short_detail(), "user.created");
+    assert_eq!(of(&"e".repeat(23)).short_detail(), "e".repeat(23));
+    assert_eq!(of(&"e".repeat(24)).short_detail(), format!("{}…", "e".repeat(21)));
+    assert_eq!(of(&"W".repeat(24)).short_detail(), format!("{}…", "W".repeat(11)));
+    assert_eq!(of(&"漢".repeat(24)).short_detail(), format!("{}…", "漢".repeat(10)));
+    assert_eq!(picture.boxes[0].short_key(), format!("{}…", "k".repeat(20)));
 }

@@ -14,7 +14,7 @@ use axum::Router;
 use crate::app::App;
 
 pub use mail::HELD_AFTER;
-pub use pages::{RunRow, run_rows};
+pub use pages::{COUNTED, RunRow, run_rows, traffic};
 pub use retention::{ALL as RETENTION, forget_ended};
 pub use routes::router;
 pub use store::{ALL, Fence, cancel};

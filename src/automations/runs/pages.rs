@@ -11,12 +11,13 @@ use super::all_pages::{Contact, Waits, contact_of};
 use super::mail::StepMail;
 use super::record::{Record, StepRecord};
 use super::routes::RunPath;
-use super::store::{self, Listed, Stored};
+use super::store::{self, Named, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
+use crate::automations::graph::Graph;
 use crate::automations::names;
 use crate::automations::pages::Act;
-use crate::automations::picture::Picture;
+use crate::automations::picture::{Picture, Traffic};
 use crate::automations::store as automations;
 use crate::clock::Clock;
 use crate::db::{Batch, DbError, Stmt};
@@ -59,6 +60,8 @@ impl Badge {
 pub struct RunRow {
     pub href: String,
     pub id: RunId,
+    pub contact: Contact,
+    pub version: i64,
     pub status: Badge,
     pub started: Stamp,
     pub ended: Option<Stamp>,
@@ -67,10 +70,12 @@ pub struct RunRow {
 /// The part of an automation's runs that was asked for.
 pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) -> Result<Leaf<RunRow>, Error> {
     let page = member.page()?;
-    let listed: Vec<Listed> = member.query(store::page(automation_id, &page, &[])).await?;
+    let listed: Vec<Named> = member.query(store::page_named(automation_id, &page)).await?;
     let now = member.app.clock.now();
-    let row = |run: Listed| RunRow {
+    let row = |Named { listed: run, contact_id, email, version }: Named| RunRow {
         href: member.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
+        contact: Contact::new(member, contact_id, email),
+        version,
         id: run.id,
         status: Badge::of(&run.status),
         started: Stamp::ago(run.created_at, now),
@@ -78,6 +83,21 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) 
     };
     let runs = listed.into_iter().map(row).collect();
     Ok(page.leaf(runs, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
+}
+
+/// How many of the newest runs are counted at the steps of their automation.
+pub const COUNTED: i64 = 500;
+
+/// Where the newest runs of a version are, and which ways they took.
+pub async fn traffic<D: Duty>(
+    member: &Member<D>,
+    id: AutomationId,
+    version: i64,
+    graph: &Graph,
+) -> Result<Traffic, Error> {
+    let states: Vec<String> = member.query(store::newest_states(id, version, COUNTED)).await?;
+    let trigger = graph.step(graph.trigger()).map_or("", |step| step.key.as_str());
+    Ok(Traffic::of(states.iter().map(String::as_str), trigger))
 }
 
 #[derive(Template)]
@@ -202,7 +222,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         back: member.address(&format!("/automations/{}", id.automation)),
         cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
         retry: (member.may_manage() && status == "failed").then(|| act("retry")),
-        picture: Picture::draw(&record.graph, &names, look),
+        picture: Picture::draw(&record.graph, &names, look).zoomed(member.asked("zoom").as_deref()),
         status: Badge::of(status),
         started: Stamp::new(record.listed.created_at),
         ended: record.listed.completed_at.map(Stamp::new),

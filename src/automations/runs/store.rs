@@ -109,6 +109,11 @@ statements! {
         OLDER, NEWER =
             "SELECT id, status, created_at, completed_at FROM runs
              WHERE automation_id = $1 AND status IN ($4, $5, $6, $7)" by "id";
+        /// The same, with whom they are about.
+        OLDER_NAMED, NEWER_NAMED =
+            "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, c.email, r.version
+             FROM runs r LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
+             WHERE r.automation_id = $1" by "r.id";
         /// Through an index of their own.
         OLDER_FAILED, NEWER_FAILED =
             "SELECT id, status, created_at, completed_at FROM runs
@@ -141,6 +146,11 @@ statements! {
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
         pub fn contact_email(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
             "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
+        /// What is kept of the newest runs of an automation that go by this version.
+        pub fn newest_states(automation_id: AutomationId, version: i64, newest: i64) = Sql::both(
+            "SELECT n.state FROM
+                 (SELECT id, version, state FROM runs WHERE automation_id = $1 ORDER BY id DESC LIMIT $3) AS n
+             WHERE n.version = $2");
         /// The messages of a run that wait for their templates.
         pub fn kept(run_id: RunId) = Sql::both(
             "SELECT step, id, created_at, CASE WHEN dropped_at IS NULL THEN 0 ELSE 1 END, reason,
@@ -261,6 +271,21 @@ pub fn page(automation_id: AutomationId, page: &Page, wanted: &[&'static str]) -
     let four: [Value; 4] = std::array::from_fn(|at| wanted[at % wanted.len()].into());
     page.statement(OLDER, NEWER, automation_id, four)
 }
+
+/// The runs of an automation with their contacts.
+pub fn page_named(automation_id: AutomationId, page: &Page) -> Stmt {
+    page.statement(OLDER_NAMED, NEWER_NAMED, automation_id, [])
+}
+
+/// A run of an automation, and whom it is about.
+pub struct Named {
+    pub listed: Listed,
+    pub contact_id: ContactId,
+    pub email: Option<String>,
+    pub version: i64,
+}
+
+from_row!(Named { listed, contact_id, email, version });
 
 /// A message of a step that waits for its template.
 pub struct KeptMessage {

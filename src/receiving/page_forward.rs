@@ -1,0 +1,110 @@
+//! Received mail is sent on from the dashboard.
+
+use askama::Template;
+use axum::extract::State;
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::email::Summary;
+use super::pages::{Id, found};
+use super::routes::gone;
+use super::{Receiving, answering};
+use crate::accounts::{Manage, Member};
+use crate::emails;
+use crate::error::Error;
+use crate::id::ReceivedEmailId;
+use crate::web::{self, Field, Form, Layout, PageResult, Shell, field_of};
+
+#[derive(Template)]
+#[template(path = "receiving/forward.html")]
+struct ForwardPage {
+    layout: Layout,
+    shell: Shell,
+    subject: String,
+    back: String,
+    action: String,
+    hidden: Vec<(String, String)>,
+    problem: Option<String>,
+    from: Field,
+    to: Field,
+    text: Field,
+}
+
+fn purpose(id: ReceivedEmailId) -> String {
+    format!("forward email {id}")
+}
+
+impl ForwardPage {
+    /// The form, with the id that the mail it sends gets: sent twice, that is one.
+    fn of(member: &Member<Manage>, email: &Summary, [from, to, text]: [String; 3]) -> ForwardPage {
+        let sent_as: crate::id::EmailId = member.app.clock.ordered_id();
+        let mut hidden = member.hidden(&purpose(email.id));
+        hidden.push(("id".to_owned(), sent_as.to_string()));
+        let field = |value| Field { value, error: None };
+        ForwardPage {
+            layout: member.layout(),
+            shell: member.shell("/received"),
+            subject: emails::titled(email.subject.clone()),
+            back: member.address(&format!("/received/{}", email.id)),
+            action: member.address(&format!("/received/{}/forward", email.id)),
+            hidden,
+            problem: None,
+            from: field(from),
+            to: field(to),
+            text: field(text),
+        }
+    }
+
+    /// The fields of `POST /emails/receiving/{id}/forward`. Without a word of its own, the mail goes on as it came.
+    fn fields(&self) -> Map<String, Value> {
+        let text = Some(&self.text.value).filter(|text| !text.trim().is_empty());
+        let from = Some(self.from.value.trim()).filter(|from| !from.is_empty());
+        let fields = [
+            ("from", from.map(Value::from)),
+            ("to", emails::addresses_of_form(&self.to)),
+            ("passthrough", Some(text.is_none().into())),
+            ("text", text.map(|text| text.as_str().into())),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
+    fn refused(mut self, refusal: &Error) -> PageResult {
+        let message = refusal.message().into_owned();
+        let named = match field_of(refusal).as_deref() {
+            Some("from") => Some(&mut self.from),
+            Some("to") => Some(&mut self.to),
+            Some("text") => Some(&mut self.text),
+            _ if matches!(refusal, Error::DomainRefused { .. }) => Some(&mut self.from),
+            _ => None,
+        };
+        match named {
+            Some(field) => field.error = Some(message),
+            None => self.problem = Some(message),
+        }
+        Ok(web::page(refusal.status(), &self))
+    }
+}
+
+pub async fn ask(member: Member<Manage>, id: Id) -> PageResult {
+    let email = found(&member, id).await?.summary;
+    email.size.ok_or_else(gone)?;
+    let from = email.envelope.received_for.first().cloned().unwrap_or_default();
+    Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, [from, String::new(), String::new()])))
+}
+
+pub async fn forward(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
+    let email = found(&member, id).await?;
+    let accepted = member.accept(&purpose(email.summary.id), &form)?;
+    let sent_as = emails::id_of_form(&form)?;
+    let typed = [form.text("from"), form.lines("to"), form.lines("text")];
+    let page = ForwardPage::of(&member, &email.summary, typed.map(Into::into));
+    let sending = async {
+        let (fields, files) = answering::forwarded(&receiving, email, page.fields()).await?;
+        emails::send_fields(&receiving.emails, &accepted, sent_as, fields, files).await
+    };
+    match sending.await {
+        Ok(()) => Ok(member.see_other(&format!("/emails/{sent_as}?sent"))),
+        Err(refusal) if refusal.status().is_client_error() => page.refused(&refusal),
+        Err(error) => Err(error.into()),
+    }
+}

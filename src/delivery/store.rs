@@ -69,10 +69,9 @@ statements! {
         "email_recipients" ("email_id", "number") where "lane = $4 AND line = $5" set ""
         returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
                    dot_attempt, queued_at, tries, delay_told, state,
-                   (SELECT e.when_uncertain FROM emails e WHERE e.id = email_recipients.email_id),
-                   (SELECT e.origin FROM emails e WHERE e.id = email_recipients.email_id), contact_id,
-                   (SELECT e.topic_id FROM emails e WHERE e.id = email_recipients.email_id AND contact_id IS NULL),
-                   (SELECT e.sender_domain FROM emails e WHERE e.id = email_recipients.email_id)");
+                   (SELECT e.when_uncertain || ' ' || e.origin || ' ' || e.sender_domain FROM emails e
+                    WHERE e.id = email_recipients.email_id), contact_id,
+                   (SELECT e.topic_id FROM emails e WHERE e.id = email_recipients.email_id AND contact_id IS NULL)");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -172,7 +171,10 @@ impl Claimable for Claimed {
     const LEASE: i64 = 30 * SECOND;
 
     fn read(row: &Row) -> Result<Claimed, DbError> {
-        let origin = row.maybe(13, Row::text)?;
+        // Of its mail, which is looked at once for all of them.
+        let of_mail = row.maybe(12, Row::text)?.unwrap_or_default();
+        let mut words = of_mail.split(' ');
+        let (policy, origin, sender_domain) = (words.next(), words.next(), words.next());
         Ok(Claimed {
             email_id: row.id(0)?,
             number: row.int(1)?,
@@ -186,12 +188,12 @@ impl Claimable for Claimed {
             tries: row.int(9)?,
             delay_told: row.bool(10)?,
             is_scheduled: row.int(11)? == State::Scheduled as i64,
-            is_held_when_uncertain: row.maybe(12, Row::text)?.is_some_and(|policy| policy == "hold"),
-            is_own: origin.as_deref() == Some(Origin::System.as_str()),
-            is_reaction: origin.as_deref() == Some(Origin::Reaction.as_str()),
-            contact_id: row.maybe(14, Row::id)?,
-            topic_id: row.maybe(15, Row::id)?,
-            sender_domain: row.maybe(16, Row::text)?.unwrap_or_default(),
+            is_held_when_uncertain: policy == Some("hold"),
+            is_own: origin == Some(Origin::System.as_str()),
+            is_reaction: origin == Some(Origin::Reaction.as_str()),
+            contact_id: row.maybe(13, Row::id)?,
+            topic_id: row.maybe(14, Row::id)?,
+            sender_domain: sender_domain.unwrap_or_default().to_owned(),
             values: None,
             place: None,
             judged_at: 0,

@@ -65,7 +65,8 @@ impl Engine {
         let mut deliveries = JoinSet::new();
         for (claimed, slot) in hand.recipients {
             let (engine, route, loaded) = (self.clone(), hand.route.clone(), loaded.remove(&claimed.email_id));
-            deliveries.spawn(async move { engine.deliver(claimed, loaded, slot, &route).await });
+            // Boxed: the runtime would copy it four times, and it is large.
+            deliveries.spawn(Box::pin(async move { engine.deliver(claimed, loaded, slot, &route).await }));
         }
         while let Some(ended) = deliveries.join_next().await {
             if let Err(error) = ended {

@@ -18,6 +18,9 @@ use super::reply::{BadReply, MOST_BYTES, Partial, Reply};
 /// What an idle connection may keep for its next message.
 const MOST_KEPT: usize = 16 << 10;
 
+/// Room for the answers of a server to a few commands.
+const ROOM: usize = 1 << 10;
+
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -106,6 +109,8 @@ impl Stream {
             if scanned > MOST_BYTES {
                 return Err(BadReply::Endless.into());
             }
+            // So that what has come is read at once.
+            self.input.reserve(ROOM);
             if self.io.read_buf(&mut self.input).await? == 0 {
                 return Err(Lost::Closed);
             }

@@ -279,7 +279,11 @@ fn owned(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Real(number) => Value::Real(number),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        // To look first is several times as fast as to read it piece by piece.
+        ValueRef::Text(text) => Value::Text(match std::str::from_utf8(text) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(text).into_owned(),
+        }),
         ValueRef::Blob(bytes) => Uuid::from_slice(bytes).map_or_else(|_| Value::Bytes(bytes.to_vec()), Value::Uuid),
     }
 }

@@ -7,8 +7,10 @@ use posthorn::contacts;
 use serde_json::{Value, json};
 
 use crate::account_pages::with_password;
+use crate::automation_pages::page;
 use crate::engine_webhooks::Listener;
 use crate::flow::{Person, app_named, text};
+use crate::form_filling::{Filled, leads_to};
 use crate::harness::{TestApp, on_both};
 use crate::inbound::{Hall, complaint, gone};
 use crate::sending::Stage;
@@ -259,7 +261,9 @@ on_both! {
         let imported = app.post("/suppressions/import").key(key).body("text/csv", file).send().await;
         assert_eq!((imported.status, &imported.json()["added"]), (201, &json!(1)), "{}", imported.text());
         let owner = app.owner().await;
-        assert_eq!(app.fill(&owner, "/suppressions", "/suppressions", "email=four%40example.com").await.status, 303);
+        let form = Filled::of(&page(app, &owner.cookie, "/suppressions").await, "aria-labelledby=\"add");
+        let added = form.with("email", "four@example.com").send(app, &owner.cookie).await;
+        assert_eq!(leads_to(&added), "/suppressions?added");
         call("/suppressions/batch/remove", json!({"emails": ["two@example.com", "nobody@example.com"]})).await;
         assert_eq!(app.delete("/suppressions/gone@example.com").key(key).send().await.status, 200);
         let told = told(&teller, &listener).await;

@@ -49,8 +49,9 @@ statements! {
         /// Of those that were handed in in the span.
         fn newest(workspace_id: WorkspaceId, since: i64, until: i64)
             with [workspace_id, first_id_at(since), first_id_at(until), MOST_MAILS] = Sql::both(
-            "SELECT id, created_at, sender_domain, NULL FROM emails WHERE workspace_id = $1 AND id >= $2 AND id < $3
-                 AND origin NOT IN ('system', 'broadcast') ORDER BY id DESC LIMIT $4");
+            "SELECT id, created_at, sender_domain, CAST(NULL AS BIGINT) FROM emails
+             WHERE workspace_id = $1 AND id >= $2 AND id < $3 AND origin NOT IN ('system', 'broadcast')
+             ORDER BY id DESC LIMIT $4");
         /// Of those that were begun in the span.
         fn newest_broadcasts(workspace_id: WorkspaceId, since: i64, until: i64)
             with [workspace_id, since, until, MOST_MAILS] = Sql::both(
@@ -76,7 +77,7 @@ statements! {
                  ON t.email_id = unhex(json_extract(p.value, '$[0]')) AND t.number = json_extract(p.value, '$[1]')",
             "SELECT t.email_id, t.number, t.link_key, t.hits - t.machine_hits, t.last_at
              FROM json_array_elements(CAST(CAST($1 AS TEXT) AS JSON)) p JOIN tracking_recipients t
-                 ON t.email_id = CAST(p ->> 0 AS UUID) AND t.number = CAST(p ->> 1 AS BIGINT)");
+                 ON t.email_id = CAST(p.value ->> 0 AS UUID) AND t.number = CAST(p.value ->> 1 AS BIGINT)");
     }
 }
 

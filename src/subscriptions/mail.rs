@@ -15,7 +15,8 @@ statements! {
         fn find(workspace_id: WorkspaceId, email_id: EmailId, number: i64)
             with [workspace_id, email_id, number, own_id(email_id, number)] = Sql::both(
             "SELECT e.sender_domain, r.contact_id, r.address, EXISTS
-                 (SELECT 1 FROM email_events v WHERE v.email_id IN ($2, $4) AND v.number = $3 AND v.type = 'unsubscribed')
+                 (SELECT 1 FROM email_events v
+                  WHERE v.email_id IN ($2, $4) AND v.number = $3 AND v.type = 'unsubscribed')
              FROM emails e JOIN email_recipients r ON r.email_id = e.id AND r.number = $3
              WHERE e.workspace_id = $1 AND e.id = $2");
         fn tell(workspace_id: WorkspaceId, email_id: EmailId, id: EmailEventId, number: i64, detail: String, now: i64)

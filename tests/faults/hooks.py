@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
-"""Webhooks of which some hang, while the server is killed: every event reaches every other one.
+"""Webhooks of which some hang or are not there, while the server is killed: every event reaches every other one.
 
-    tests/faults/hooks.py [--endpoints 50] [--hang 5] [--rate 4] [--seconds 8] [--kills 3] [--engine sqlite|postgres]
+    tests/faults/hooks.py [--endpoints 50] [--hang 5] [--unreachable 4] [--rate 4] [--seconds 8] [--kills 3]
+        [--engine sqlite|postgres]
 
 First contacts are made, so many a second, with all endpoints but those that hang, and how long each
 event takes from the request to each endpoint is measured. Then the same beside endpoints that take
-the connection and say nothing. At last the server is killed (kill -9) and started again while
-contacts are made, and a few endpoints refuse what they hear for the first time.
+the connection and say nothing, and beside some more that cannot be reached: half of them refuse the
+connection, half swallow whatever asks for one. Then a few endpoints go away for some seconds while
+contacts are made, and come back. At last the server is killed (kill -9) and started again meanwhile,
+and a few endpoints refuse what they hear for the first time.
 
 Passes when every event whose contact was acknowledged reaches every endpoint that answers, under
-one id wherever and however often it comes, and the p99 of those beside the hanging ones is less
-than twice what it was: a machine that is busy with something else is asked up to five times. Prints
-one line an engine; exits 1 if one of them failed.
+one id wherever and however often it comes, and the p99 of those beside the others is less than twice
+what it was: a machine that is busy with something else is asked up to five times. Prints one line an
+engine; exits 1 if one of them failed.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import socket
 import sys
 import time
 import uuid
@@ -30,6 +34,8 @@ from server import ENGINES, Server
 WORKSPACE = 100  # endpoints that one workspace may have
 SHORTEST = 0.1  # seconds: what is faster is lost in the noise of a busy machine
 TRIES = 5  # how often those beside the hanging ones are measured, until nobody holds them up
+OUTAGE = 2.5  # seconds for which some endpoints are away: less than until what failed is tried again
+AWAY = 7  # every so many-th endpoint is one of them
 FLAKY = 5  # every so many-th endpoint refuses what it hears for the first time after the kills begin
 PATIENCE = 90.0  # seconds for what was claimed by a killed process, and for what is tried again
 
@@ -38,6 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--endpoints", type=int, default=50)
     parser.add_argument("--hang", type=int, default=5)
+    parser.add_argument("--unreachable", type=int, default=4)
     parser.add_argument("--rate", type=float, default=4.0)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--kills", type=int, default=3)
@@ -75,34 +82,45 @@ class Scene:
 
     async def play(self):
         options = self.options
-        sink = await asyncio.start_server(self.answer, "127.0.0.1", 0, backlog=1024)
-        self.port = sink.sockets[0].getsockname()[1]
-        count = -(-options.endpoints // WORKSPACE)
+        sink, away = [await self.listen() for _ in range(2)]
+        self.port, self.away = [server.sockets[0].getsockname()[1] for server in (sink, away)]
+        count = -(-(options.endpoints + options.unreachable) // WORKSPACE)
         self.keys = [self.server.create_key()] + [self.workspace_key(number) for number in range(1, count)]
         healthy = options.endpoints - options.hang
         self.healthy = {at: [n for n in range(healthy) if n % count == at] for at in range(count)}
         for number in range(healthy):
-            await self.webhook(number % count, f"/answers/{number}")
+            port = self.port if number % AWAY else self.away
+            await self.webhook(number % count, port, f"/answers/{number}")
         alone = await self.measure("alone")
         for number in range(healthy, options.endpoints):
-            await self.webhook(number % count, f"/hangs/{number}")
-        # Those that hang are found out first: that is what happens to them once.
+            await self.webhook(number % count, self.port, f"/hangs/{number}")
+        closed, hole, unreachable = Closed(), BlackHole(), []
+        for number in range(options.endpoints, options.endpoints + options.unreachable):
+            workspace, port = number % count, (closed if number % 2 else hole).port
+            unreachable.append((workspace, await self.webhook(workspace, port, f"/unreachable/{number}")))
+        # Those that hang or are not there are found out first: that is what happens to them once.
         await self.measure("found-out")
+        first = [(workspace, await self.first_event(workspace, webhook)) for workspace, webhook in unreachable]
         for number in range(TRIES):
             beside = await self.measure(f"beside{number}")
             if beside < 2 * max(alone, SHORTEST):
                 break
+        await self.without_some(away)
         kills = await self.under_kills()
+        tried = [await self.tries(workspace, event) for workspace, event in first]
         sink.close()
+        self.back.close()
         self.server.kill()  # so that nobody waits for an answer any more
         await self.until_left()
         figures = (
-            f"{options.endpoints} endpoints, {options.hang} of them hang and were called {self.hung} times; p99"
-            f" {alone * 1000:.0f} ms without and {beside * 1000:.0f} ms beside them; {kills} kills;"
+            f"{options.endpoints} endpoints, {options.hang} of them hang and were called {self.hung} times, and"
+            f" {options.unreachable} that cannot be reached and were tried {sum(tried)} times; p99 {alone * 1000:.0f} ms"
+            f" without and {beside * 1000:.0f} ms beside them; {OUTAGE} s without one in {AWAY}; {kills} kills;"
             f" {len(self.acknowledged)} events reached all that answer, {self.repeated} deliveries came twice or more,"
             f" {len(self.refused)} were refused and tried again"
         )
         assert self.hung > 0, f"those that hang were never called: that proves nothing ({figures})"
+        assert all(tried), f"some that cannot be reached were never tried: that proves nothing ({figures})"
         assert beside < 2 * max(alone, SHORTEST), f"others were held up ({figures})"
         return figures
 
@@ -113,10 +131,27 @@ class Scene:
         printed = self.server.command("keys", "create", "--name", "test", "--workspace", f"W{number}")
         return next(line for line in printed.splitlines() if line.startswith("re_"))
 
-    async def webhook(self, workspace, path):
-        body = {"endpoint": f"http://127.0.0.1:{self.port}{path}", "events": ["contact.created"]}
-        status, answer = await self.post(workspace, "/webhooks", body)
+    async def listen(self, port=0):
+        return await asyncio.start_server(self.answer, "127.0.0.1", port, backlog=1024)
+
+    async def webhook(self, workspace, port, path):
+        body = {"endpoint": f"http://127.0.0.1:{port}{path}", "events": ["contact.created"]}
+        status, answer = await self.ask("POST", workspace, "/webhooks", body)
         assert status == 201, f"POST /webhooks: {status} {answer!r}"
+        return json.loads(answer)["id"]
+
+    async def first_event(self, workspace, webhook):
+        """Where the first event that an endpoint is to hear is found."""
+        path = f"/webhooks/{webhook}/events"
+        _, answer = await self.ask("GET", workspace, f"{path}?limit=100")
+        return f"{path}/{json.loads(answer)['data'][-1]['id']}"
+
+    async def tries(self, workspace, event):
+        """How often an event was tried at an endpoint that cannot be reached."""
+        _, answer = await self.ask("GET", workspace, f"{event}/attempts")
+        attempts = json.loads(answer)["data"]
+        assert all(attempt["http_status_code"] == 0 for attempt in attempts), f"who cannot be reached answered: {attempts}"
+        return len(attempts)
 
     async def measure(self, mark):
         """Makes contacts at a fixed rate; the p99 of how late all endpoints heard of them."""
@@ -137,8 +172,19 @@ class Scene:
 
     async def contact(self, workspace, address):
         self.sent[address] = time.monotonic()
-        status, _ = await self.post(workspace, "/contacts", {"email": address})
+        status, _ = await self.ask("POST", workspace, "/contacts", {"email": address})
         return (workspace, address) if status == 201 else None
+
+    async def without_some(self, server):
+        """Some endpoints refuse connections for a while; what happens meanwhile reaches them when they are back."""
+        server.close()
+        await server.wait_closed()
+        names = await self.send("outage", OUTAGE)
+        assert names, "nothing happened while some were away: that proves nothing"
+        gone = [(name, at) for w, name in names for at in self.healthy[w] if at % AWAY == 0]
+        assert gone and not any(heard in self.heard for heard in gone), "who was away heard of it"
+        self.back = await self.listen(self.away)
+        await self.until_heard(names, PATIENCE)
 
     async def under_kills(self):
         self.is_flaky = True
@@ -171,9 +217,9 @@ class Scene:
         while self.open:
             await asyncio.wait(self.open)
 
-    async def post(self, workspace, path, body):
+    async def ask(self, method, workspace, path, body=None):
         headers = {"Authorization": f"Bearer {self.keys[workspace]}"}
-        status, _, answer = await asyncio.to_thread(self.server.ask, "POST", path, body, headers, tolerant=True)
+        status, _, answer = await asyncio.to_thread(self.server.ask, method, path, body, headers, tolerant=True)
         return status, answer
 
     async def answer(self, reader, writer):
@@ -205,6 +251,29 @@ class Scene:
             pass  # the server was killed
         finally:
             writer.close()
+
+
+class Closed:
+    """A port at which every connection is refused: it is taken, and nobody listens."""
+
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+
+class BlackHole:
+    """A port at which whatever asks for a connection gets no answer: those that wait to be accepted fill the queue."""
+
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen(0)
+        self.port = self.socket.getsockname()[1]
+        self.waiting = [socket.socket() for _ in range(3)]
+        for waiting in self.waiting:
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", self.port))
 
 
 if __name__ == "__main__":

@@ -250,6 +250,23 @@ on_both! {
         assert_eq!((office.app.count("received_emails").await, office.app.count("received_chunks").await), (0, 0));
     }
 
+    async fn issue_14_a_workspace_receives_so_many_a_minute_and_others_are_served(store: Store) {
+        let office = Office::open(&store, &["--received-rate=1"]).await;
+        let other = office.app.second_workspace_key().await;
+        let wish = json!({"name": "else.example", "capabilities": {"receiving": "enabled"}});
+        assert_eq!(office.app.post("/domains").key(&other).json(wish).send().await.status, 201);
+        store.run("UPDATE domains SET is_owned = TRUE").await;
+        office.take(plain("One\r\n")).await;
+        let reply = office.visit_and_data().await;
+        assert!(reply.starts_with("452 4.7.0 "), "{reply}");
+        taken(&office.bring(&["box@else.example"], plain("Two\r\n")).await);
+        let refused = office.bring(&["box@nowhere.example"], plain("Three\r\n")).await;
+        assert!(refused.starts_with("550 5.7.1 "), "{refused}");
+        assert_eq!(office.app.count("received_emails").await, 2);
+        // Whoever writes, and whatever becomes of it, is sent nothing: the dialogue says it all.
+        assert_eq!(office.app.count("emails").await, 0);
+    }
+
     async fn issue_14_odd_messages_are_kept_and_nothing_breaks(store: Store) {
         let office = Office::open(&store, &[]).await;
         let mut deep = String::from("From: ada@sender.example\r\n");

@@ -1,6 +1,9 @@
 //! What is kept, and for how long.
 
+use std::sync::Arc;
+
 use posthorn::clock::DAY;
+use posthorn::delivery::Engine;
 use posthorn::upkeep;
 use serde_json::{Value, json};
 
@@ -55,6 +58,46 @@ on_both! {
         assert_eq!(sweep().await, (0, 1));
         stage.send("user.created", "a@example.com", json!({})).await;
         assert_eq!(stage.runs(&once).await.len(), 1, "once is once");
+    }
+
+    async fn issue_14_however_much_there_is_goes_page_by_page_and_what_is_fresh_stays(store: Store) {
+        // More than any of them takes at once.
+        const MANY: usize = 510;
+        let kept = ["occurrence", "run", "request-log", "mail"].map(|what| format!("--{what}-retention=10"));
+        let settings: Vec<&str> = kept.iter().map(String::as_str).chain(["--request-log=all", "--senders=any"]).collect();
+        let stage = Stage::new(TestApp::open(&store, &settings).await).await;
+        let automation = stage.automation(&[Stage::trigger()]).await;
+        let (told, domains) = (stage.app.app.occurrences().clone(), stage.app.app.domains().clone());
+        let engine = Arc::new(Engine::new(told, domains).expect("an engine"));
+        let happen = async |count: usize| {
+            for number in 0..count {
+                stage.send("user.created", &format!("a{number}@example.com"), json!({})).await;
+                stage.app.app.request_log().write(&stage.app.app).await.expect("written");
+            }
+            stage.work().await;
+            let mail = json!({"from": "a@b.example", "to": "c@posthorn.test", "subject": "S", "text": "T"});
+            for mails in vec![mail; count].chunks(100) {
+                assert_eq!(stage.post("/emails/batch", json!(mails)).await.status, 200);
+            }
+            while engine.round().await.expect("a round") > 0 {}
+        };
+        let counts = async || {
+            let count = async |sql: &str| store.value(sql).await.and_then(|count| count.parse::<usize>().ok()).expect("a number");
+            [
+                occurrences(&stage).await.len(),
+                count("SELECT COUNT(*) FROM runs").await,
+                count("SELECT COUNT(*) FROM request_log WHERE endpoint LIKE '/events%'").await,
+                count("SELECT COUNT(*) FROM emails WHERE size IS NOT NULL").await,
+            ]
+        };
+        happen(MANY).await;
+        stage.app.clock.advance(11 * DAY);
+        happen(2).await;
+        assert_eq!(counts().await, [MANY + 2; 4]);
+        upkeep::round(&stage.app.app).await.expect("upkeep");
+        assert_eq!(counts().await, [2; 4]);
+        assert_eq!(stage.runs(&automation).await.len(), 2);
+        assert_eq!(store.count("emails").await, MANY as i64 + 2, "of a mail only the contents go");
     }
 
     async fn issue_14_by_default_what_happened_is_kept_for_good(app: TestApp) {

@@ -167,6 +167,14 @@ impl Picture {
         Picture { zoom: Zoom::parse(asked), ..self }
     }
 
+    pub fn shown_width(&self) -> i32 {
+        self.zoom.of(self.width)
+    }
+
+    pub fn shown_height(&self) -> i32 {
+        self.zoom.of(self.height)
+    }
+
     /// With how many runs are at each step, and took each way.
     pub fn counted(mut self, traffic: &Traffic) -> Picture {
         for step in &mut self.boxes {
@@ -202,7 +210,7 @@ impl StepBox {
     }
 
     pub fn short_key(&self) -> String {
-        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() { 10 } else { breadth(letter).max(10) })
+        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() || letter == '…' { 10 } else { breadth(letter).max(10) })
     }
 }
 

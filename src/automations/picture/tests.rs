@@ -86,14 +86,6 @@ fn a_chain_of_conditions_stays_in_its_column() {
 }
 
 #[test]
-fn long_words_end_in_dots() {
-    let long = json!({"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "e".repeat(200)}});
-    let picture = draw(json!([long]), json!([]));
-    assert!(picture.boxes[0].short_detail().ends_with("e…") && picture.boxes[0].short_key().ends_with("k…"));
-    assert_eq!(picture.boxes[0].short_detail().chars().count(), MOST_DETAIL);
-}
-
-#[test]
 fn what_became_of_a_step_is_to_be_seen() {
     let graph = Graph::parse(&json!([trigger()]), &json!([])).expect("a graph");
     let picture = Picture::draw(&graph, &Names::default(), |key| if key == "start" { "completed" } else { "" });

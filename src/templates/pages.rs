@@ -293,8 +293,11 @@ async fn show(
     Ok(web::page_framing(StatusCode::OK, &content))
 }
 
-/// A mail of the template, with samples for what must be given.
+/// A mail of the template, with samples for what must be given; of a draft, how it becomes one that can be sent.
 fn code(app: &App, template: &Stored, version: &Version) -> Vec<Sample> {
+    if template.published_version_id.is_none() {
+        return Call::to(app, "POST", &format!("/templates/{}/publish", template.id), None).samples();
+    }
     let Contents { from, subject, variables, .. } = &version.contents;
     let wanted = variables.0.iter().filter(|variable| variable.fallback_value.is_none());
     let values: Map<String, Value> =

@@ -5,7 +5,7 @@ mod traffic;
 mod words;
 mod zoom;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::automations::graph::{Exit, Graph};
 
@@ -28,7 +28,7 @@ const PLUS: i32 = 15;
 const PLUS_ROOM: i32 = 24;
 
 /// What a box has room for, in tenths of an ordinary letter: of what a step does, and of its key.
-const MOST_DETAIL: usize = 230;
+const MOST_DETAIL: usize = 220;
 const MOST_KEY: usize = 210;
 
 /// Everything that is drawn, and how large it is.
@@ -167,6 +167,19 @@ impl Picture {
         Picture { zoom: Zoom::parse(asked), ..self }
     }
 
+    /// Each icon once.
+    pub fn icons(&self) -> BTreeSet<&'static str> {
+        self.boxes.iter().map(|step| step.icon).collect()
+    }
+
+    pub fn shown_width(&self) -> i32 {
+        self.zoom.of(self.width)
+    }
+
+    pub fn shown_height(&self) -> i32 {
+        self.zoom.of(self.height)
+    }
+
     /// With how many runs are at each step, and took each way.
     pub fn counted(mut self, traffic: &Traffic) -> Picture {
         for step in &mut self.boxes {
@@ -202,7 +215,7 @@ impl StepBox {
     }
 
     pub fn short_key(&self) -> String {
-        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() { 10 } else { breadth(letter).max(10) })
+        cut(&self.key, MOST_KEY, |letter| if letter.is_ascii() || letter == '…' { 10 } else { breadth(letter).max(10) })
     }
 }
 
@@ -225,9 +238,9 @@ fn cut(text: &str, room: usize, breadth: impl Fn(char) -> usize) -> String {
 fn breadth(letter: char) -> usize {
     match letter {
         'i' | 'l' | 'j' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' => 6,
-        'm' | 'w' | 'M' | '%' | '…' => 16,
-        'W' | '@' => 19,
-        'A'..='Z' => 13,
+        'm' | 'w' | 'M' | '%' => 16,
+        'W' | '@' | '…' => 19,
+        'A'..='Z' => 14,
         _ if letter.is_ascii() => 10,
         // Scripts whose letters are as broad as they are high, and pictures.
         '\u{1100}'.. => 20,

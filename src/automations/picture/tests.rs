@@ -86,14 +86,6 @@ fn a_chain_of_conditions_stays_in_its_column() {
 }
 
 #[test]
-fn long_words_end_in_dots() {
-    let long = json!({"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "e".repeat(200)}});
-    let picture = draw(json!([long]), json!([]));
-    assert!(picture.boxes[0].short_detail().ends_with("e…") && picture.boxes[0].short_key().ends_with("k…"));
-    assert_eq!(picture.boxes[0].short_detail().chars().count(), MOST_DETAIL);
-}
-
-#[test]
 fn what_became_of_a_step_is_to_be_seen() {
     let graph = Graph::parse(&json!([trigger()]), &json!([])).expect("a graph");
     let picture = Picture::draw(&graph, &Names::default(), |key| if key == "start" { "completed" } else { "" });
@@ -213,9 +205,9 @@ fn what_does_not_fit_into_a_box_ends_in_dots_however_broad_its_letters() {
         draw(json!([{"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "user.created"}}]), json!([]));
     let of = |detail: &str| StepBox { detail: detail.to_owned(), ..picture.boxes[0].clone() };
     assert_eq!(of("user.created").short_detail(), "user.created");
-    assert_eq!(of(&"e".repeat(23)).short_detail(), "e".repeat(23));
-    assert_eq!(of(&"e".repeat(24)).short_detail(), format!("{}…", "e".repeat(21)));
-    assert_eq!(of(&"W".repeat(24)).short_detail(), format!("{}…", "W".repeat(11)));
+    assert_eq!(of(&"e".repeat(22)).short_detail(), "e".repeat(22));
+    assert_eq!(of(&"e".repeat(24)).short_detail(), format!("{}…", "e".repeat(20)));
+    assert_eq!(of(&"W".repeat(24)).short_detail(), format!("{}…", "W".repeat(10)));
     assert_eq!(of(&"漢".repeat(24)).short_detail(), format!("{}…", "漢".repeat(10)));
     assert_eq!(picture.boxes[0].short_key(), format!("{}…", "k".repeat(20)));
 }

@@ -26,13 +26,13 @@ impl Zoom {
     }
 
     /// What there is to choose from: the name, what it is called, and whether it is chosen.
-    pub fn choices(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    pub fn choices(self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let chosen = self.0;
         SIZES.into_iter().map(move |(name, word, size)| (name, word, size == chosen))
     }
 
     /// The look of the picture: one that was not made larger or smaller may shrink on a narrow screen.
-    pub fn look(&self) -> &'static str {
+    pub fn look(self) -> &'static str {
         match self.0 {
             None => "fit",
             Some(100) => "",
@@ -40,7 +40,7 @@ impl Zoom {
         }
     }
 
-    pub fn of(&self, length: &i32) -> i32 {
+    pub fn of(self, length: i32) -> i32 {
         length * self.0.unwrap_or(100) / 100
     }
 }
@@ -54,7 +54,7 @@ mod tests {
         let chosen = |asked: Option<&str>| {
             let zoom = Zoom::parse(asked);
             let found: Vec<&str> = zoom.choices().filter(|one| one.2).map(|one| one.0).collect();
-            (found, zoom.of(&300), zoom.look())
+            (found, zoom.of(300), zoom.look())
         };
         assert_eq!(chosen(None), (vec!["100"], 300, ""));
         assert_eq!(chosen(Some("150")), (vec!["150"], 450, "sized"));

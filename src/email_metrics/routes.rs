@@ -52,7 +52,8 @@ pub struct Answer {
 /// Read metrics
 ///
 /// What became of mail, each recipient counted, by quarter-hours: in all, and by period, domain, and mail or broadcast.
-/// Rates are numbers from 0 to 1: of delivery and bounces of what was sent, of the others of what was delivered.
+/// Rates are numbers, 1 for all: of delivery and bounces of what was sent, of the others of what was delivered. By period
+/// one may be above 1, because what comes back counts when it comes.
 /// Where `email` is a dimension and none are named, the newest 1,000 of the dates are told, and as many that came in.
 #[utoipa::path(
     get, path = "/emails/metrics", tag = "Emails", operation_id = "read_email_metrics",

@@ -192,8 +192,20 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&source, &mut files);
-    let makers =
-        ["= Sql::both(", "= Sql::each(", "= claim_rows!(", "= waiting_rows!(", "= everywhere_by!(", "= of_contact!("];
+    let makers = [
+        "= Sql::both(",
+        "= Sql::each(",
+        "= claim_rows!(",
+        "= waiting_rows!(",
+        "= everywhere_by!(",
+        "= of_contact!(",
+        "= events!(",
+        "= deliveries!(",
+        "= lock!(",
+        "= revoke!(",
+        "= delete_keys!(",
+        "= among!(",
+    ];
     // Of a list, as many as it names: `OLDER, NEWER, BY_ID = "…" by "id";`.
     let named = |list: &str| {
         list.split_once(" =").map_or(0, |(names, _)| names.lines().last().map_or(0, |names| names.split(", ").count()))

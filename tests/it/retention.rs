@@ -86,7 +86,7 @@ on_both! {
             [
                 occurrences(&stage).await.len(),
                 count("SELECT COUNT(*) FROM runs").await,
-                count("SELECT COUNT(*) FROM request_log WHERE endpoint LIKE '/events%'").await,
+                count("SELECT COUNT(*) FROM request_log WHERE endpoint = '/events/send'").await,
                 count("SELECT COUNT(*) FROM emails WHERE size IS NOT NULL").await,
             ]
         };

@@ -79,7 +79,9 @@ impl<'a> Watch<'a> {
             self.say("queued", &format!("to {}, {way}", one.address));
         }
         let Told { attempt, is_ending, .. } = *self.told.entry(one.number).or_default();
-        if let Some(way) = way.filter(|_| one.attempt > attempt) {
+        // The end of an attempt counts as one, too; of that its steps tell.
+        let is_begun = one.attempt > attempt && (attempt == 0 || !is_over(one));
+        if let Some(way) = way.filter(|_| is_begun) {
             self.say("connecting", &format!("to {way} (attempt {})", one.attempt));
         }
         if one.is_ending && !is_ending {

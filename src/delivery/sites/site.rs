@@ -9,7 +9,7 @@ use crate::clock::{HOUR, MINUTE, SECOND};
 
 /// How many are claimed for each dialogue: the next ones are at hand when one ends. A site that
 /// has not taken anything yet, or not lately, gets no more than it has dialogues.
-pub const AHEAD: usize = 8;
+pub const AHEAD: usize = 4;
 
 /// A site with whom nothing has gone on for so long stalls: what waits behind its dialogues goes
 /// back into its line.

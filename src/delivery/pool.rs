@@ -81,7 +81,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.expect("a visitor");
             stream.write_all(b"220 here\r\n").await.expect("written");
             let mut room = [0; 1024];
-            stream.read(&mut room).await.expect("EHLO");
+            assert_ne!(stream.read(&mut room).await.expect("EHLO"), 0);
             stream.write_all(b"250 here\r\n").await.expect("written");
             while let Ok(count @ 1..) = stream.read(&mut room).await {
                 let _ = heard.send(String::from_utf8_lossy(&room[..count]).into_owned());

@@ -4,8 +4,11 @@ use crate::automation_pages::{owner, page};
 use crate::form_filling::Filled;
 use crate::harness::{TestApp, on_both};
 
+/// What a form is filled with.
+type Fields = &'static [(&'static str, &'static str)];
+
 /// The page with a form, where it is sent, what is typed, and what of it the log names.
-const MADE: &[(&str, &str, &[(&str, &str)], &str)] = &[
+const MADE: &[(&str, &str, Fields, &str)] = &[
     ("/segments", "/segments", &[("name", "Readers")], "Readers"),
     ("/topics", "/topics", &[("name", "News")], "News"),
     ("/contacts/new", "/contacts", &[("email", "ada@example.com")], ""),

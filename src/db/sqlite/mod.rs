@@ -124,7 +124,8 @@ fn connect(path: &Path, options: &Options) -> anyhow::Result<Connection> {
         keep_log(&connection)?;
         connection.pragma_update(None, "synchronous", if options.full_sync { "FULL" } else { "NORMAL" })?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "cache_size", -8192)?;
+        // Small, because it is void as soon as somebody writes, and there are several who read.
+        connection.pragma_update(None, "cache_size", -2048)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", LOG_ROOM)?;
         connection.set_prepared_statement_cache_capacity(512);

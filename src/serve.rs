@@ -22,6 +22,7 @@ use crate::auth;
 use crate::config::{Config, Role, TransportKind};
 use crate::db::{self, Db, Location};
 use crate::hold::Hold;
+use crate::memory;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::smtp_server::Listeners;
@@ -52,6 +53,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// As [`serve`], behind a gate of the caller's choice.
 pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -> anyhow::Result<()> {
     config.check()?;
+    memory::keep_nothing_freed();
     // A worker alone takes no address, so it can run beside a server.
     let listener = match config.role.contains(&Role::Api) {
         true => Some(listen(&config)?),

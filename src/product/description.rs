@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
+use serde_json::{Map, Value, json};
 use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -67,8 +67,9 @@ struct Description;
 const REQUEST_ID: &str = "x-request-id";
 
 /// The frame that features add their routes to.
-pub fn frame() -> OpenApi {
+fn frame(base: &str) -> OpenApi {
     let mut description = Description::openapi();
+    description.servers = Some(vec![Server::new(base)]);
     let components = description.components.get_or_insert_default();
     let bearer = |text: &str| {
         SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(text)).build())
@@ -81,12 +82,47 @@ pub fn frame() -> OpenApi {
     description
 }
 
-/// The description as it is published by the server at `base`: a parameter that
-/// may hold slashes is written as any other, what asks for a credential says whom it
-/// lets in and what it refuses, a body that may be left out is not null where it is
-/// there, and every answer names its request.
-pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
-    description.servers = Some(vec![Server::new(base)]);
+/// The description as it is published by the server at `base`, of the parts that the features tell. Each is taken
+/// when the one before it has become JSON, because it takes many times as much memory before.
+pub fn published(base: &str, parts: impl IntoIterator<Item = OpenApi>) -> Value {
+    let mut whole = Map::new();
+    for part in std::iter::once(frame(base)).chain(parts) {
+        add(&mut whole, finished(part));
+    }
+    let mut document = Value::Object(whole);
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.sort_keys();
+    }
+    link_up(&mut document);
+    drop_unused(&mut document);
+    document
+}
+
+/// Adds what a part tells that is not told yet.
+fn add(whole: &mut Map<String, Value>, part: OpenApi) {
+    let Ok(Value::Object(part)) = serde_json::to_value(part) else { return };
+    for (field, told) in part {
+        match (whole.get_mut(&field), told) {
+            (None, told) => _ = whole.insert(field, told),
+            (Some(Value::Object(known)), Value::Object(told)) if field == "paths" || field == "components" => {
+                for (name, told) in told {
+                    match (known.get_mut(&name), told) {
+                        (Some(Value::Object(known)), Value::Object(told)) => {
+                            told.into_iter().for_each(|(key, value)| _ = known.entry(key).or_insert(value));
+                        }
+                        (_, told) => _ = known.insert(name, told),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A part as it is published: a parameter that may hold slashes is written as any other, what asks for a credential
+/// says whom it lets in and what it refuses, a body that may be left out is not null where it is there, and every
+/// answer names its request.
+fn finished(mut description: OpenApi) -> OpenApi {
     let paths = std::mem::take(&mut description.paths.paths);
     description.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
@@ -114,21 +150,19 @@ pub fn finished(mut description: OpenApi, base: &str) -> OpenApi {
         }
     }
     types::mend(&mut description);
-    link_up(&mut description);
-    drop_unused(&mut description);
     description
 }
 
 /// What a list holds is described within it; under its own name nobody refers to it then.
-fn drop_unused(description: &mut OpenApi) {
+fn drop_unused(document: &mut Value) {
     loop {
-        let text = description.to_json().unwrap_or_default();
+        let text = document.to_string();
         let references = text.split("\"#/components/schemas/").skip(1);
         let named: HashSet<&str> = references.filter_map(|rest| rest.split('"').next()).collect();
-        let Some(components) = &mut description.components else { return };
-        let before = components.schemas.len();
-        components.schemas.retain(|name, _| named.contains(name.as_str()));
-        if components.schemas.len() == before {
+        let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+        let before = schemas.len();
+        schemas.retain(|name, _| named.contains(name.as_str()));
+        if schemas.len() == before {
             return;
         }
     }
@@ -136,15 +170,17 @@ fn drop_unused(description: &mut OpenApi) {
 
 /// Whatever makes something leads to what can be done with it: to the operations
 /// below its path that ask for nothing but the id.
-fn link_up(description: &mut OpenApi) {
-    let named = |(path, item): (&String, &mut PathItem)| {
-        let ids = operations(item).filter_map(|operation| operation.operation_id.clone());
-        ids.map(|id| (path.clone(), id)).collect::<Vec<_>>()
+fn link_up(document: &mut Value) {
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    let ids = |item: &Value| -> Vec<String> {
+        let ids = METHODS.into_iter().filter_map(|method| item.get(method)?.get("operationId")?.as_str());
+        ids.map(str::to_owned).collect()
     };
-    let all: Vec<(String, String)> = description.paths.paths.iter_mut().flat_map(named).collect();
-    for (path, item) in &mut description.paths.paths {
-        let made = item.post.as_mut().and_then(|post| post.responses.responses.get_mut("201"));
-        let Some(RefOr::T(made)) = made else { continue };
+    let named =
+        |(path, item): (&String, &Value)| ids(item).into_iter().map(|id| (path.clone(), id)).collect::<Vec<_>>();
+    let all: Vec<(String, String)> = paths.iter().flat_map(named).collect();
+    for (path, item) in paths {
+        let Some(made) = item.pointer_mut("/post/responses/201") else { continue };
         let below = all.iter().filter_map(|(other, id)| Some((other.strip_prefix(path)?.strip_prefix("/{")?, id)));
         for (rest, id) in below {
             let (verb, what) = id.split_once('_').unwrap_or((id, ""));
@@ -153,8 +189,10 @@ fn link_up(description: &mut OpenApi) {
                 continue;
             }
             let name = if verb == "list" { what.rsplit('_').next().unwrap_or_default() } else { verb };
-            let link = Link::builder().operation_id(id).parameter(parameter, "$response.body#/id").build();
-            made.links.insert(name.to_owned(), link.into());
+            made["links"][name] = json!({ "operationId": id, "parameters": { parameter: "$response.body#/id" } });
+        }
+        if let Some(Value::Object(links)) = made.get_mut("links") {
+            links.sort_keys();
         }
     }
 }
@@ -173,6 +211,9 @@ fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
     }
 }
 
+/// In the order in which they are told.
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+
 pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
@@ -184,7 +225,7 @@ mod tests {
     use serde_json::Value;
 
     fn document() -> Value {
-        serde_json::to_value(crate::product::openapi("https://posthorn.example")).expect("JSON")
+        crate::product::openapi("https://posthorn.example")
     }
 
     fn operations(document: &Value) -> Vec<&Value> {

@@ -112,16 +112,6 @@ const LOOK: &[&str] = &[
     "/workspaces",
 ];
 
-/// The paths of all pages, from the router itself: so none can be forgotten here.
-fn paths(product: &Product) -> Vec<String> {
-    let drawn = format!("{:?}", product.pages());
-    let named = drawn.split("RouteId(").filter_map(|entry| entry.split_once("): \"")?.1.split('"').next());
-    let mut paths: Vec<String> = named.filter(|path| !path.contains("__private__")).map(str::to_owned).collect();
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
 struct Walker {
     gate: Gate,
     workspace: WorkspaceId,
@@ -182,7 +172,7 @@ async fn t34_each_role_is_refused_on_every_page_and_form_that_it_may_not_use() {
         let admin = session(&product, &workspace, "admin@example.com", Role::Admin).await;
         let member = session(&product, &workspace, "member@example.com", Role::Member).await;
         let outsider = session(&product, &second, "outsider@example.com", Role::Owner).await;
-        let paths = paths(&product);
+        let paths = product.page_paths();
         for listed in [PUBLIC, OWN, LOOK].into_iter().flatten() {
             assert!(paths.iter().any(|path| path == listed), "there is no page at {listed} any more");
         }

@@ -75,6 +75,33 @@ pub fn run(
     outcome(answered, latencies, measured)
 }
 
+/// One who asks one thing after the other, by a connection that is kept.
+pub struct Visitor {
+    poll: Poll,
+    events: Events,
+    connection: Connection,
+}
+
+impl Visitor {
+    pub fn new(server: SocketAddr) -> anyhow::Result<Visitor> {
+        let poll = Poll::new()?;
+        let connection = connect(&poll, server, 1)?.pop().context("a connection")?;
+        Ok(Visitor { poll, events: Events::with_capacity(1), connection })
+    }
+
+    /// Sends one request, and tells how many microseconds its answer took.
+    pub fn ask(&mut self, workload: &mut Workload) -> anyhow::Result<u32> {
+        self.connection.ask(workload.request(0))?;
+        while !self.connection.answered(workload.expected)? {
+            self.poll.poll(&mut self.events, Some(PATIENCE))?;
+            ensure!(!self.events.is_empty(), "the server did not answer within {PATIENCE:?}");
+        }
+        let took = self.connection.asked.elapsed();
+        self.connection.received.clear();
+        Ok(took.as_micros() as u32)
+    }
+}
+
 /// What these microseconds, of all requests in the time measured, amount to.
 pub fn outcome(answered: u64, mut latencies: Vec<u32>, measured: Duration) -> anyhow::Result<Outcome> {
     ensure!(!latencies.is_empty(), "no request was answered in the time measured");

@@ -29,6 +29,21 @@ fn send(server: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     Ok(Answer { head: head.to_owned(), body: body.to_owned() })
 }
 
+/// Asks for something that anybody may see.
+fn get(server: SocketAddr, path: &str) -> anyhow::Result<Answer> {
+    send(server, &format!("GET {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n"))
+}
+
+/// The methods that a path is there for: one that it is not there for is refused, and told the others.
+pub fn methods(server: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let answer = send(
+        server,
+        &format!("PUT {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"),
+    )?;
+    let allow = answer.head.lines().find_map(|line| line.strip_prefix("allow: "));
+    Ok(allow.with_context(|| format!("PUT {path}: {}", answer.head))?.to_owned())
+}
+
 /// Posts a form.
 pub fn post(server: SocketAddr, path: &str, cookie: &str, body: &str) -> anyhow::Result<Answer> {
     let length = body.len();
@@ -52,6 +67,24 @@ pub fn post_json(server: SocketAddr, path: &str, key: &str, body: &Value) -> any
     Ok(serde_json::from_str(&answer.body)?)
 }
 
+/// The form by which the owner logs in, filled in, and the cookie that belongs to it.
+fn filled_in(server: SocketAddr) -> anyhow::Result<(String, String)> {
+    let page = get(server, "/dashboard/login")?;
+    let cookie = between(&page.head, "set-cookie: ", ";").context("a cookie")?.to_owned();
+    let token = between(&page.body, "name=\"token\" value=\"", "\"").context("a form's token")?;
+    let body = format!("token={token}&email={}&password={}", EMAIL.replace('@', "%40"), PASSWORD.replace(' ', "+"));
+    Ok((cookie, body))
+}
+
+/// Logs the owner in; tells the cookies that show it.
+pub fn session(server: SocketAddr) -> anyhow::Result<String> {
+    let (cookie, body) = filled_in(server)?;
+    let answer = post(server, "/dashboard/login", &cookie, &body)?;
+    ensure!(answer.head.starts_with("HTTP/1.1 303"), "the log-in failed: {}", answer.head);
+    let set = answer.head.lines().filter_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+    Ok(set.collect::<Vec<_>>().join("; "))
+}
+
 /// People who log in again and again until they are stopped.
 pub struct Crowd {
     stop: Arc<AtomicBool>,
@@ -61,11 +94,7 @@ pub struct Crowd {
 
 impl Crowd {
     pub fn start(server: SocketAddr, people: usize) -> anyhow::Result<Crowd> {
-        let page =
-            send(server, &format!("GET /dashboard/login HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n"))?;
-        let cookie = between(&page.head, "set-cookie: ", ";").context("a cookie")?.to_owned();
-        let token = between(&page.body, "name=\"token\" value=\"", "\"").context("a form's token")?;
-        let body = format!("token={token}&email={}&password={}", EMAIL.replace('@', "%40"), PASSWORD.replace(' ', "+"));
+        let (cookie, body) = filled_in(server)?;
         let (stop, logins) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let person = |_| {
             let (stop, logins, cookie, body) = (stop.clone(), logins.clone(), cookie.clone(), body.clone());

@@ -53,7 +53,7 @@ impl Measured {
     }
 
     fn millis(&self, of: impl Fn(&Seen) -> Duration) -> f64 {
-        self.median(|round| round.subject.server.as_ref().map_or(f64::NAN, |seen| of(seen).as_secs_f64() * 1e3))
+        self.median(|round| round.subject.server.as_ref().map_or(f64::NAN, |seen| millis(of(seen))))
     }
 
     /// Microseconds of processor time that one request cost the two servers.
@@ -84,14 +84,22 @@ impl Measured {
     }
 }
 
+/// How long a page took: the middle and the slowest of a hundred.
+pub struct PageTime {
+    pub page: String,
+    pub p50: Duration,
+    pub p99: Duration,
+}
+
 pub struct Report {
     rows: Vec<Measured>,
+    pages: Vec<PageTime>,
     quiet: bool,
 }
 
 impl Report {
     pub fn new(plan: &Plan) -> Report {
-        Report { rows: Vec::new(), quiet: plan.json }
+        Report { rows: Vec::new(), pages: Vec::new(), quiet: plan.json }
     }
 
     /// How it goes, for whoever waits.
@@ -105,6 +113,11 @@ impl Report {
         self.rows.push(row);
     }
 
+    /// What the row of pages consists of.
+    pub fn add_pages(&mut self, pages: Vec<PageTime>) {
+        self.pages = pages;
+    }
+
     /// Of the rows that are held to this bar, if there are any.
     fn memory(&self, bar: u64) -> Option<Memory> {
         let all: Vec<Memory> = self.rows.iter().filter(|row| row.memory_bar == bar).map(Measured::memory).collect();
@@ -113,13 +126,15 @@ impl Report {
 
     pub fn print_json(&self) {
         let rows: Vec<Value> = self.rows.iter().map(Measured::json).collect();
+        let page = |page: &PageTime| json!({"page": page.page, "p50_ms": millis(page.p50), "p99_ms": millis(page.p99)});
+        let pages: Vec<Value> = self.pages.iter().map(page).collect();
         let held = |bar| {
             let told = |memory: Memory| json!({"rss_bytes": memory.now, "peak_rss_bytes": memory.peak, "bar_bytes": bar, "met": memory.peak < bar});
             self.memory(bar).map(told)
         };
         println!(
             "{:#}",
-            json!({"rows": rows, "memory": held(MEMORY_BAR), "mail_memory": held(MAIL_MEMORY_BAR),
+            json!({"rows": rows, "pages": pages, "memory": held(MEMORY_BAR), "mail_memory": held(MAIL_MEMORY_BAR),
             "broadcast_memory": held(BROADCAST_MEMORY_BAR)})
         );
     }
@@ -144,6 +159,12 @@ impl Report {
                 verdict(row.ratio() >= row.bar),
             );
         }
+        if !self.pages.is_empty() {
+            println!("\n| Page | p50 | p99 |\n|---|--:|--:|");
+        }
+        for PageTime { page, p50, p99 } in &self.pages {
+            println!("| `{page}` | {:.1} ms | {:.1} ms |", millis(*p50), millis(*p99));
+        }
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         for (what, bar) in [
             ("a run", MEMORY_BAR),
@@ -160,6 +181,10 @@ impl Report {
             );
         }
     }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 fn most(held: impl IntoIterator<Item = Memory>) -> Memory {

@@ -14,6 +14,7 @@ use crate::login;
 use crate::mail;
 use crate::metrics;
 use crate::paced;
+use crate::pages;
 use crate::postgres::Database;
 use crate::report::{MEMORY_BAR, Measured, Report};
 use crate::reports;
@@ -96,6 +97,8 @@ pub enum Row {
     Reports,
     /// Events delivered to a webhook's endpoint, against a bare client
     Webhooks,
+    /// The slowest page of the dashboard with a million contacts, events, runs and mails, against 50 ms
+    Pages,
 }
 
 /// One side of a comparison in one run.
@@ -218,6 +221,7 @@ impl Row {
             Row::TrackedLink => tracking::link(plan, report),
             Row::Reports => reports::reports(plan, report),
             Row::Webhooks => webhooks::webhooks(plan, report),
+            Row::Pages => pages::pages(plan, report),
         }
         .with_context(|| format!("{self:?}"))
     }

@@ -119,8 +119,13 @@ impl Store {
 
     /// Somebody who can log in, and owns the workspace.
     pub fn owner(&self) -> anyhow::Result<()> {
+        self.user(EMAIL)
+    }
+
+    /// Somebody who can log in; whoever is not the first is a member.
+    pub fn user(&self, email: &str) -> anyhow::Result<()> {
         let mut command = posthorn();
-        command.args(["users", "create", "--email", EMAIL, "--password-stdin"]).args(self.arguments());
+        command.args(["users", "create", "--email", email, "--password-stdin"]).args(self.arguments());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
         let mut stdin = child.stdin.take().context("a way to tell the password")?;
         writeln!(stdin, "{PASSWORD}")?;

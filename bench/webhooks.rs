@@ -30,13 +30,13 @@ const TOGETHER: u64 = 100;
 const CONNECTIONS: u64 = 16;
 
 /// Somebody who takes every event.
-struct Endpoint {
-    address: SocketAddr,
+pub struct Endpoint {
+    pub address: SocketAddr,
     heard: Arc<AtomicU64>,
 }
 
 impl Endpoint {
-    fn start() -> anyhow::Result<Endpoint> {
+    pub fn start() -> anyhow::Result<Endpoint> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let (address, heard) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
         let counter = heard.clone();

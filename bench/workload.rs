@@ -194,6 +194,15 @@ impl Workload {
         Workload::new(request, Names::Random, 200)
     }
 
+    /// `GET` of a page by somebody who is logged in.
+    pub fn page(path: &str, cookie: &str) -> Workload {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncookie: {cookie}\r\nuser-agent: Mozilla/5.0 (X11; Linux x86_64; \
+             rv:130.0) Gecko/20100101 Firefox/130.0\r\naccept: text/html\r\n\r\n",
+        );
+        Workload::new(request, Names::Random, 200)
+    }
+
     /// `GET` of one of these addresses after the other, all of the same length, by somebody who reads mail.
     pub fn visit(paths: Vec<String>, expected: u16) -> Workload {
         let room = "!".repeat(paths.first().map_or(0, String::len));
@@ -263,7 +272,7 @@ impl Workload {
 }
 
 /// Another number for every number below 2^48, in no order.
-fn scattered(number: u64) -> u64 {
+pub fn scattered(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_ffff;
     (mixed ^ (mixed >> 24)).wrapping_mul(0xd6e8_feb8_6659_fd93) & 0xffff_ffff_ffff
 }

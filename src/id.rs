@@ -109,6 +109,11 @@ ids! {
     LogId of "log";
 }
 
+/// Ids as a JSON array that both engines read, as `among!` wants it.
+pub fn json_array<T: Id>(ids: impl IntoIterator<Item = T>) -> String {
+    ids.into_iter().map(|id| id.uuid().as_simple().to_string()).collect::<serde_json::Value>().to_string()
+}
+
 /// Mails of a broadcast share a row: its id ends in these 32 bits, which are zero, and each recipient's own mail has that
 /// id with the recipient's number in them.
 const NUMBER: u128 = 0xffff_ffff;

@@ -163,26 +163,23 @@ impl Typed {
 
     /// Puts an error beside the field it is about; what is about none comes back.
     fn refuse(&mut self, error: &Error) -> Option<String> {
-        let message = error.message().into_owned();
-        let field = match web::field_of(error).as_deref() {
-            Some("name") => &mut self.name,
-            Some("segment_id") => &mut self.segment,
-            Some("topic_id") => &mut self.topic,
-            Some("from") => &mut self.from,
-            Some("subject") => &mut self.subject,
-            Some("preview_text") => &mut self.preview_text,
-            Some("reply_to") => &mut self.reply_to,
-            Some("html") => &mut self.html,
-            Some("text") => &mut self.text,
-            Some("template") => &mut self.template,
-            Some("variables") => &mut self.variables,
-            Some("send_window") => &mut self.window_from,
-            Some("priority") => &mut self.priority,
-            Some("send_within_hours") => &mut self.within,
-            _ => return Some(message),
-        };
-        field.error = Some(message);
-        None
+        let fields = [
+            ("name", &mut self.name),
+            ("segment_id", &mut self.segment),
+            ("topic_id", &mut self.topic),
+            ("from", &mut self.from),
+            ("subject", &mut self.subject),
+            ("preview_text", &mut self.preview_text),
+            ("reply_to", &mut self.reply_to),
+            ("html", &mut self.html),
+            ("text", &mut self.text),
+            ("template", &mut self.template),
+            ("variables", &mut self.variables),
+            ("send_window", &mut self.window_from),
+            ("priority", &mut self.priority),
+            ("send_within_hours", &mut self.within),
+        ];
+        web::beside_field(error, fields)
     }
 }
 

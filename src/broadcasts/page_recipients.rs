@@ -12,7 +12,7 @@ use super::recipients::Kind;
 use crate::accounts::{Look, Member};
 use crate::emails::{self, Listed, State as MailState, Wanted};
 use crate::error::Error;
-use crate::id::BroadcastId;
+use crate::id::{BroadcastId, own_id, parts_of};
 use crate::web::{self, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 pub fn router() -> Router<Broadcasts> {
@@ -32,6 +32,9 @@ struct RecipientsPage {
     /// What they are called, where they are listed, and whether that is here.
     kinds: Vec<(&'static str, String, bool)>,
     recipients: Vec<Row>,
+    /// Where the look goes on that went through so many.
+    stopped: Option<String>,
+    window: i64,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -43,6 +46,9 @@ struct Row {
     reason: Option<String>,
     until: Option<Stamp>,
 }
+
+/// How many recipients one look for some of them goes through.
+const WINDOW: i64 = 5_000;
 
 /// Those that are offered.
 const KINDS: [(&str, &str); 10] = [
@@ -68,10 +74,18 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
         "" => None,
         word => Some(Kind::named(word).ok_or_else(|| Error::not_found("Recipients cannot be looked for by this."))?),
     };
+    // Who looks for nobody in particular finds as many as a page shows at once.
+    let is_filtered = kind.is_some() || !search.trim().is_empty();
+    let (upwards, from, _) = page.bounds();
+    let (_, from) = parts_of(from.into());
+    let behind = broadcast.recipients + 1;
+    let until = if upwards { from + WINDOW + 1 } else { from.min(behind) - WINDOW - 1 };
+    let until = Some(until).filter(|until| is_filtered && (1..behind).contains(until));
     let wanted = Wanted {
         states: kind.map_or(&MailState::ALL[..], Kind::states),
         address: search.trim(),
         is_unsubscribed: kind == Some(Kind::Unsubscribed),
+        until,
     };
     let rows = member.read(emails::page_of_recipients(email_id, &wanted, &page)).await?;
     let all: Vec<Listed> = rows.iter().map(|row| Listed::read(email_id, row)).collect::<Result<_, _>>()?;
@@ -81,7 +95,13 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
         "" => String::new(),
         text => format!("&search={}", utf8_percent_encode(text, NON_ALPHANUMERIC)),
     };
-    let Leaf { items, newer, older } = page.leaf(all, &format!("{here}?type={asked}{looking}"), |one| one.id);
+    let this = format!("{here}?type={asked}{looking}");
+    let Leaf { items, newer, older } = page.leaf(all, &this, |one| one.id);
+    let (way, goes_on) = if upwards { ("before", newer.is_some()) } else { ("after", older.is_some()) };
+    let stopped = until.filter(|_| !goes_on);
+    // The one at which the look ended was not looked at.
+    let stopped = stopped.map(|until| if upwards { until - 1 } else { until + 1 });
+    let stopped = stopped.map(|last| format!("{this}&{way}={}", own_id(email_id, last)));
     let clock = &member.app.clock;
     let row = |one: Listed| Row {
         href: member.address(&format!("/emails/{}", one.id)),
@@ -98,6 +118,8 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
         kind: asked,
         search,
         recipients: items.into_iter().map(row).collect(),
+        stopped,
+        window: WINDOW,
         newer,
         older,
         back,

@@ -85,7 +85,7 @@ async fn list(member: Member<Look>, Shared(broadcasts): Shared<Broadcasts>) -> P
     for one in items {
         // Only what moves is counted: others have their own page for it.
         let progress = match one.state {
-            State::Sending | State::Paused => broadcasts.progress(&one).await?,
+            State::Sending | State::Paused => broadcasts.progress_by_now(&one).await?,
             _ => None,
         };
         rows.push(Row {
@@ -148,6 +148,9 @@ struct OnePage {
     started: Option<Stamp>,
     ended: Option<Stamp>,
     progress: Option<ProgressShown>,
+    /// Whether so many are being counted that nothing is known of them yet, and how many they are.
+    is_counting: bool,
+    recipients: String,
     /// Where those are listed of whom somebody has to decide.
     uncertain: Option<String>,
     acts: Vec<Button>,
@@ -251,7 +254,8 @@ async fn show(
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let broadcast = find(&member, id).await?;
-    let progress = broadcasts.progress(&broadcast).await?;
+    let progress = broadcasts.progress_by_now(&broadcast).await?;
+    let is_counting = progress.is_none() && !matches!(broadcast.state, State::Draft | State::Scheduled);
     let is_uncertain = progress.as_ref().is_some_and(|progress| progress.counts.uncertain > 0);
     let act = |act: Act| {
         let (label, look) = match act {
@@ -307,6 +311,8 @@ async fn show(
         started: broadcast.started_at.map(Stamp::exact),
         ended: broadcast.ended_at.map(Stamp::exact),
         progress: progress.map(Into::into),
+        is_counting,
+        recipients: recipients(broadcast.recipients),
         uncertain: is_uncertain.then(|| member.address(&format!("/emails/{}", broadcast.email_id()))),
         acts: Act::ALL.into_iter().filter(is_open).map(act).chain(copy).collect(),
         links,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::contacts::{Contact, Declared};
-use crate::db::{Db, DbError, Row, Sql, Stmt, statements};
-use crate::id::{ContactId, EmailId, Id, TopicId, WorkspaceId};
+use crate::db::{Db, DbError, Row, among, statements};
+use crate::id::{ContactId, EmailId, TopicId, WorkspaceId, json_array};
 use crate::subscriptions::{Links, Subscriber, URL_KEYS};
 
 const DELETED: &str = "the contact was deleted";
@@ -15,25 +15,16 @@ const OPTED_OUT: &str = "the contact wants no mail about this topic";
 const NO_TOPIC: &str = "the topic was deleted, and with it what contacts chose of it";
 
 statements! {
-    PEOPLE = Sql::each(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
-             c.updated_at, COALESCE(s.subscription, t.default_subscription)
-         FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
-             LEFT JOIN topic_subscriptions s
-                 ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
-         WHERE c.workspace_id = $1 AND c.id IN (SELECT unhex(value) FROM json_each($3))",
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
-             c.updated_at, COALESCE(s.subscription, t.default_subscription)
-         FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
-             LEFT JOIN topic_subscriptions s
-                 ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
-         WHERE c.workspace_id = $1 AND c.id IN
-             (SELECT CAST(json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON)) AS UUID))");
-}
-
-fn people(workspace_id: WorkspaceId, topic_id: Option<TopicId>, ids: &[ContactId]) -> Stmt {
-    let ids: Value = ids.iter().map(|id| id.uuid().simple().to_string()).collect();
-    PEOPLE.with([workspace_id.into(), topic_id.into(), ids.to_string().into()])
+    functions {
+        fn people(workspace_id: WorkspaceId, topic_id: Option<TopicId>, ids: &[ContactId])
+            with [workspace_id, topic_id, json_array(ids.iter().copied())] = among!(
+            "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
+                 c.updated_at, COALESCE(s.subscription, t.default_subscription)
+             FROM contacts c LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $2
+                 LEFT JOIN topic_subscriptions s
+                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+             WHERE c.workspace_id = $1 AND c.id", ids "$3", "");
+    }
 }
 
 /// Somebody whom a broadcast goes to.

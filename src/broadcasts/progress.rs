@@ -1,5 +1,8 @@
 //! How far a broadcast is, for somebody who watches it.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use quick_cache::sync::Cache;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -24,6 +27,10 @@ const SHOWN_FOR: i64 = SECOND;
 const OUTDATED: i64 = MINUTE;
 
 const MOST_KNOWN: usize = 1_000;
+
+/// So many recipients are counted at once, and a page waits until they are. More are counted piece by piece, so that
+/// others come in between, and beside the page, for the next look.
+const COUNTED_AT_ONCE: i64 = 20_000;
 
 /// How many links are shown with it.
 const SHOWN_LINKS: i64 = 10;
@@ -145,11 +152,21 @@ struct Sample {
 }
 
 /// What was counted lately.
-pub struct Samples(Cache<BroadcastId, Sample>);
+pub struct Samples {
+    known: Cache<BroadcastId, Sample>,
+    /// What is being counted beside a page.
+    counting: Mutex<HashSet<BroadcastId>>,
+}
 
 impl Default for Samples {
     fn default() -> Samples {
-        Samples(Cache::new(MOST_KNOWN))
+        Samples { known: Cache::new(MOST_KNOWN), counting: Mutex::default() }
+    }
+}
+
+impl Samples {
+    fn counting(&self) -> std::sync::MutexGuard<'_, HashSet<BroadcastId>> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,10 +177,46 @@ impl Broadcasts {
             return Ok(None);
         }
         let now = self.clock.steady();
-        let sample = match self.progress.0.get(&broadcast.id).filter(|known| now - known.at < SHOWN_FOR) {
+        let sample = match self.progress.known.get(&broadcast.id).filter(|known| now - known.at < SHOWN_FOR) {
             Some(known) => known,
             None => self.count(broadcast, now).await?,
         };
+        self.told(broadcast, sample).await.map(Some)
+    }
+
+    /// The same for a page, which does not wait until many are counted: it tells what was counted for the last look,
+    /// and has them counted for the next one. `None` also where there was none lately.
+    pub(super) async fn progress_by_now(&self, broadcast: &Broadcast) -> Result<Option<Progress>, DbError> {
+        if broadcast.recipients <= COUNTED_AT_ONCE {
+            return self.progress(broadcast).await;
+        }
+        let now = self.clock.steady();
+        let known = self.progress.known.get(&broadcast.id);
+        if known.as_ref().is_none_or(|known| now - known.at >= SHOWN_FOR) {
+            self.count_beside(broadcast, now);
+        }
+        match known.filter(|known| now - known.at < OUTDATED) {
+            Some(sample) => self.told(broadcast, sample).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Counts for whoever looks next, once at a time.
+    fn count_beside(&self, broadcast: &Broadcast, now: i64) {
+        if !self.progress.counting().insert(broadcast.id) {
+            return;
+        }
+        let (broadcasts, broadcast) = (self.clone(), broadcast.clone());
+        tokio::spawn(async move {
+            if let Err(error) = broadcasts.count(&broadcast, now).await {
+                tracing::warn!(broadcast = %broadcast.id, %error, "the recipients of a broadcast were not counted");
+            }
+            broadcasts.progress.counting().remove(&broadcast.id);
+        });
+    }
+
+    async fn told(&self, broadcast: &Broadcast, sample: Sample) -> Result<Progress, DbError> {
+        let now = sample.at;
         let mut counts = sample.counts.clone();
         if broadcast.state == State::Canceled {
             // They are not sent, whether somebody has come to writing that down or not.
@@ -181,7 +234,7 @@ impl Broadcasts {
             _ => Vec::new(),
         };
         let (put_off, next_at) = sample.put_off;
-        Ok(Some(Progress {
+        Ok(Progress {
             recipients: broadcast.recipients,
             is_audience_complete: broadcast.is_audience_whole,
             counts,
@@ -193,24 +246,31 @@ impl Broadcasts {
             next_at: next_at.map(|due| Time(self.clock.shown_at(due))),
             waits_for: waits.first().map(|row| row.text(1)).transpose()?,
             engagement: sample.engagement,
-        }))
+        })
     }
 
     async fn count(&self, broadcast: &Broadcast, now: i64) -> Result<Sample, DbError> {
         let mut counts = Counts::default();
-        for row in self.db.read(emails::count_by_state(broadcast.email_id())).await? {
-            let state = MailState::of(row.int(0)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?;
-            *counts.of(state) += row.int(1)?;
+        let mut behind = i64::MIN;
+        while behind < i64::MAX {
+            let next = behind.max(0) + COUNTED_AT_ONCE;
+            let until = if next < broadcast.recipients { next } else { i64::MAX };
+            for row in self.db.read(emails::count_by_state(broadcast.email_id(), behind, until)).await? {
+                let state = MailState::of(row.int(0)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?;
+                *counts.of(state) += row.int(1)?;
+            }
+            behind = until;
+            tokio::task::yield_now().await;
         }
         let ended = |sample: &Sample| broadcast.recipients - sample.counts.waiting();
-        let before = self.progress.0.get(&broadcast.id).map(|known| (known.at, ended(&known)));
-        let put_off = match self.db.read(emails::count_put_off(broadcast.email_id(), now)).await?.first() {
+        let before = self.progress.known.get(&broadcast.id).map(|known| (known.at, ended(&known)));
+        let put_off = match self.db.read(emails::count_put_off(broadcast.lane, now)).await?.first() {
             Some(row) => (row.int(0)?, row.maybe(1, Row::int)?),
             None => (0, None),
         };
         let engagement = self.engagement(broadcast).await?;
         let sample = Sample { at: now, counts, put_off, before, engagement };
-        self.progress.0.insert(broadcast.id, sample.clone());
+        self.progress.known.insert(broadcast.id, sample.clone());
         Ok(sample)
     }
 }

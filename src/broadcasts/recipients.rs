@@ -154,6 +154,7 @@ async fn list(
         states: if is_none { &[] } else { wish.kind.map_or(&MailState::ALL[..], Kind::states) },
         address: wish.email.as_deref().unwrap_or_default(),
         is_unsubscribed: wish.kind == Some(Kind::Unsubscribed),
+        until: None,
     };
     let rows = caller.read(|| emails::page_of_recipients(email_id, &wanted, &page)).await?;
     let all: Vec<Listed> = rows.iter().map(|row| Listed::read(email_id, row)).collect::<Result<_, _>>()?;

@@ -32,7 +32,8 @@ statements! {
             "SELECT ", columns!(), " FROM broadcasts WHERE workspace_id = $1 AND id = $2"));
         /// The same, of whoever's it is.
         pub fn load(id: BroadcastId) = Sql::both(concat!("SELECT ", columns!(), " FROM broadcasts WHERE id = $1"));
-        pub fn delete(workspace_id: WorkspaceId, id: BroadcastId) expects 1 = Sql::both(
+        pub fn delete(workspace_id: WorkspaceId, id: BroadcastId) expects 1
+            = Sql::both(
             "DELETE FROM broadcasts WHERE workspace_id = $1 AND id = $2 AND state = 'draft'");
         /// A draft is to be sent, at once or later; `due_at` is that moment in steady time.
         pub fn launch(workspace_id: WorkspaceId, id: BroadcastId, launch: &Launch)
@@ -61,8 +62,7 @@ statements! {
             "UPDATE broadcasts SET state = 'sending', started_at = $3, due_at = $4, template = $5
              WHERE id = $1 AND attempt = $2");
         /// It cannot be sent as it is.
-        pub fn give_back(claimed: &Claimed, reason: &str) with [claimed.id, claimed.attempt, reason] expects 1
-            = Sql::both(
+        pub fn give_back(claimed: &Claimed, reason: &str) with [claimed.id, claimed.attempt, reason] expects 1 = Sql::both(
             "UPDATE broadcasts SET state = 'draft', reason = $3, scheduled_at = NULL, started_at = NULL, due_at = NULL
              WHERE id = $1 AND attempt = $2");
         /// It waits for something.
@@ -89,6 +89,34 @@ statements! {
         /// Whether anybody is in a segment.
         pub fn has_members(workspace_id: WorkspaceId, segment_id: SegmentId) = Sql::both(
             "SELECT 1 FROM segment_members WHERE workspace_id = $1 AND segment_id = $2 LIMIT 1");
+        /// Finds what [`replace`] has to know.
+        pub fn version(workspace_id: WorkspaceId, id: BroadcastId) = Sql::both(
+            "SELECT attempt FROM broadcasts WHERE workspace_id = $1 AND id = $2");
+        /// The next of a segment behind one, whether they are contacts still, and whether they want mail like this.
+        pub fn members(
+            workspace_id: WorkspaceId, segment_id: SegmentId, behind: ContactId, topic_id: Option<TopicId>, most: i64,
+        ) = Sql::both(
+            "SELECT m.contact_id, c.email, c.unsubscribed, COALESCE(s.subscription, t.default_subscription), x.email_key
+             FROM (SELECT contact_id FROM segment_members
+                   WHERE workspace_id = $1 AND segment_id = $2 AND contact_id > $3 ORDER BY contact_id LIMIT $5) m
+                 LEFT JOIN contacts c ON c.workspace_id = $1 AND c.id = m.contact_id
+                 LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $4
+                 LEFT JOIN topic_subscriptions s
+                     ON s.workspace_id = $1 AND s.contact_id = m.contact_id AND s.topic_id = $4
+                 LEFT JOIN suppressions x ON x.workspace_id = $1 AND x.email_key = c.email_key
+             ORDER BY m.contact_id");
+        /// Lanes behind one in which recipients of broadcasts wait, found in steps from one to the next, but for those that
+        /// rest; and how far their broadcasts are.
+        pub fn lanes(behind: i64, most: i64) = Sql::both(
+            "WITH RECURSIVE lanes (lane) AS (
+                 SELECT (SELECT r.lane FROM email_recipients r WHERE r.lane > $1 AND r.due_at IS NOT NULL
+                         ORDER BY r.lane LIMIT 1)
+                 UNION ALL
+                 SELECT (SELECT r.lane FROM email_recipients r WHERE r.lane > l.lane AND r.due_at IS NOT NULL
+                         ORDER BY r.lane LIMIT 1)
+                 FROM lanes l WHERE l.lane IS NOT NULL)
+             SELECT l.lane, b.state, b.priority FROM lanes l LEFT JOIN broadcasts b ON b.lane = l.lane
+             WHERE l.lane IS NOT NULL AND (b.state IS NULL OR b.state <> 'paused') LIMIT $2");
     }
     INSERT = Sql::both(
         "INSERT INTO broadcasts (id, workspace_id, name, segment_id, topic_id, sender, subject, reply_to, preview_text,
@@ -101,29 +129,6 @@ statements! {
              preview_text = $9, html = $10, text = $11, template = $12, send_window = $14, priority = $15,
              send_within_hours = $16, attempt = attempt + 1
          WHERE workspace_id = $1 AND id = $2 AND state = 'draft' AND attempt = $13");
-    VERSION = Sql::both("SELECT attempt FROM broadcasts WHERE workspace_id = $1 AND id = $2");
-    /// The next of a segment, whether they are contacts still, and whether they want mail like this.
-    MEMBERS = Sql::both(
-        "SELECT m.contact_id, c.email, c.unsubscribed, COALESCE(s.subscription, t.default_subscription), x.email_key
-         FROM (SELECT contact_id FROM segment_members
-               WHERE workspace_id = $1 AND segment_id = $2 AND contact_id > $3 ORDER BY contact_id LIMIT $5) m
-             LEFT JOIN contacts c ON c.workspace_id = $1 AND c.id = m.contact_id
-             LEFT JOIN topics t ON t.workspace_id = $1 AND t.id = $4
-             LEFT JOIN topic_subscriptions s
-                 ON s.workspace_id = $1 AND s.contact_id = m.contact_id AND s.topic_id = $4
-             LEFT JOIN suppressions x ON x.workspace_id = $1 AND x.email_key = c.email_key
-         ORDER BY m.contact_id");
-    /// Lanes in which recipients of broadcasts wait, found in steps from one to the next, but for those that rest.
-    LANES = Sql::both(
-        "WITH RECURSIVE lanes (lane) AS (
-             SELECT (SELECT r.lane FROM email_recipients r WHERE r.lane > $1 AND r.due_at IS NOT NULL
-                     ORDER BY r.lane LIMIT 1)
-             UNION ALL
-             SELECT (SELECT r.lane FROM email_recipients r WHERE r.lane > l.lane AND r.due_at IS NOT NULL
-                     ORDER BY r.lane LIMIT 1)
-             FROM lanes l WHERE l.lane IS NOT NULL)
-         SELECT l.lane, b.state, b.priority FROM lanes l LEFT JOIN broadcasts b ON b.lane = l.lane
-         WHERE l.lane IS NOT NULL AND (b.state IS NULL OR b.state <> 'paused') LIMIT $2");
     NEXT = Sql::both("SELECT due_at FROM broadcasts WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!(
         "broadcasts" ("id") where "due_at IS NOT NULL" set ""
@@ -226,11 +231,6 @@ pub fn insert(
     ])
 }
 
-/// Finds what [`replace`] has to know.
-pub fn version(workspace_id: WorkspaceId, id: BroadcastId) -> Stmt {
-    VERSION.with([workspace_id.into(), id.into()])
-}
-
 /// Writes a whole draft over the one it was read from, unless that has changed since.
 pub fn replace(workspace_id: WorkspaceId, id: BroadcastId, content: &Content, version: i64) -> Stmt {
     REPLACE
@@ -257,20 +257,4 @@ pub fn replace(workspace_id: WorkspaceId, id: BroadcastId, content: &Content, ve
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
-}
-
-/// The next contacts of a segment behind one.
-pub fn members(
-    workspace_id: WorkspaceId,
-    segment_id: SegmentId,
-    behind: ContactId,
-    topic_id: Option<TopicId>,
-    most: i64,
-) -> Stmt {
-    MEMBERS.with([workspace_id.into(), segment_id.into(), behind.into(), topic_id.into(), most.into()])
-}
-
-/// Lanes behind one, and how far their broadcasts are.
-pub fn lanes(behind: i64, most: i64) -> Stmt {
-    LANES.with([behind.into(), most.into()])
 }

@@ -125,7 +125,7 @@ impl Cli {
             }
             Command::Openapi => {
                 let addresses = serve::addresses(&config, config.listen)?;
-                println!("{}", product::openapi(addresses.base.as_str()).to_pretty_json()?);
+                println!("{:#}", product::openapi(addresses.base.as_str()));
                 Ok(())
             }
             Command::Completions { shell } => {

@@ -57,6 +57,8 @@ const STEPS: &[(&str, &str)] = &[
     ("0045_email_counts_by_day", include_str!("../../migrations/0045_email_counts_by_day.sql")),
     ("0046_passkeys", include_str!("../../migrations/0046_passkeys.sql")),
     ("0049_assistant_log_levels", include_str!("../../migrations/0049_assistant_log_levels.sql")),
+    ("0050_events_in_order", include_str!("../../migrations/0050_events_in_order.sql")),
+    ("0051_suppressions_by_origin", include_str!("../../migrations/0051_suppressions_by_origin.sql")),
 ];
 
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS posthorn_migrations (

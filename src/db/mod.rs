@@ -13,6 +13,7 @@ mod migrate;
 mod postgres;
 mod sql;
 mod sqlite;
+mod statements;
 mod value;
 
 pub use clock::{Reading, open as open_clock};
@@ -28,9 +29,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 pub use guard::{Basis, Guard};
-pub(crate) use sql::statements;
 pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::{Progress, backup, restore};
+pub(crate) use statements::{among, statements};
 pub use value::{Columns, FromRow, FromRows, Row, Value};
 pub(crate) use value::{from_row, from_word};
 

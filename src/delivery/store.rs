@@ -48,30 +48,41 @@ statements! {
         /// How many recipients wait for their mail, counted to a bound.
         pub fn count_waiting(most: i64) = Sql::both(
             "SELECT COUNT(*) FROM (SELECT 1 FROM email_recipients WHERE due_at IS NOT NULL LIMIT $1) AS waiting");
+        /// Every line of a lane behind `$2` with the time at which its first recipient is due,
+        /// found in steps from one to the next: a line may be long.
+        pub fn waiting(lane: i64, after: &str) with [lane, after, PAGE as i64] = Sql::both(
+            "WITH RECURSIVE waiting (line, place) AS (
+                 SELECT (SELECT r.line FROM email_recipients r
+                         WHERE r.lane = $1 AND r.line > $2 AND r.due_at IS NOT NULL ORDER BY r.line LIMIT 1),
+                        CAST(1 AS BIGINT)
+                 UNION ALL
+                 SELECT (SELECT r.line FROM email_recipients r
+                         WHERE r.lane = $1 AND r.line > w.line AND r.due_at IS NOT NULL ORDER BY r.line LIMIT 1),
+                        w.place + 1
+                 FROM waiting w WHERE w.line IS NOT NULL AND w.place < $3)
+             SELECT w.line,
+                    (SELECT r.due_at FROM email_recipients r
+                     WHERE r.lane = $1 AND r.line = w.line AND r.due_at IS NOT NULL ORDER BY r.due_at LIMIT 1)
+             FROM waiting w WHERE w.line IS NOT NULL");
+        /// Claims recipients of one line that are due; it returns them.
+        pub fn claim(lane: i64, line: &str, now: i64, most: usize)
+            with [now, (now + Claimed::LEASE), most as i64, lane, line] = claim_rows!(
+            "email_recipients" ("email_id", "number") where "lane = $4 AND line = $5" set ""
+            returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
+                       dot_attempt, queued_at, tries, delay_told, state,
+                       (SELECT e.when_uncertain || ' ' || e.origin || ' ' || e.sender_domain FROM emails e
+                        WHERE e.id = email_recipients.email_id), contact_id,
+                       (SELECT e.topic_id FROM emails e WHERE e.id = email_recipients.email_id AND contact_id IS NULL)");
+        /// Forgets what was sent before a day.
+        pub fn forget_days(day: i64) = Sql::both("DELETE FROM domain_days WHERE day < $1");
+        /// How many mails a domain has sent on a day.
+        pub fn sent_on_day(domain_id: DomainId, day: i64) = Sql::both(
+            "SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
+        /// Counts one more, and fails where the limit of the day is reached.
+        pub fn count_on_day(domain_id: DomainId, day: i64, limit: i64) expects 1 = Sql::both(
+            "INSERT INTO domain_days (domain_id, day, mails) VALUES ($1, $2, 1)
+             ON CONFLICT (domain_id, day) DO UPDATE SET mails = domain_days.mails + 1 WHERE domain_days.mails < $3");
     }
-    /// Every line of a lane behind `$2` with the time at which its first recipient is due,
-    /// found in steps from one to the next: a line may be long.
-    WAITING = Sql::both(
-        "WITH RECURSIVE waiting (line, place) AS (
-             SELECT (SELECT r.line FROM email_recipients r
-                     WHERE r.lane = $1 AND r.line > $2 AND r.due_at IS NOT NULL ORDER BY r.line LIMIT 1),
-                    CAST(1 AS BIGINT)
-             UNION ALL
-             SELECT (SELECT r.line FROM email_recipients r
-                     WHERE r.lane = $1 AND r.line > w.line AND r.due_at IS NOT NULL ORDER BY r.line LIMIT 1),
-                    w.place + 1
-             FROM waiting w WHERE w.line IS NOT NULL AND w.place < $3)
-         SELECT w.line,
-                (SELECT r.due_at FROM email_recipients r
-                 WHERE r.lane = $1 AND r.line = w.line AND r.due_at IS NOT NULL ORDER BY r.due_at LIMIT 1)
-         FROM waiting w WHERE w.line IS NOT NULL");
-    CLAIM = claim_rows!(
-        "email_recipients" ("email_id", "number") where "lane = $4 AND line = $5" set ""
-        returning "email_recipients.email_id, email_recipients.number, workspace_id, address, lane, line, attempt,
-                   dot_attempt, queued_at, tries, delay_told, state,
-                   (SELECT e.when_uncertain || ' ' || e.origin || ' ' || e.sender_domain FROM emails e
-                    WHERE e.id = email_recipients.email_id), contact_id,
-                   (SELECT e.topic_id FROM emails e WHERE e.id = email_recipients.email_id AND contact_id IS NULL)");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -93,13 +104,6 @@ statements! {
                 lost_attempt = CASE ", found!(), " ELSE lost_attempt END, due_at = NULL, tries = tries + 1, delay_told = TRUE, reason = $4", ours!()));
     MOVE = Sql::both(
         "UPDATE email_recipients SET line = $4, due_at = $5 WHERE email_id = $1 AND number = $2 AND attempt = $3");
-    FORGET_DAYS = Sql::both("DELETE FROM domain_days WHERE day < $1");
-    /// How many mails a domain has sent on a day.
-    SENT_ON_DAY = Sql::both("SELECT mails FROM domain_days WHERE domain_id = $1 AND day = $2");
-    /// One more, as long as the limit of the day is not reached.
-    COUNT_ON_DAY = Sql::both(
-        "INSERT INTO domain_days (domain_id, day, mails) VALUES ($1, $2, 1)
-         ON CONFLICT (domain_id, day) DO UPDATE SET mails = domain_days.mails + 1 WHERE domain_days.mails < $3");
 }
 
 /// A line in which recipients wait.
@@ -113,10 +117,6 @@ impl Waiting {
     pub fn read(row: &Row) -> Result<Waiting, DbError> {
         Ok(Waiting { line: row.text(0)?, due_at: row.int(1)? })
     }
-}
-
-pub fn waiting(lane: i64, after: &str) -> Stmt {
-    WAITING.with([lane.into(), after.into(), (PAGE as i64).into()])
 }
 
 /// A recipient that somebody is delivering to.
@@ -229,11 +229,6 @@ impl Claimed {
     }
 }
 
-/// Claims recipients of one line that are due; it returns them.
-pub fn claim(lane: i64, line: &str, now: i64, most: usize) -> Stmt {
-    CLAIM.with([now.into(), (now + Claimed::LEASE).into(), (most as i64).into(), lane.into(), line.into()])
-}
-
 /// Only whoever has claimed it, and once.
 pub fn enter_queue(claimed: &Claimed) -> Stmt {
     let [email_id, number, attempt] = claimed.key();
@@ -248,21 +243,6 @@ pub fn renew(claimed: &Claimed, lease_until: i64) -> Stmt {
 
 pub fn dot(claimed: &Claimed) -> Stmt {
     DOT.with(claimed.key()).expect(1)
-}
-
-/// Finds how many mails a domain has sent on a day.
-/// Forgets what was sent before a day.
-pub fn forget_days(day: i64) -> Stmt {
-    FORGET_DAYS.with([day.into()])
-}
-
-pub fn sent_on_day(domain_id: DomainId, day: i64) -> Stmt {
-    SENT_ON_DAY.with([domain_id.into(), day.into()])
-}
-
-/// Counts one more, and fails where the limit of the day is reached.
-pub fn count_on_day(domain_id: DomainId, day: i64, limit: i64) -> Stmt {
-    COUNT_ON_DAY.with([domain_id.into(), day.into(), limit.into()]).expect(1)
 }
 
 /// Where an attempt leaves a recipient.

@@ -12,8 +12,8 @@ use super::store::Claimed;
 use crate::app::App;
 use crate::broadcasts::Mailing;
 use crate::clock::{DAY, rfc3339};
-use crate::db::{DbError, Sql, Stmt, statements};
-use crate::id::{ContactId, EmailId, Id};
+use crate::db::{DbError, Sql, Stmt, among, statements};
+use crate::id::{ContactId, EmailId, json_array};
 use crate::windows::Zone;
 use crate::workspaces::{BulkCap, Workspace};
 
@@ -26,13 +26,8 @@ statements! {
         pub fn sweep(now: i64) with [now - LONGEST_PERIOD] = Sql::both("DELETE FROM bulk_places WHERE sent_at < $1");
     }
     /// The places of some contacts that were taken after a moment.
-    TAKEN = Sql::each(
-        "SELECT contact_id, place, email_id, sent_at FROM bulk_places
-         WHERE contact_id IN (SELECT unhex(value) FROM json_each($1)) AND sent_at > $2",
-        // As text first: a parameter of the type JSON is none that values can be bound to.
-        "SELECT contact_id, place, email_id, sent_at FROM bulk_places
-         WHERE contact_id IN (SELECT CAST(json_array_elements_text(CAST(CAST($1 AS TEXT) AS JSON)) AS UUID))
-             AND sent_at > $2");
+    TAKEN = among!(
+        "SELECT contact_id, place, email_id, sent_at FROM bulk_places WHERE contact_id", ids "$1", " AND sent_at > $2");
     /// Changes nothing where another mail has the place.
     TAKE = Sql::both(
         "INSERT INTO bulk_places (contact_id, place, email_id, sent_at) VALUES ($1, $2, $3, $4)
@@ -83,8 +78,8 @@ impl<'a> Times<'a> {
         let (zone, cap) = workspace.map_or((Zone::UTC, None), |found| (found.timezone, found.bulk_cap));
         let mut times = Times { mailing, zone, cap, taken: HashMap::new(), now, steady };
         if let Some(cap) = cap {
-            let ids: Value = ids.iter().map(|id| id.uuid().simple().to_string()).collect();
-            for row in app.db.read(TAKEN.with([ids.to_string().into(), (steady - cap.period()).into()])).await? {
+            let ids = json_array(ids.iter().copied());
+            for row in app.db.read(TAKEN.with([ids.into(), (steady - cap.period()).into()])).await? {
                 let taken = Taken { number: row.int(1)?, email_id: row.id(2)?, sent_at: row.int(3)? };
                 times.taken.entry(row.id(0)?).or_default().push(taken);
             }

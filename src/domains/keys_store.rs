@@ -6,23 +6,27 @@ use crate::id::DomainId;
 use crate::seal::Seal;
 
 statements! {
+    functions {
+        /// All keys of a domain, in the order in which they were made.
+        pub fn of_domain(domain_id: DomainId) = Sql::both(
+            "SELECT selector, algorithm, public_value, seen_at, retired_at, private_key
+             FROM dkim_keys WHERE domain_id = $1 ORDER BY created_at, selector");
+        /// Keys behind one, by domain and selector: both, and what is kept.
+        pub fn all_keys(behind: (DomainId, &str)) with [behind.0, behind.1] = Sql::both(
+            "SELECT domain_id, selector, private_key FROM dkim_keys
+             WHERE domain_id > $1 OR (domain_id = $1 AND selector > $2) ORDER BY domain_id, selector LIMIT 100");
+        /// Keeps a key otherwise, unless somebody did so meanwhile.
+        pub fn reseal(domain_id: DomainId, selector: &str, kept: &[u8], now_kept: &[u8]) = Sql::both(
+            "UPDATE dkim_keys SET private_key = $4 WHERE domain_id = $1 AND selector = $2 AND private_key = $3");
+    }
     INSERT = Sql::both(
         "INSERT INTO dkim_keys (domain_id, selector, algorithm, private_key, public_value, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)");
-    OF_DOMAIN = Sql::both(
-        "SELECT selector, algorithm, public_value, seen_at, retired_at, private_key
-         FROM dkim_keys WHERE domain_id = $1 ORDER BY created_at, selector");
     SEEN = Sql::both("UPDATE dkim_keys SET seen_at = $3 WHERE domain_id = $1 AND selector = $2 AND seen_at IS NULL");
     RETIRE_OTHERS = Sql::both(
         "UPDATE dkim_keys SET retired_at = $4
          WHERE domain_id = $1 AND selector <> $2 AND algorithm = $3 AND retired_at IS NULL");
     DELETE = Sql::both("DELETE FROM dkim_keys WHERE domain_id = $1");
-    /// In pages, by domain and selector.
-    ALL_KEYS = Sql::both(
-        "SELECT domain_id, selector, private_key FROM dkim_keys
-         WHERE domain_id > $1 OR (domain_id = $1 AND selector > $2) ORDER BY domain_id, selector LIMIT 100");
-    RESEAL = Sql::both(
-        "UPDATE dkim_keys SET private_key = $4 WHERE domain_id = $1 AND selector = $2 AND private_key = $3");
 }
 
 /// A key as the store keeps it.
@@ -89,11 +93,6 @@ pub fn insert(domain_id: DomainId, key: &StoredKey, now: i64) -> Stmt {
     ])
 }
 
-/// All keys of a domain, in the order in which they were made.
-pub fn of_domain(domain_id: DomainId) -> Stmt {
-    OF_DOMAIN.with([domain_id.into()])
-}
-
 /// A key's record was seen for the first time: it signs from now on, and no other of its kind does.
 pub fn seen(domain_id: DomainId, key: &StoredKey, now: i64) -> [Stmt; 2] {
     let retire =
@@ -103,14 +102,4 @@ pub fn seen(domain_id: DomainId, key: &StoredKey, now: i64) -> [Stmt; 2] {
 
 pub fn delete(domain_id: DomainId) -> Stmt {
     DELETE.with([domain_id.into()])
-}
-
-/// Keys behind one, by domain and selector: both, and what is kept.
-pub fn all_keys((domain_id, selector): (DomainId, &str)) -> Stmt {
-    ALL_KEYS.with([domain_id.into(), selector.into()])
-}
-
-/// Keeps a key otherwise, unless somebody did so meanwhile.
-pub fn reseal(domain_id: DomainId, selector: &str, kept: &[u8], now_kept: &[u8]) -> Stmt {
-    RESEAL.with([domain_id.into(), selector.into(), kept.into(), now_kept.into()])
 }

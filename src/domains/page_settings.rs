@@ -155,13 +155,12 @@ async fn save(
         warm_up: field(form.text("warm_up")),
         ..page(&member, &domain)
     };
-    let message = refusal.message().into_owned();
-    match web::field_of(&refusal).as_deref() {
-        Some("tls") => page.tls.error = Some(message),
-        Some("tracking_subdomain") => page.tracking_subdomain.error = Some(message),
-        Some("transport") => page.relays.error = Some(message),
-        Some("warm_up") => page.warm_up.error = Some(message),
-        _ => page.problem = Some(message),
-    }
+    let fields = [
+        ("tls", &mut page.tls),
+        ("tracking_subdomain", &mut page.tracking_subdomain),
+        ("transport", &mut page.relays),
+        ("warm_up", &mut page.warm_up),
+    ];
+    page.problem = web::beside_field(&refusal, fields);
     Ok(web::page(refusal.status(), &page))
 }

@@ -26,6 +26,46 @@ macro_rules! columns {
 }
 
 statements! {
+    functions {
+        pub fn by_id(workspace_id: WorkspaceId, id: DomainId) = Sql::both(concat!(
+            "SELECT ", columns!(), " FROM domains WHERE workspace_id = $1 AND id = $2"));
+        /// The workspaces for whose sake a name cannot be had: this one, and whoever has shown that it is its own.
+        pub fn taken(workspace_id: WorkspaceId, name: &str) = Sql::both(
+            "SELECT workspace_id FROM domains WHERE name = $2 AND (is_owned OR workspace_id = $1)");
+        /// The ids and names of the domains of a workspace, by name.
+        pub fn names(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name FROM domains WHERE workspace_id = $1 ORDER BY name");
+        /// Claims one domain, due or not, whose records are awaited anew.
+        pub fn begin(workspace_id: WorkspaceId, id: DomainId, lease_until: i64, awaited_since: i64) expects 1
+            = Sql::both(concat!(
+            "UPDATE domains SET due_at = $3, attempt = attempt + 1, awaited_since = $4
+             WHERE workspace_id = $1 AND id = $2 RETURNING ", columns!()));
+        /// Has the records looked at, now and in the days to come.
+        pub fn await_anew(workspace_id: WorkspaceId, id: DomainId, now: Moment)
+            with [workspace_id, id, now.steady] expects 1 = Sql::both(
+            "UPDATE domains SET awaited_since = $3, due_at = $3, attempt = attempt + 1, revision = revision + 1
+             WHERE workspace_id = $1 AND id = $2");
+        /// Something was taken away from those who send: what was decided before is decided again.
+        pub fn raise() expects 1 = Sql::both(
+            "UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").raising();
+        /// What is known of a name: of the workspace itself, and of whoever has shown that it is its own.
+        pub fn of_name(workspace_id: WorkspaceId, name: &str) = Sql::both(
+            "SELECT r.number, d.workspace_id, d.id, d.is_owned, d.may_send, d.sending, d.transport, d.revision, d.status,
+                 d.open_tracking, d.click_tracking, d.tracking_subdomain, d.findings
+             FROM revisions r LEFT JOIN domains d ON d.name = $2 AND (d.is_owned OR d.workspace_id = $1)
+             WHERE r.topic = 'domains'");
+        /// For those who deliver: they know a domain by its id alone.
+        pub fn for_delivery(id: DomainId) = Sql::both(
+            "SELECT r.number, d.workspace_id, d.name, d.return_path, d.tls, d.transport, d.relays, d.warm_up,
+                 d.warm_up_since, d.revision, d.findings
+             FROM domains d JOIN revisions r ON r.topic = 'domains' WHERE d.id = $1");
+        /// Domains with relays of their own, by id: id and what is kept.
+        pub fn all_relays(after: DomainId) = Sql::both(
+            "SELECT id, relays FROM domains WHERE relays IS NOT NULL AND id > $1 ORDER BY id LIMIT 100");
+        /// Keeps relays otherwise, unless somebody changed them meanwhile.
+        pub fn reseal_relays(id: DomainId, kept: &str, now_kept: &str) = Sql::both(
+            "UPDATE domains SET relays = $3 WHERE id = $1 AND relays = $2");
+    }
     reads {
         /// Whose mail for a name is, if its workspace has shown that the name is its own and takes mail for it.
         pub fn receiver(name: &str) -> Option<(WorkspaceId, DomainId)> = Sql::both(
@@ -45,11 +85,7 @@ statements! {
         "SELECT ", columns!(), " FROM domains WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3"));
     NEWER = Sql::both(concat!(
         "SELECT ", columns!(), " FROM domains WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3"));
-    BY_ID = Sql::both(concat!("SELECT ", columns!(), " FROM domains WHERE workspace_id = $1 AND id = $2"));
-    /// Why a name cannot be had: rows of this workspace and of whoever has shown that it is its own.
-    TAKEN = Sql::both("SELECT workspace_id FROM domains WHERE name = $2 AND (is_owned OR workspace_id = $1)");
     COUNT = Sql::both("SELECT COUNT(*) FROM domains WHERE workspace_id = $1");
-    NAMES = Sql::both("SELECT id, name FROM domains WHERE workspace_id = $1 ORDER BY name");
     EXISTS = Sql::each(
         "SELECT 1 FROM domains WHERE workspace_id = $1 AND id = $2",
         "SELECT 1 FROM domains WHERE workspace_id = $1 AND id = $2 FOR KEY SHARE");
@@ -67,26 +103,11 @@ statements! {
     NEXT = Sql::both("SELECT due_at FROM domains WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1");
     CLAIM = claim_rows!(
         "domains" ("workspace_id", "id") where "due_at IS NOT NULL" set "" returning columns!());
-    /// As a claim, of one domain and at once.
-    BEGIN = Sql::both(concat!(
-        "UPDATE domains SET due_at = $3, attempt = attempt + 1, awaited_since = $4
-         WHERE workspace_id = $1 AND id = $2 RETURNING ", columns!()));
     SETTLE = Sql::both(
         "UPDATE domains SET status = $4, is_owned = $5, may_send = $6, revision = revision + $7, findings = $8,
              checked_at = $9, due_at = $10
          WHERE workspace_id = $1 AND id = $2 AND attempt = $3");
-    /// Whoever begins to wait for records anew has them looked at at once.
-    AWAIT_ANEW = Sql::both(
-        "UPDATE domains SET awaited_since = $3, due_at = $3, attempt = attempt + 1, revision = revision + 1
-         WHERE workspace_id = $1 AND id = $2");
-    RAISE = Sql::both("UPDATE revisions SET number = number + 1 WHERE topic = 'domains'").raising();
     REVISION_IS = Sql::both("SELECT 1 FROM revisions WHERE topic = 'domains' AND number = $1");
-    /// What is known of a name: of the workspace itself, and of whoever has shown that it is its own.
-    OF_NAME = Sql::both(
-        "SELECT r.number, d.workspace_id, d.id, d.is_owned, d.may_send, d.sending, d.transport, d.revision, d.status,
-             d.open_tracking, d.click_tracking, d.tracking_subdomain, d.findings
-         FROM revisions r LEFT JOIN domains d ON d.name = $2 AND (d.is_owned OR d.workspace_id = $1)
-         WHERE r.topic = 'domains'");
     NAME_IS_NOBODYS = Sql::both(
         "SELECT r.number FROM revisions r WHERE r.topic = 'domains'
            AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.name = $2 AND (d.is_owned OR d.workspace_id = $1))");
@@ -94,13 +115,6 @@ statements! {
         "SELECT r.number FROM revisions r JOIN domains d ON d.workspace_id = $1 AND d.id = $2 AND d.revision = $3
          WHERE r.topic = 'domains'
            AND NOT EXISTS (SELECT 1 FROM domains o WHERE o.name = d.name AND o.is_owned AND o.workspace_id <> $1)");
-    /// For those who deliver: they know a domain by its id alone.
-    FOR_DELIVERY = Sql::both(
-        "SELECT r.number, d.workspace_id, d.name, d.return_path, d.tls, d.transport, d.relays, d.warm_up,
-             d.warm_up_since, d.revision, d.findings
-         FROM domains d JOIN revisions r ON r.topic = 'domains' WHERE d.id = $1");
-    ALL_RELAYS = Sql::both("SELECT id, relays FROM domains WHERE relays IS NOT NULL AND id > $1 ORDER BY id LIMIT 100");
-    RESEAL_RELAYS = Sql::both("UPDATE domains SET relays = $3 WHERE id = $1 AND relays = $2");
 }
 
 /// A domain as the store keeps it.
@@ -269,15 +283,6 @@ pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
 }
 
-pub fn by_id(workspace_id: WorkspaceId, id: DomainId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// The workspaces for whose sake a name cannot be had.
-pub fn taken(workspace_id: WorkspaceId, name: &str) -> Stmt {
-    TAKEN.with([workspace_id.into(), name.into()])
-}
-
 pub fn count(workspace_id: WorkspaceId) -> Stmt {
     COUNT.with([workspace_id.into()])
 }
@@ -285,11 +290,6 @@ pub fn count(workspace_id: WorkspaceId) -> Stmt {
 /// Finds a domain of a workspace, which is there until the batch is committed.
 pub fn exists(workspace_id: WorkspaceId, id: DomainId) -> Stmt {
     EXISTS.with([workspace_id.into(), id.into()]).expect(1)
-}
-
-/// The ids and names of the domains of a workspace, by name.
-pub fn names(workspace_id: WorkspaceId) -> Stmt {
-    NAMES.with([workspace_id.into()])
 }
 
 /// Changes what is named and leaves the rest, whatever others change meanwhile.
@@ -330,11 +330,6 @@ pub fn delete(workspace_id: WorkspaceId, id: DomainId) -> Batch {
     batch
 }
 
-/// Claims one domain, due or not, whose records are awaited anew.
-pub fn begin(workspace_id: WorkspaceId, id: DomainId, lease_until: i64, awaited_since: i64) -> Stmt {
-    BEGIN.with([workspace_id.into(), id.into(), lease_until.into(), awaited_since.into()]).expect(1)
-}
-
 /// What a look at DNS has come to.
 pub struct Outcome<'a> {
     pub status: Status,
@@ -363,20 +358,6 @@ pub fn settle(domain: &Stored, outcome: &Outcome<'_>) -> Stmt {
     settle.expect(1)
 }
 
-/// Has the records looked at, now and in the days to come.
-pub fn await_anew(workspace_id: WorkspaceId, id: DomainId, now: Moment) -> Stmt {
-    AWAIT_ANEW.with([workspace_id.into(), id.into(), now.steady.into()]).expect(1)
-}
-
-/// Something was taken away from those who send: what was decided before is decided again.
-pub fn raise() -> Stmt {
-    RAISE.with([]).expect(1)
-}
-
-pub fn of_name(workspace_id: WorkspaceId, name: &str) -> Stmt {
-    OF_NAME.with([workspace_id.into(), name.into()])
-}
-
 /// Holds as long as a name is nobody's and unknown to a workspace.
 pub fn nobodys(workspace_id: WorkspaceId, name: &str, revision: i64) -> Arc<Basis> {
     Basis::new(REVISION_IS, NAME_IS_NOBODYS.with([workspace_id.into(), name.into()]), revision)
@@ -386,18 +367,4 @@ pub fn nobodys(workspace_id: WorkspaceId, name: &str, revision: i64) -> Arc<Basi
 pub fn stands(workspace_id: WorkspaceId, id: DomainId, own: i64, revision: i64) -> Arc<Basis> {
     let stands = DOMAIN_STANDS.with([workspace_id.into(), id.into(), own.into()]);
     Basis::new(REVISION_IS, stands, revision)
-}
-
-pub fn for_delivery(id: DomainId) -> Stmt {
-    FOR_DELIVERY.with([id.into()])
-}
-
-/// Domains with relays of their own, by id: id and what is kept.
-pub fn all_relays(after: DomainId) -> Stmt {
-    ALL_RELAYS.with([after.into()])
-}
-
-/// Keeps relays otherwise, unless somebody changed them meanwhile.
-pub fn reseal_relays(id: DomainId, kept: &str, now_kept: &str) -> Stmt {
-    RESEAL_RELAYS.with([id.into(), kept.into(), now_kept.into()])
 }

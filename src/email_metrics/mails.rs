@@ -11,12 +11,11 @@ use super::breakdown::Group;
 use super::counts::{Counted, Counts};
 use super::period;
 use super::query::Question;
-use super::store::json;
 use crate::auth::Caller;
 use crate::clock::first_id_at;
-use crate::db::{DbError, Row, Sql, from_row, statements};
+use crate::db::{DbError, Row, Sql, among, from_row, statements};
 use crate::error::Error;
-use crate::id::{EmailId, Id, WorkspaceId, own_id, parts_of};
+use crate::id::{EmailId, Id, WorkspaceId, json_array, own_id, parts_of};
 
 /// How many mails are looked at where none are named, and how many events of all of them.
 const MOST_MAILS: i64 = 1000;
@@ -26,26 +25,10 @@ const MOST_EVENTS: i64 = 20_000;
 /// What is more is only counted.
 pub const MOST_KEPT: i64 = 10;
 
-/// A condition on what is named by JSON in a parameter, by each engine.
-macro_rules! among {
-    ($before:literal, $ids:literal, $after:literal) => {
-        Sql::each(
-            concat!($before, " IN (SELECT unhex(value) FROM json_each(", $ids, "))", $after),
-            concat!(
-                $before,
-                " IN (SELECT CAST(json_array_elements_text(CAST(CAST(",
-                $ids,
-                " AS TEXT) AS JSON)) AS UUID))",
-                $after
-            ),
-        )
-    };
-}
-
 statements! {
     functions {
         fn named(workspace_id: WorkspaceId, ids: String) = among!(
-            "SELECT id, sender_domain, origin FROM emails WHERE workspace_id = $1 AND id", "$2", "");
+            "SELECT id, sender_domain, origin FROM emails WHERE workspace_id = $1 AND id", ids "$2", "");
         /// Of those that were handed in in the span.
         fn newest(workspace_id: WorkspaceId, since: i64, until: i64)
             with [workspace_id, first_id_at(since), first_id_at(until), MOST_MAILS] = Sql::both(
@@ -60,7 +43,7 @@ statements! {
              ORDER BY b.started_at DESC LIMIT $4");
         fn named_received(workspace_id: WorkspaceId, ids: String) = among!(
             "SELECT r.id, r.created_at, d.name FROM received_emails r LEFT JOIN domains d ON d.id = r.domain_id
-             WHERE r.workspace_id = $1 AND r.id", "$2", "");
+             WHERE r.workspace_id = $1 AND r.id", ids "$2", "");
         fn newest_received(workspace_id: WorkspaceId, since: i64, until: i64)
             with [workspace_id, first_id_at(since), first_id_at(until), MOST_MAILS] = Sql::both(
             "SELECT r.id, r.created_at, d.name FROM received_emails r LEFT JOIN domains d ON d.id = r.domain_id
@@ -69,7 +52,7 @@ statements! {
         fn histories(workspace_id: WorkspaceId, ids: String) with [workspace_id, ids, MOST_EVENTS + 1] = among!(
             "SELECT email_id, number, type, created_at,
                  CASE WHEN type IN ('bounced', 'opened', 'clicked') THEN detail ELSE NULL END
-             FROM email_events WHERE workspace_id = $1 AND email_id", "$2", " ORDER BY email_id, id LIMIT $3");
+             FROM email_events WHERE workspace_id = $1 AND email_id", ids "$2", " ORDER BY email_id, id LIMIT $3");
         /// How often recipients, each as JSON the id of the mail's row and a number, opened or clicked.
         fn visits(of: String) = Sql::each(
             "SELECT t.email_id, t.number, t.link_key, t.hits - t.machine_hits, t.last_at
@@ -106,8 +89,11 @@ pub async fn groups(caller: &Caller, question: &Question) -> Result<Vec<Group>, 
     let (mails, received) = match &question.email_ids {
         Some(ids) => {
             let rows: Vec<EmailId> = ids.iter().flat_map(|id| [*id, parts_of(*id).0]).collect();
-            let rows = caller.read(|| named(workspace_id, json(&rows))).await?;
-            (of_named(ids, &rows)?, caller.read(|| named_received(workspace_id, json(ids))).await?)
+            let rows = caller.read(|| named(workspace_id, json_array(rows.iter().copied()))).await?;
+            (
+                of_named(ids, &rows)?,
+                caller.read(|| named_received(workspace_id, json_array(ids.iter().copied()))).await?,
+            )
         }
         None => {
             let mut rows = caller.read(|| newest(workspace_id, since, until)).await?;
@@ -116,8 +102,7 @@ pub async fn groups(caller: &Caller, question: &Question) -> Result<Vec<Group>, 
             (of_newest(found), caller.read(|| newest_received(workspace_id, since, until)).await?)
         }
     };
-    let ids: Vec<EmailId> = mails.keys().copied().collect();
-    let rows = caller.read(|| histories(workspace_id, json(&ids))).await?;
+    let rows = caller.read(|| histories(workspace_id, json_array(mails.keys().copied()))).await?;
     if rows.len() as i64 > MOST_EVENTS {
         let message = "More happened to these mails than can be told at once. Narrow the dates or name fewer mails.";
         return Err(Error::InvalidParameter { message: message.into() });

@@ -21,7 +21,7 @@ use crate::auth::Caller;
 use crate::clock::Time;
 use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::id::{BroadcastId, Id};
+use crate::id::{BroadcastId, Id, json_array};
 use crate::web::{JsonResult, Query};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -74,7 +74,9 @@ async fn read(caller: Caller, State(app): State<App>, Query(params): Query<Param
             let ids = breakdown.broadcasts();
             let rows = match ids.is_empty() {
                 true => Vec::new(),
-                false => caller.read(|| store::broadcasts(caller.workspace_id(), store::json(&ids))).await?,
+                false => {
+                    caller.read(|| store::broadcasts(caller.workspace_id(), json_array(ids.iter().copied()))).await?
+                }
             };
             let totals = breakdown.totals;
             let data = breakdown.rows(&question.metrics, &domains, &store::named(&rows)?);

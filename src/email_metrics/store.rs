@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::counts::Counts;
 use crate::clock::DAY;
-use crate::db::{DbError, Row, Sql, Stmt, Value, statements};
-use crate::id::{BroadcastId, DomainId, Id, WorkspaceId};
+use crate::db::{DbError, Row, Sql, Stmt, Value, among, statements};
+use crate::id::{BroadcastId, DomainId, Id, WorkspaceId, json_array};
 
 /// The columns of the counters, and the same with something around each.
 macro_rules! columns {
@@ -138,14 +138,10 @@ statements! {
         pub(super) fn domains(workspace_id: WorkspaceId) = Sql::both(
             "SELECT id, name FROM domains WHERE workspace_id = $1");
         /// Names of broadcasts, whose ids are JSON.
-        pub(super) fn broadcasts(workspace_id: WorkspaceId, ids: String) = Sql::each(
-            "SELECT id, name FROM broadcasts WHERE workspace_id = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
-            "SELECT id, name FROM broadcasts WHERE workspace_id = $1
-             AND id IN (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS UUID))");
-        fn delete_some(workspace_id: WorkspaceId, ids: String) = Sql::each(
-            "DELETE FROM email_count_deltas WHERE workspace_id = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
-            "DELETE FROM email_count_deltas WHERE workspace_id = $1
-             AND id IN (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS UUID))");
+        pub(super) fn broadcasts(workspace_id: WorkspaceId, ids: String) = among!(
+            "SELECT id, name FROM broadcasts WHERE workspace_id = $1 AND id", ids "$2", "");
+        fn delete_some(workspace_id: WorkspaceId, ids: String) = among!(
+            "DELETE FROM email_count_deltas WHERE workspace_id = $1 AND id", ids "$2", "");
     }
     INSERT_DELTA = Sql::both(concat!(
         "INSERT INTO email_count_deltas (workspace_id, period, domain, broadcast_id, id, ", columns!(), ")
@@ -233,13 +229,7 @@ pub fn add_to_day(day: &Key, counts: &Counts) -> Stmt {
 
 /// Deletes exactly these, or nothing is committed: another process may have added them up.
 pub fn delete(workspace_id: WorkspaceId, ids: &[Uuid]) -> Stmt {
-    delete_some(workspace_id, json(ids)).expect(ids.len() as u64)
-}
-
-/// Ids as both engines read them from JSON.
-pub fn json<I: Id>(ids: &[I]) -> String {
-    let texts: Vec<String> = ids.iter().map(|id| id.uuid().as_simple().to_string()).collect();
-    serde_json::Value::from(texts).to_string()
+    delete_some(workspace_id, json_array(ids.iter().copied())).expect(ids.len() as u64)
 }
 
 /// Which counters of a workspace: from one moment to another, of these domains and broadcasts, or of all.
@@ -253,7 +243,7 @@ pub struct Which<'a> {
 impl Which<'_> {
     fn values(&self) -> impl Iterator<Item = Value> {
         let domains = self.domains.map(|domains| serde_json::Value::from(domains).to_string());
-        let broadcasts = self.broadcasts.map(json);
+        let broadcasts = self.broadcasts.map(|ids| json_array(ids.iter().copied()));
         [self.workspace_id.into(), self.span.0.into(), self.span.1.into(), domains.into(), broadcasts.into()]
             .into_iter()
     }

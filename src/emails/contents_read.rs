@@ -12,7 +12,8 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::store::{self, Attachment, CHUNK, HTML, TEXT};
+use super::envelope::{Attachment, CHUNK, HTML, TEXT};
+use super::store;
 use super::{Emails, Stored, links};
 use crate::db::{Db, DbError};
 use crate::error::Error;

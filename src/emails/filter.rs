@@ -31,10 +31,11 @@ statements! {
         pub fn last_searched(workspace_id: WorkspaceId, behind: uuid::Uuid)
             with [workspace_id, behind, SEARCHED - 1] = Sql::both(
             "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3");
+        /// How many mails are uncertain, counted to a bound.
+        pub fn count_uncertain(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT COUNT(*) FROM (SELECT DISTINCT email_id FROM email_recipients
+                 WHERE workspace_id = $1 AND state = 28 LIMIT 1001) AS uncertain");
     }
-    COUNT_UNCERTAIN = Sql::both(
-        "SELECT COUNT(*) FROM (SELECT DISTINCT email_id FROM email_recipients
-             WHERE workspace_id = $1 AND state = 28 LIMIT 1001) AS uncertain");
 }
 
 /// How many mails one search looks through.
@@ -80,9 +81,4 @@ pub fn page(workspace_id: WorkspaceId, filter: Option<Filter>, page: &Page) -> S
         }
         Some(Filter { state, .. }) => page.statement(OLDER, NEWER, workspace_id, [(state as i64).into()]),
     }
-}
-
-/// How many mails are uncertain, counted to a bound.
-pub fn count_uncertain(workspace_id: WorkspaceId) -> Stmt {
-    COUNT_UNCERTAIN.with([workspace_id.into()])
 }

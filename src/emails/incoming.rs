@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use super::body::LARGEST;
 use super::email::{Content, NewEmail, Origin, WrittenMessage};
+use super::envelope::CHUNK;
 use super::queue::{self, Ready};
 use super::sender::may_send;
 use super::shapes::Sent;
-use super::store::CHUNK;
 use super::{Emails, contents, message_id};
 use crate::auth::{Caller, SendOnly};
 use crate::error::Error;

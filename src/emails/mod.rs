@@ -8,6 +8,7 @@ mod decisions;
 mod decisions_routes;
 mod draft;
 mod email;
+mod envelope;
 mod fetch;
 mod filter;
 mod fuzzing;
@@ -39,6 +40,7 @@ pub use body::{AddressList, EmailToSend, LARGEST, MOST_ADDRESSES, Mailboxes, One
 pub use contents::Pieces;
 pub use contents_read::long_html_alone;
 pub use email::{Content, Lane, NewAttachment, NewEmail, Origin, Written, WrittenMessage};
+pub use envelope::{Attachment, Envelope, HTML as HTML_PART, MESSAGE as MESSAGE_PART, TEXT as TEXT_PART};
 pub use fuzzing::schedule_text;
 pub use incoming::{Handover, Incoming};
 pub use line::{TEST as TEST_LINE, line};
@@ -62,9 +64,8 @@ pub use sender::line as line_of;
 pub use shapes::Sent;
 pub use state::{State, count, count_news};
 pub use store::{
-    Attachment, Envelope, FIRST_RECIPIENT, HTML as HTML_PART, MESSAGE as MESSAGE_PART, NewEvent, Stored, Summary,
-    TEXT as TEXT_PART, add_event, chunk, hand_on, insert, insert_tracked, load, load_small, message_id, of_run, raise,
-    summary, tags, tally,
+    FIRST_RECIPIENT, NewEvent, Stored, Summary, add_event, chunk, hand_on, insert, insert_tracked, load, load_small,
+    message_id, of_run, raise, summary, tags, tally,
 };
 
 use std::sync::Arc;

@@ -203,7 +203,7 @@ pub async fn read(
 /// All of them; of a broadcast's many those of whom somebody has to decide.
 fn shown_recipients(email: &Stored) -> Stmt {
     match email.is_shared() {
-        true => uncertain_recipients(email.summary.id, MOST_UNCERTAIN),
+        true => uncertain_recipients(email.summary.workspace_id, email.summary.id, MOST_UNCERTAIN),
         false => store::recipients(email.summary.id),
     }
 }

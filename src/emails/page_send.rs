@@ -112,26 +112,20 @@ impl SendPage {
     }
 
     fn refused(mut self, refusal: &Error) -> PageResult {
-        let message = refusal.message().into_owned();
-        let named = match web::field_of(refusal).as_deref() {
-            Some("from") => Some(&mut self.from),
-            Some("to") => Some(&mut self.to),
-            Some("cc") => Some(&mut self.cc),
-            Some("bcc") => Some(&mut self.bcc),
-            Some("reply_to") => Some(&mut self.reply_to),
-            Some("subject") => Some(&mut self.subject),
-            Some("html") => Some(&mut self.html),
-            Some("text") => Some(&mut self.text),
-            Some("template") => Some(&mut self.template),
-            Some("variables") => Some(&mut self.variables),
-            Some("scheduled_at") => Some(&mut self.scheduled_at),
-            _ if matches!(refusal, Error::DomainRefused { .. }) => Some(&mut self.from),
-            _ => None,
-        };
-        match named {
-            Some(field) => field.error = Some(message),
-            None => self.problem = Some(message),
-        }
+        let fields = [
+            ("from", &mut self.from),
+            ("to", &mut self.to),
+            ("cc", &mut self.cc),
+            ("bcc", &mut self.bcc),
+            ("reply_to", &mut self.reply_to),
+            ("subject", &mut self.subject),
+            ("html", &mut self.html),
+            ("text", &mut self.text),
+            ("template", &mut self.template),
+            ("variables", &mut self.variables),
+            ("scheduled_at", &mut self.scheduled_at),
+        ];
+        self.problem = web::beside_field(refusal, fields);
         Ok(web::page(refusal.status(), &self))
     }
 

@@ -6,36 +6,52 @@ use uuid::Uuid;
 use super::state::State;
 use super::store::Recipient;
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Row, Sql, Stmt, among, statements};
 use crate::id::{ContactId, EmailId, Id, WorkspaceId, own_id, parts_of};
 use crate::web::Page;
 
 /// For how long a recipient is claimed at least; delivery knows how long exactly.
 const LEASE: i64 = 30 * SECOND;
 
-statements! {
-    lists {
-        /// $4: states between commas; $5: a pattern of addresses; $6: only whose contact wants no mail any more.
-        OLDER, NEWER =
+/// $1: the mail; $2: from which number on; $3: how many; $4: states between commas; $5: a pattern of addresses; $6: only
+/// whose contact wants no mail any more; $7: up to which number is looked. SQLite goes by one bound of each side, so there
+/// is one. The ids of contacts have another type there than the columns that name them here: through a function they
+/// are compared as they are, and found by their index.
+macro_rules! listed {
+    ($between:literal, $order:literal) => {
+        Sql::both(concat!(
             "SELECT r.number, r.contact_id, r.address, r.state, r.reason, r.due_at FROM email_recipients r
-             WHERE r.email_id = $1 AND CAST($4 AS TEXT) LIKE '%,' || CAST(r.state AS TEXT) || ',%'
-                 AND LOWER(r.address) LIKE $5 ESCAPE '!'
-                 AND (NOT CAST($6 AS BOOLEAN) OR EXISTS (SELECT 1 FROM contacts c
-                     WHERE c.workspace_id = r.workspace_id AND c.id = r.contact_id AND c.unsubscribed))"
-            by "r.number";
-    }
+             WHERE r.email_id = $1 AND ",
+            $between,
+            " AND CAST($4 AS TEXT) LIKE '%,' || CAST(r.state AS TEXT) || ',%' AND LOWER(r.address) LIKE $5 ESCAPE '!'
+              AND (NOT CAST($6 AS BOOLEAN) OR EXISTS (SELECT 1 FROM contacts c
+                  WHERE c.workspace_id = COALESCE(r.workspace_id, r.email_id)
+                      AND c.id = COALESCE(r.contact_id, r.email_id) AND c.unsubscribed))
+              ORDER BY r.number",
+            $order,
+            " LIMIT $3"
+        ))
+    };
+}
+
+statements! {
     functions {
-        /// How many recipients are in which state.
-        pub fn count_by_state(id: EmailId) = Sql::both(
-            "SELECT state, COUNT(*) FROM email_recipients WHERE email_id = $1 GROUP BY state");
+        /// How many recipients behind a number and up to another are in which state.
+        pub fn count_by_state(id: EmailId, behind: i64, until: i64) = Sql::both(
+            "SELECT state, COUNT(*) FROM email_recipients WHERE email_id = $1 AND number > $2 AND number <= $3
+             GROUP BY state");
         /// Finds one, if the mail is of this workspace, as [`Recipient::read`] reads it.
         pub fn recipient(workspace_id: WorkspaceId, id: EmailId, number: i64) = Sql::both(
             "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
              WHERE workspace_id = $1 AND email_id = $2 AND number = $3");
         /// The same, of those of whom nobody knows whether they got their mail.
-        pub fn uncertain_recipients(id: EmailId, most: i64) = Sql::both(
+        pub fn uncertain_recipients(workspace_id: WorkspaceId, id: EmailId, most: i64) = Sql::each(
+            // It would go through all recipients of the mail, of whom there may be many.
+            "SELECT number, address, state, due_at, reason, attempt, dot_attempt
+             FROM email_recipients INDEXED BY email_recipients_held
+             WHERE workspace_id = $1 AND email_id = $2 AND state = 28 ORDER BY number LIMIT $3",
             "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
-             WHERE email_id = $1 AND state = 28 ORDER BY number LIMIT $2");
+             WHERE workspace_id = $1 AND email_id = $2 AND state = 28 ORDER BY number LIMIT $3");
         /// A page of addresses behind a number, with their numbers.
         pub fn addresses(id: EmailId, behind: i64, most: i64) = Sql::both(
             "SELECT number, address FROM email_recipients WHERE email_id = $1 AND number > $2
@@ -47,10 +63,10 @@ statements! {
         pub fn why_lane_waits(lane: i64) = Sql::both(
             "SELECT due_at, reason FROM email_recipients WHERE lane = $1 AND due_at IS NOT NULL AND reason IS NOT NULL
              LIMIT 1");
-        /// How many were put off before their first attempt, and when the first of them is due.
-        pub fn count_put_off(id: EmailId, now: i64) = Sql::both(
+        /// How many of a lane were put off before their first attempt, and when the first of them is due.
+        pub fn count_put_off(lane: i64, now: i64) = Sql::both(
             "SELECT COUNT(*), MIN(due_at) FROM email_recipients
-             WHERE email_id = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
+             WHERE lane = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
         /// The next behind a number who were put off before their first attempt. Whoever is claimed is left alone.
         pub fn put_off(id: EmailId, behind: i64, now: i64, most: i64) with [id, behind, now + LEASE, most] = Sql::both(
             "SELECT number FROM email_recipients
@@ -66,7 +82,13 @@ statements! {
             "INSERT INTO email_values (email_id, number, kept) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
         pub fn forget_values(id: EmailId, number: i64) = Sql::both(
             "DELETE FROM email_values WHERE email_id = $1 AND number = $2");
+        /// What the mails of recipients were made of, as far as that is kept: number, and JSON.
+        pub fn kept_values(id: EmailId, numbers: &[i64])
+            with [id, Value::from(numbers).to_string()] = among!(
+            "SELECT number, kept FROM email_values WHERE email_id = $1 AND number", numbers "$2", "");
     }
+    OLDER = listed!("r.number < $2 AND r.number > $7", " DESC");
+    NEWER = listed!("r.number > $2 AND r.number < $7", "");
     /// $5: number, contact, address and line of each.
     ADD = Sql::each(
         "INSERT INTO email_recipients (email_id, number, workspace_id, contact_id, address, state, lane, line, due_at,
@@ -79,11 +101,6 @@ statements! {
          SELECT CAST($1 AS UUID), CAST(value ->> 0 AS BIGINT), CAST($2 AS UUID), CAST(value ->> 1 AS UUID),
              value ->> 2, 10, CAST($3 AS BIGINT), value ->> 3, CAST($4 AS BIGINT), CAST($4 AS BIGINT), 0, 0, 0, FALSE
          FROM json_array_elements(CAST(CAST($5 AS TEXT) AS JSON)) AS given (value)");
-    KEPT = Sql::each(
-        "SELECT number, kept FROM email_values
-         WHERE email_id = $1 AND number IN (SELECT value FROM json_each($2))",
-        "SELECT number, kept FROM email_values WHERE email_id = $1 AND number IN
-             (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS BIGINT))");
 }
 
 /// A contact that is to get a mail of its own.
@@ -113,17 +130,14 @@ pub fn add_recipients(
     ADD.with(params).expect(recipients.len() as u64).into()
 }
 
-/// What the mails of recipients were made of, as far as that is kept: number, and JSON.
-pub fn kept_values(id: EmailId, numbers: &[i64]) -> Stmt {
-    KEPT.with([id.into(), Value::from(numbers).to_string().into()])
-}
-
 /// Which recipients a list shows.
 pub struct Wanted<'a> {
     pub states: &'a [State],
     /// A part of their addresses.
     pub address: &'a str,
     pub is_unsubscribed: bool,
+    /// The number at which the look ends; `None`: at the last.
+    pub until: Option<i64>,
 }
 
 /// A page of the recipients of a mail, known by the ids of their own mails.
@@ -140,6 +154,7 @@ pub fn page_of_recipients(id: EmailId, wanted: &Wanted<'_>, page: &Page) -> Stmt
         format!(",{states}").into(),
         format!("%{escaped}%").into(),
         wanted.is_unsubscribed.into(),
+        wanted.until.unwrap_or(if upwards { i64::MAX } else { i64::MIN }).into(),
     ];
     page.within(sql.with(params))
 }

@@ -5,16 +5,19 @@ use uuid::Uuid;
 use super::state::State;
 use crate::app::App;
 use crate::clock::{HOUR, first_id_at};
-use crate::db::{Batch, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, DbError, Row, Sql, statements};
 use crate::id::EmailId;
 
 statements! {
+    functions {
+        /// Deletes the pieces of a mail that was not handed in.
+        pub fn forget_lost(id: EmailId) = Sql::both(
+            "DELETE FROM email_chunks WHERE email_id = $1 AND NOT EXISTS (SELECT 1 FROM emails e WHERE e.id = $1)");
+    }
     /// Mails of which there are pieces, between $1 and $2, and which of them were handed in whole.
     IN_PIECES = Sql::both(
         "SELECT DISTINCT c.email_id, e.id FROM email_chunks c LEFT JOIN emails e ON e.id = c.email_id
          WHERE c.email_id > $1 AND c.email_id < $2 ORDER BY c.email_id LIMIT $3");
-    FORGET_LOST = Sql::both(
-        "DELETE FROM email_chunks WHERE email_id = $1 AND NOT EXISTS (SELECT 1 FROM emails e WHERE e.id = $1)");
     /// Mails whose contents are older than they are kept, unless they are still to be sent.
     OUTDATED = Sql::both(
         "SELECT id FROM emails e WHERE created_at < $1 AND size IS NOT NULL AND NOT EXISTS
@@ -60,11 +63,6 @@ async fn sweep_lost(app: &App) -> Result<(), DbError> {
             return Ok(());
         }
     }
-}
-
-/// Deletes the pieces of a mail that was not handed in.
-pub fn forget_lost(id: EmailId) -> Stmt {
-    FORGET_LOST.with([id.into()])
 }
 
 fn forget(id: EmailId) -> Batch {

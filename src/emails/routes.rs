@@ -9,9 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
+use super::envelope::Attachment;
 use super::links::{self, LONGEST, Link, Signer};
 use super::shapes::{Detail, File, Item, Shared};
-use super::store::{self, Attachment, Recipient, Stored, Summary};
+use super::store::{self, Recipient, Stored, Summary};
 use super::waiting::Lines;
 use super::{Emails, State as EmailState, decisions_routes, recipients, schedule, send, templated};
 use crate::auth::{Actor, Caller};

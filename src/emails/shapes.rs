@@ -3,8 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::envelope::Attachment;
 use super::links::{Link, Signer};
-use super::store::{Attachment, Stored, Summary};
+use super::store::{Stored, Summary};
 use super::waiting::RecipientState;
 use crate::clock::rfc3339;
 use crate::id::{AttachmentId, EmailId, TopicId};

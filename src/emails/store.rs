@@ -1,33 +1,61 @@
 //! Emails in the store.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::email::{Content, NewEmail, Origin, Written};
+use super::email::{Content, NewEmail, Origin};
+use super::envelope::{CHUNK, Envelope, FIRST_ATTACHMENT, HTML, MESSAGE, TEXT, inline};
 use super::state::State;
 use crate::clock::Clock;
-use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, statements};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, among, statements};
 use crate::domains::Tracking;
-use crate::id::{AttachmentId, EmailEventId, EmailId, Id, RunId, TemplateId, TopicId, WorkspaceId};
-use crate::mime::{Address, Mailbox};
+use crate::id::{EmailEventId, EmailId, RunId, WorkspaceId, json_array};
+use crate::mime::Address;
 use crate::web::Page;
-
-/// How large a piece of something long is; what is no longer than one stands with its mail.
-pub const CHUNK: usize = 256 << 10;
-
-/// The parts of a mail that may stand in pieces.
-pub const HTML: i64 = 0;
-pub const TEXT: i64 = 1;
-/// The message as it was handed in, and as it travels.
-pub const MESSAGE: i64 = 2;
-/// Attachments are numbered from here on.
-pub const FIRST_ATTACHMENT: i64 = 16;
 
 statements! {
     lists {
         OLDER, NEWER =
             "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
              FROM emails WHERE workspace_id = $1" by "id";
+    }
+    functions {
+        pub fn add_chunk(id: EmailId, part: i64, number: i64, bytes: &[u8]) = Sql::both(
+            "INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
+        /// Reads one piece of something long.
+        pub fn chunk(id: EmailId, part: i64, number: i64) = Sql::both(
+            "SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
+        pub fn by_id(workspace_id: WorkspaceId, id: EmailId) = Sql::both(
+            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
+                 lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
+             FROM emails WHERE workspace_id = $1 AND id = $2");
+        /// The mails that the steps of a run sent: step, id, state.
+        pub fn of_run(run_id: RunId) = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
+        /// How many there are, counted to a bound, and when the newest was handed in.
+        pub fn tally(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT COUNT(*), MAX(created_at) FROM
+                 (SELECT created_at FROM emails WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
+        pub fn recipients(id: EmailId) = Sql::both(
+            "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+             WHERE email_id = $1 ORDER BY number");
+        pub fn first_recipients(id: EmailId, most: i64) = Sql::both(
+            "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
+             WHERE email_id = $1 ORDER BY number LIMIT $2");
+        /// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time, who did it as JSON.
+        pub fn events(id: EmailId, most: i64) = Sql::both(
+            "SELECT number, type, detail, created_at, visitor FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
+        pub fn add_event(event: &NewEvent<'_>)
+            with [event.workspace_id, event.email_id, event.id, event.number, event.state.as_str(), event.detail, event.now]
+            = Sql::both(
+            "INSERT INTO email_events (workspace_id, email_id, id, number, type, detail, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)");
+        /// A mail is as far as the farthest of its recipients.
+        pub fn raise(id: EmailId, state: State, now: i64) with [id, state as i64, now] = Sql::both(
+            "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
+        /// The same where the next server has taken it, and will say when it is delivered.
+        /// A recipient that was late, or of which nobody knew, may be farther down by that.
+        pub fn hand_on(id: EmailId, now: i64) = Sql::both(
+            "UPDATE emails SET updated_at = $2, state = CASE WHEN state < 20 THEN 20 WHEN state IN (28, 30)
+                 THEN (SELECT MAX(r.state) FROM email_recipients r WHERE r.email_id = $1) ELSE state END WHERE id = $1");
     }
     INSERT = Sql::both(
         "INSERT INTO emails (id, workspace_id, created_at, origin, lane, sender, sender_domain, subject, envelope,
@@ -53,45 +81,17 @@ statements! {
              ($25, $26, $27, $28, $29, $30, $31, $32, $32, 0, 0, 0, FALSE)");
     /// Apart, because most mail is about nothing in particular.
     SET_TOPIC = Sql::both("UPDATE emails SET topic_id = $2 WHERE id = $1");
-    ADD_CHUNK = Sql::both("INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
-    READ_CHUNK = Sql::both("SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
     LOAD = Sql::both(
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
          FROM emails WHERE id = $1");
-    LOAD_SMALL = Sql::each(
+    LOAD_SMALL = among!(
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
              lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-         FROM emails WHERE id IN (SELECT unhex(value) FROM json_each($1)) AND size <= $2",
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
-             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-         FROM emails WHERE id IN (SELECT CAST(json_array_elements_text(CAST(CAST($1 AS TEXT) AS JSON)) AS UUID))
-             AND size <= $2");
-    BY_ID = Sql::both(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
-             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-         FROM emails WHERE workspace_id = $1 AND id = $2");
+         FROM emails WHERE id", ids "$1", " AND size <= $2");
     SUMMARY = Sql::both(
         "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
          FROM emails WHERE id = $1");
-    OF_RUN = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
-    RECIPIENTS = Sql::both(
-        "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
-         WHERE email_id = $1 ORDER BY number");
-    FIRST_RECIPIENTS = Sql::both(
-        "SELECT number, address, state, due_at, reason, attempt, dot_attempt FROM email_recipients
-         WHERE email_id = $1 ORDER BY number LIMIT $2");
-    RAISE = Sql::both(
-        "UPDATE emails SET state = CASE WHEN state < $2 THEN $2 ELSE state END, updated_at = $3 WHERE id = $1");
-    /// A recipient that was late, or of which nobody knew, may be farther down by that.
-    HAND_ON = Sql::both(
-        "UPDATE emails SET updated_at = $2, state = CASE WHEN state < 20 THEN 20 WHEN state IN (28, 30)
-             THEN (SELECT MAX(r.state) FROM email_recipients r WHERE r.email_id = $1) ELSE state END WHERE id = $1");
-    EVENTS = Sql::both(
-        "SELECT number, type, detail, created_at, visitor FROM email_events WHERE email_id = $1 ORDER BY id LIMIT $2");
-    ADD_EVENT = Sql::both(
-        "INSERT INTO email_events (workspace_id, email_id, id, number, type, detail, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)");
     /// Only those that nobody has claimed yet.
     CANCEL_RECIPIENTS = Sql::both(
         "UPDATE email_recipients SET state = $2, due_at = NULL WHERE email_id = $1 AND attempt = 0 AND state <= $3");
@@ -100,110 +100,6 @@ statements! {
         "UPDATE email_recipients SET due_at = $2, queued_at = $2 WHERE email_id = $1 AND attempt = 0 AND state = $3");
     RESCHEDULE = Sql::both(
         "UPDATE emails SET scheduled_at = $3, updated_at = $4 WHERE workspace_id = $1 AND id = $2");
-    TALLY = Sql::both(
-        "SELECT COUNT(*), MAX(created_at) FROM
-             (SELECT created_at FROM emails WHERE workspace_id = $1 ORDER BY id DESC LIMIT 1001) AS newest");
-}
-
-/// What is kept of a mail beside its columns, as JSON.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Envelope {
-    pub to: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cc: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub bcc: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reply_to: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topic_id: Option<TopicId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template_id: Option<TemplateId>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Attachment>,
-    /// How long the HTML is, where it stands in pieces.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub html_size: Option<u64>,
-    /// The same, of the text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text_size: Option<u64>,
-    /// Where the whole message was handed in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub written: Option<Written>,
-    /// What is tracked of it, if anything is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracking: Option<Tracking>,
-}
-
-/// An attachment, whose content stands in pieces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
-    pub id: AttachmentId,
-    /// Under which number its pieces stand.
-    pub part: i64,
-    pub size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filename: Option<String>,
-    pub content_type: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_id: Option<String>,
-}
-
-impl Envelope {
-    fn of(new: &NewEmail) -> Envelope {
-        let written = |mailboxes: &[Mailbox]| mailboxes.iter().map(Mailbox::to_string).collect();
-        let attachments = new.attachments.iter().zip(FIRST_ATTACHMENT..).map(|(attachment, part)| Attachment {
-            id: attachment.id,
-            part,
-            size: attachment.content.size(),
-            filename: attachment.filename.clone(),
-            content_type: attachment.content_type.clone(),
-            content_id: attachment.content_id.clone(),
-        });
-        Envelope {
-            to: written(&new.to),
-            cc: written(&new.cc),
-            bcc: written(&new.bcc),
-            reply_to: written(&new.reply_to),
-            headers: new.headers.iter().map(|header| (header.name().to_owned(), header.value().to_owned())).collect(),
-            tags: new.tags.clone(),
-            topic_id: new.topic_id,
-            template_id: new.template_id,
-            attachments: attachments.collect(),
-            html_size: new.html.as_ref().and_then(size_in_pieces),
-            text_size: new.text.as_ref().and_then(size_in_pieces),
-            written: new.written.as_ref().map(Written::from),
-            tracking: None,
-        }
-    }
-}
-
-impl Envelope {
-    /// How many bytes a part has that stands in pieces.
-    pub fn size_of(&self, part: i64) -> Option<u64> {
-        match part {
-            HTML => self.html_size,
-            TEXT => self.text_size,
-            part => self.attachments.iter().find(|attachment| attachment.part == part).map(|found| found.size),
-        }
-    }
-}
-
-/// How long something is that stands in pieces; `None` where it stands with its mail.
-fn size_in_pieces(content: &Content<String>) -> Option<u64> {
-    inline(content).is_none().then(|| content.size())
-}
-
-fn inline(content: &Content<String>) -> Option<&String> {
-    match content {
-        Content::Here(text) if text.len() <= CHUNK => Some(text),
-        _ => None,
-    }
 }
 
 /// The number of the first recipient of a mail; the others follow.
@@ -301,15 +197,6 @@ fn pieces(new: &NewEmail, id: EmailId) -> impl Iterator<Item = Stmt> + '_ {
     })
 }
 
-pub fn add_chunk(id: EmailId, part: i64, number: i64, bytes: &[u8]) -> Stmt {
-    ADD_CHUNK.with([id.into(), part.into(), number.into(), bytes.into()])
-}
-
-/// Reads one piece of something long.
-pub fn chunk(id: EmailId, part: i64, number: i64) -> Stmt {
-    READ_CHUNK.with([id.into(), part.into(), number.into()])
-}
-
 /// A mail as lists show it.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -400,26 +287,11 @@ pub async fn load(db: &Db, id: EmailId) -> Result<Option<Stored>, DbError> {
 
 /// Those of some mails that are no larger than this, whoever they belong to.
 pub async fn load_small(db: &Db, ids: impl IntoIterator<Item = EmailId>, most: i64) -> Result<Vec<Stored>, DbError> {
-    let ids: Value = ids.into_iter().map(|id| id.uuid().simple().to_string()).collect();
-    db.read(LOAD_SMALL.with([ids.to_string().into(), most.into()])).await?.iter().map(Stored::read).collect()
+    db.read(LOAD_SMALL.with([json_array(ids).into(), most.into()])).await?.iter().map(Stored::read).collect()
 }
 
 pub fn page(workspace_id: WorkspaceId, page: &Page) -> Stmt {
     page.statement(OLDER, NEWER, workspace_id, [])
-}
-
-pub fn by_id(workspace_id: WorkspaceId, id: EmailId) -> Stmt {
-    BY_ID.with([workspace_id.into(), id.into()])
-}
-
-/// The mails that the steps of a run sent: step, id, state.
-pub fn of_run(run_id: RunId) -> Stmt {
-    OF_RUN.with([run_id.into()])
-}
-
-/// How many there are, counted to a bound, and when the newest was handed in.
-pub fn tally(workspace_id: WorkspaceId) -> Stmt {
-    TALLY.with([workspace_id.into()])
 }
 
 /// A recipient, and what has become of the mail's way to it.
@@ -452,19 +324,6 @@ impl Recipient {
     }
 }
 
-pub fn recipients(id: EmailId) -> Stmt {
-    RECIPIENTS.with([id.into()])
-}
-
-pub fn first_recipients(id: EmailId, most: i64) -> Stmt {
-    FIRST_RECIPIENTS.with([id.into(), most.into()])
-}
-
-/// What happened to a mail, from the first thing on: recipient, type, detail as JSON, time, who did it as JSON.
-pub fn events(id: EmailId, most: i64) -> Stmt {
-    EVENTS.with([id.into(), most.into()])
-}
-
 /// Something happened to a mail, or to its way to one recipient.
 pub struct NewEvent<'a> {
     pub workspace_id: WorkspaceId,
@@ -475,28 +334,6 @@ pub struct NewEvent<'a> {
     /// As JSON.
     pub detail: &'a str,
     pub now: i64,
-}
-
-pub fn add_event(event: &NewEvent<'_>) -> Stmt {
-    ADD_EVENT.with([
-        event.workspace_id.into(),
-        event.email_id.into(),
-        event.id.into(),
-        event.number.into(),
-        event.state.as_str().into(),
-        event.detail.into(),
-        event.now.into(),
-    ])
-}
-
-/// A mail is as far as the farthest of its recipients.
-pub fn raise(id: EmailId, state: State, now: i64) -> Stmt {
-    RAISE.with([id.into(), (state as i64).into(), now.into()])
-}
-
-/// The same where the next server has taken it, and will say when it is delivered.
-pub fn hand_on(id: EmailId, now: i64) -> Stmt {
-    HAND_ON.with([id.into(), now.into()])
 }
 
 /// Takes a mail back whose recipients, so many, nobody has claimed; else the first statement fails.

@@ -20,15 +20,15 @@ const MOST_TOLD: i64 = 150;
 statements! {
     functions {
         /// Recipients of a mail for whom something is still to be done, as [`Recipient::read`] reads them, and how many
-        /// of their line are due before them, counted to a bound; or only the one with this number.
-        fn open_recipients(id: EmailId, number: Option<i64>) with [id, MOST_AHEAD + 1, MOST_TOLD, number] = Sql::both(
+        /// of their line are due before them, counted to a bound; of these numbers alone.
+        fn open_recipients(id: EmailId, first: i64, last: i64) with [id, MOST_AHEAD + 1, MOST_TOLD, first, last] = Sql::both(
             "SELECT r.number, r.address, r.state, r.due_at, r.reason, r.attempt, r.dot_attempt,
                     (SELECT COUNT(*) FROM
                          (SELECT 1 FROM email_recipients o
                           WHERE o.lane = r.lane AND o.line = r.line AND o.due_at IS NOT NULL AND o.due_at < r.due_at
                           LIMIT $2) AS ahead)
              FROM email_recipients r
-             WHERE r.email_id = $1 AND r.due_at IS NOT NULL AND (CAST($4 AS BIGINT) IS NULL OR r.number = $4)
+             WHERE r.email_id = $1 AND r.due_at IS NOT NULL AND r.number >= $4 AND r.number <= $5
              ORDER BY r.number LIMIT $3");
     }
 }
@@ -63,18 +63,18 @@ impl Lines {
     pub async fn find(db: &Db, email: &Stored) -> Result<Lines, DbError> {
         match email.is_shared() {
             true => Ok(Lines { hold: None, open: Vec::new() }),
-            false => Lines::read(db, email.summary.id, None).await,
+            false => Lines::read(db, email.summary.id, (i64::MIN, i64::MAX)).await,
         }
     }
 
     /// Of one recipient of a mail that many share.
     pub async fn of_one(db: &Db, id: EmailId, number: i64) -> Result<Lines, DbError> {
-        Lines::read(db, id, Some(number)).await
+        Lines::read(db, id, (number, number)).await
     }
 
-    async fn read(db: &Db, id: EmailId, number: Option<i64>) -> Result<Lines, DbError> {
+    async fn read(db: &Db, id: EmailId, (first, last): (i64, i64)) -> Result<Lines, DbError> {
         let read = |row: &Row| Ok((Recipient::read(row)?, row.int(7)?));
-        let rows = db.read(open_recipients(id, number)).await?;
+        let rows = db.read(open_recipients(id, first, last)).await?;
         let open: Vec<(Recipient, i64)> = rows.iter().map(read).collect::<Result<_, DbError>>()?;
         let hold = if open.is_empty() { None } else { Hold::find(db).await? };
         Ok(Lines { hold, open })

@@ -13,7 +13,7 @@ use super::{Forms, routes, store};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::error::Error;
 use crate::id::{FormId, SegmentId, TopicId};
-use crate::web::{self, ConfirmPage, Field, Layout, Leaf, PageResult, PathId, Shell, Stamp, field_of};
+use crate::web::{self, ConfirmPage, Field, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::{segments, topics};
 
 const CREATE: &str = "create a form";
@@ -148,21 +148,15 @@ impl Typed {
         if !error.status().is_client_error() {
             return Err(error);
         }
-        let message = error.message().into_owned();
-        let field = match field_of(&error).as_deref() {
-            Some("name") => &mut self.name,
-            Some("from") => &mut self.from,
-            Some("heading") => &mut self.heading,
-            Some("text") => &mut self.text,
-            Some("redirect_url") => &mut self.redirect_url,
-            Some("segment_id") => &mut self.segment_id,
-            _ if matches!(error, Error::DomainRefused { .. }) => &mut self.from,
-            _ => {
-                self.problem = Some(message);
-                return Ok(self);
-            }
-        };
-        field.error = Some(message);
+        let fields = [
+            ("name", &mut self.name),
+            ("from", &mut self.from),
+            ("heading", &mut self.heading),
+            ("text", &mut self.text),
+            ("redirect_url", &mut self.redirect_url),
+            ("segment_id", &mut self.segment_id),
+        ];
+        self.problem = web::beside_field(&error, fields);
         Ok(self)
     }
 }

@@ -22,32 +22,14 @@ pub struct EndedRun {
     pub contact_id: ContactId,
     pub occurrence_id: OccurrenceId,
     pub created_at: i64,
-    pub how: RunEnd,
+    /// How it ended: `automation.run.…`.
+    pub event_type: EventType,
     pub now: i64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunEnd {
-    Completed,
-    Failed,
-    Cancelled,
-}
-
 impl EndedRun {
-    pub fn event_type(&self) -> EventType {
-        match self.how {
-            RunEnd::Completed => EventType::RunCompleted,
-            RunEnd::Failed => EventType::RunFailed,
-            RunEnd::Cancelled => EventType::RunCancelled,
-        }
-    }
-
     pub fn data(&self) -> Value {
-        let status = match self.how {
-            RunEnd::Completed => "completed",
-            RunEnd::Failed => "failed",
-            RunEnd::Cancelled => "cancelled",
-        };
+        let status = self.event_type.as_str().rsplit('.').next();
         json!({
             "id": self.id,
             "automation_id": self.automation_id,
@@ -62,7 +44,7 @@ impl EndedRun {
     /// Belongs into a commit that deletes the run, before that: if it is under way by then, it is cancelled, and told.
     pub fn cut_short(&self, batch: &mut Batch, clock: &Clock, workspace_id: WorkspaceId) {
         batch.push(cut(self.automation_id, self.id));
-        let told = (self.event_type(), When::RunCut(self.automation_id, self.id), self.now);
+        let told = (self.event_type, When::RunCut(self.automation_id, self.id), self.now);
         webhooks::publish(batch, clock, workspace_id, told, &self.data());
     }
 }

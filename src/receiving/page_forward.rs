@@ -13,7 +13,7 @@ use crate::accounts::{Manage, Member};
 use crate::emails;
 use crate::error::Error;
 use crate::id::ReceivedEmailId;
-use crate::web::{self, Field, Form, Layout, PageResult, Shell, field_of};
+use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 #[derive(Template)]
 #[template(path = "receiving/forward.html")]
@@ -69,18 +69,8 @@ impl ForwardPage {
     }
 
     fn refused(mut self, refusal: &Error) -> PageResult {
-        let message = refusal.message().into_owned();
-        let named = match field_of(refusal).as_deref() {
-            Some("from") => Some(&mut self.from),
-            Some("to") => Some(&mut self.to),
-            Some("text") => Some(&mut self.text),
-            _ if matches!(refusal, Error::DomainRefused { .. }) => Some(&mut self.from),
-            _ => None,
-        };
-        match named {
-            Some(field) => field.error = Some(message),
-            None => self.problem = Some(message),
-        }
+        let fields = [("from", &mut self.from), ("to", &mut self.to), ("text", &mut self.text)];
+        self.problem = web::beside_field(refusal, fields);
         Ok(web::page(refusal.status(), &self))
     }
 }

@@ -16,7 +16,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::emails::{self, FileRow};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, ReceivedEmailId};
-use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp, field_of};
+use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 pub(super) type Id = Result<PathId<ReceivedEmailId>, Error>;
 
@@ -238,12 +238,6 @@ async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: I
     };
     let mut answer = answer_form(&member, email.summary.id, sent_as, from);
     answer.text.value = text;
-    let message = refusal.message().into_owned();
-    match field_of(&refusal).as_deref() {
-        Some("from") => answer.from.error = Some(message),
-        Some("text") => answer.text.error = Some(message),
-        _ if matches!(refusal, Error::DomainRefused { .. }) => answer.from.error = Some(message),
-        _ => answer.problem = Some(message),
-    }
+    answer.problem = web::beside_field(&refusal, [("from", &mut answer.from), ("text", &mut answer.text)]);
     Ok(page(&member, refusal.status(), email, answer))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::suppression::{Name, Origin};
 use crate::clock::{Clock, rfc3339};
-use crate::db::{Batch, Sql, Stmt, statements};
+use crate::db::{Batch, Sql, Stmt, among, statements};
 use crate::id::{EmailId, SuppressionId, WorkspaceId};
 use crate::mime::Address;
 use crate::occurrences::OccurrenceBatch;
@@ -21,12 +21,8 @@ statements! {
     }
     functions {
         /// Which of these addresses, by their keys as JSON, are on the list.
-        fn on_list(workspace_id: WorkspaceId, keys: String) = Sql::each(
-            "SELECT email_key, id FROM suppressions
-             WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
-            // As text first: a parameter of the type JSON is none that values can be bound to.
-            "SELECT email_key, id FROM suppressions
-             WHERE workspace_id = $1 AND email_key IN (SELECT json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)))");
+        fn on_list(workspace_id: WorkspaceId, keys: String) = among!(
+            "SELECT email_key, id FROM suppressions WHERE workspace_id = $1 AND email_key", texts "$2", "");
         fn by_key(workspace_id: WorkspaceId, key: &str) = Sql::both(
             "SELECT id, email, origin, reason, email_id, created_at FROM suppressions
              WHERE workspace_id = $1 AND email_key = $2");

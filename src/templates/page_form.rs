@@ -115,23 +115,24 @@ impl Typed {
 
     /// Puts an error beside the field it is about; what is about none comes back.
     pub fn refuse(&mut self, error: &Error) -> Option<String> {
-        let message = error.message().into_owned();
-        let field = match web::field_of(error).as_deref() {
-            _ if matches!(error, Error::Conflict { .. }) => &mut self.alias,
-            Some("name") => &mut self.name,
-            Some("alias") => &mut self.alias,
-            Some("from") => &mut self.from,
-            Some("subject") => &mut self.subject,
-            Some("reply_to") => &mut self.reply_to,
-            Some("html") => &mut self.html,
-            Some("text") => &mut self.text,
-            Some("variables") => {
-                self.variables_error = Some(message);
-                return None;
-            }
-            _ => return Some(message),
-        };
-        field.error = Some(message);
+        if matches!(error, Error::Conflict { .. }) {
+            self.alias.error = Some(error.message().into_owned());
+            return None;
+        }
+        let fields = [
+            ("name", &mut self.name),
+            ("alias", &mut self.alias),
+            ("from", &mut self.from),
+            ("subject", &mut self.subject),
+            ("reply_to", &mut self.reply_to),
+            ("html", &mut self.html),
+            ("text", &mut self.text),
+        ];
+        let message = web::beside_field(error, fields)?;
+        if web::field_of(error).as_deref() != Some("variables") {
+            return Some(message);
+        }
+        self.variables_error = Some(message);
         None
     }
 

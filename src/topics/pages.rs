@@ -115,14 +115,8 @@ impl TopicForm {
         if !matches!(error, Error::Invalid { .. } | Error::Missing { .. }) {
             return Err(error);
         }
-        let message = error.message().into_owned();
-        if message.contains("`name`") {
-            self.name.error = Some(message);
-        } else if message.contains("`description`") {
-            self.description.error = Some(message);
-        } else {
-            self.problem = Some(message);
-        }
+        let fields = [("name", &mut self.name), ("description", &mut self.description)];
+        self.problem = web::beside_field(&error, fields);
         Ok(self)
     }
 }

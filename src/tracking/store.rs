@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::links::Place;
 use crate::clock::SECOND;
-use crate::db::{DbError, Row, Sql, Stmt, from_row, statements};
+use crate::db::{DbError, Row, Sql, among, from_row, statements};
 use crate::emails::{NewEvent, State};
 use crate::id::{ContactId, EmailId, WorkspaceId, own_id};
 use crate::work::{Claimable, InOrder, claim_rows};
@@ -64,6 +64,12 @@ statements! {
             "UPDATE email_events SET visitor = NULL WHERE (email_id, id) IN
                  (SELECT email_id, id FROM email_events WHERE visitor IS NOT NULL AND created_at < $1
                   ORDER BY created_at LIMIT $2)");
+        /// What some recipients opened and clicked: number, link, its address, all hits, those of machines.
+        pub fn of_recipients(email_id: EmailId, numbers: &[i64])
+            with [email_id, Value::from(numbers).to_string()] = among!(
+            "SELECT t.number, t.link_key, l.url, t.hits, t.machine_hits FROM tracking_recipients t
+                 JOIN tracking_links l ON l.email_id = t.email_id AND l.link_key = t.link_key
+             WHERE t.email_id = $1 AND t.number", numbers "$2", " ORDER BY t.number, t.hits DESC");
     }
     reads {
         /// Whom a mail went to, and when it was taken there.
@@ -93,16 +99,6 @@ statements! {
     CLAIM = claim_rows!(
         "tracking_hits" ("id") where "due_at IS NOT NULL" set ""
         returning "tracking_hits.id, attempt, email_id, number, link, is_machine, ip_address, user_agent, created_at");
-    /// $2: numbers of recipients.
-    OF_RECIPIENTS = Sql::each(
-        "SELECT t.number, t.link_key, l.url, t.hits, t.machine_hits FROM tracking_recipients t
-             JOIN tracking_links l ON l.email_id = t.email_id AND l.link_key = t.link_key
-         WHERE t.email_id = $1 AND t.number IN (SELECT value FROM json_each($2)) ORDER BY t.number, t.hits DESC",
-        "SELECT t.number, t.link_key, l.url, t.hits, t.machine_hits FROM tracking_recipients t
-             JOIN tracking_links l ON l.email_id = t.email_id AND l.link_key = t.link_key
-         WHERE t.email_id = $1 AND t.number IN
-             (SELECT CAST(json_array_elements_text(CAST(CAST($2 AS TEXT) AS JSON)) AS BIGINT))
-         ORDER BY t.number, t.hits DESC");
 }
 
 /// An open or a click as it comes in.
@@ -201,8 +197,3 @@ pub struct Totals {
 }
 
 from_row!(Totals { opens, machine_opens, clicks, machine_clicks });
-
-/// What some recipients opened and clicked: number, link, its address, all hits, those of machines.
-pub fn of_recipients(email_id: EmailId, numbers: &[i64]) -> Stmt {
-    OF_RECIPIENTS.with([email_id.into(), Value::from(numbers).to_string().into()])
-}

@@ -32,11 +32,13 @@ const UNLIMITED: u32 = u32::MAX;
 
 /// Who has more wants to know that there are many, not wait until they are counted.
 const MOST_COUNTED: i64 = 1_000_000;
+/// The same, of a page.
+const MOST_SHOWN: i64 = 10_000;
 
 statements! {
     functions {
         /// Contacts, segments, broadcasts, domains, and runs that began since an id of the moment.
-        fn counts(workspace_id: WorkspaceId, since: Uuid) with [workspace_id, since, MOST_COUNTED] = Sql::both(
+        fn counts(workspace_id: WorkspaceId, since: Uuid, most: i64) = Sql::both(
             "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM contacts WHERE workspace_id = $1 LIMIT $3) AS some_contacts),
                     (SELECT COUNT(*) FROM (SELECT 1 FROM segments WHERE workspace_id = $1 LIMIT $3) AS some_segments),
                     (SELECT COUNT(*) FROM (SELECT 1 FROM broadcasts WHERE workspace_id = $1 LIMIT $3) AS some_broadcasts),
@@ -127,15 +129,16 @@ pub fn router() -> OpenApiRouter<App> {
     responses((status = 200, description = "The usage.", body = Usage)),
 )]
 async fn read(caller: Caller, State(app): State<App>) -> JsonResult<Usage> {
-    usage(&caller, &app).await.map(Json)
+    usage(&caller, &app, MOST_COUNTED).await.map(Json)
 }
 
-async fn usage(actor: &dyn Actor, app: &App) -> Result<Usage, Error> {
+/// Counted to a bound.
+async fn usage(actor: &dyn Actor, app: &App, most: i64) -> Result<Usage, Error> {
     let now = app.clock.now();
     let (day, month) = (today(now).ok_or(Error::Internal)?, this_month(now).ok_or(Error::Internal)?);
     // Ids are made in steady time.
     let since = first_id_at(month.0 - now + app.clock.steady());
-    let rows = actor.read(|| counts(actor.workspace_id(), since)).await?;
+    let rows = actor.read(|| counts(actor.workspace_id(), since, most)).await?;
     let row = rows.first().ok_or(Error::Internal)?;
     let used = |column: usize, limit: Option<u32>| Ok::<_, Error>(Used { used: row.int(column)?, limit });
     Ok(Usage {

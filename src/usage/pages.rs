@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
 
-use super::{MOST_COUNTED, Usage, usage};
+use super::{MOST_SHOWN, Usage, usage};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::web::{self, Layout, PageResult, Shell};
@@ -29,11 +29,12 @@ struct UsagePage {
 
 /// More than are counted are many.
 fn counted(number: i64) -> String {
-    if number >= MOST_COUNTED { format!("{MOST_COUNTED} or more") } else { number.to_string() }
+    if number >= MOST_SHOWN { format!("{MOST_SHOWN} or more") } else { number.to_string() }
 }
 
 async fn show(member: Member<Look>, State(app): State<App>) -> PageResult {
-    let Usage { emails, contacts, segments, broadcasts, automation_runs, domains, .. } = usage(&member, &app).await?;
+    let Usage { emails, contacts, segments, broadcasts, automation_runs, domains, .. } =
+        usage(&member, &app, MOST_SHOWN).await?;
     let thing = |name, path: &str, used| (name, member.address(path), counted(used));
     let content = UsagePage {
         layout: member.layout(),

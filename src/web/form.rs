@@ -8,6 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use super::input::LIGHT;
+use super::layout::Field;
 use super::query::Params;
 use super::spool::Spool;
 use super::{input, layout};
@@ -112,8 +113,26 @@ pub fn from_box(typed: &str, before: &str) -> String {
     }
 }
 
-/// Which field an error is about, as the API calls it, if it names one.
+/// Puts a refusal beside the field of a form that it is about; what is about none of them comes back.
+pub fn beside_field<'a>(
+    refusal: &Error,
+    fields: impl IntoIterator<Item = (&'static str, &'a mut Field)>,
+) -> Option<String> {
+    let (message, name) = (refusal.message().into_owned(), field_of(refusal));
+    match fields.into_iter().find(|(one, _)| name.as_deref() == Some(*one)) {
+        Some((_, field)) => {
+            field.error = Some(message);
+            None
+        }
+        None => Some(message),
+    }
+}
+
+/// Which field an error is about, as the API calls it, if it names one. A domain is refused for the sender's address.
 pub fn field_of(error: &Error) -> Option<String> {
+    if matches!(error, Error::DomainRefused { .. }) {
+        return Some("from".to_owned());
+    }
     let message = error.message();
     let name = message.split('`').nth(1)?;
     Some(name.split(['.', '[']).next().unwrap_or_default().to_owned())

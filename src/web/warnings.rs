@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use axum::response::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
-use utoipa::openapi::{OpenApi, RefOr};
+use serde_json::Value;
 
 use super::lookalike::is_like;
 use super::query::Params;
@@ -105,15 +104,16 @@ pub fn warn(sentence: impl FnOnce() -> String) -> Result<(), Error> {
 pub struct KnownQueries(HashMap<(http::Method, String), Vec<String>>);
 
 impl KnownQueries {
-    pub fn of(description: &OpenApi) -> KnownQueries {
+    /// `document` is the API's description.
+    pub fn of(document: &Value) -> KnownQueries {
         let mut known = HashMap::new();
-        for (path, item) in &description.paths.paths {
-            for (method, operation) in operations(item) {
-                let of_query = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
-                    RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => Some(parameter.name.clone()),
-                    _ => None,
-                });
-                known.insert((method, path.clone()), of_query.collect());
+        for (path, item) in document["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                let Ok(method) = http::Method::from_bytes(method.to_ascii_uppercase().as_bytes()) else { continue };
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let of_query = parameters.filter(|parameter| parameter["in"] == "query");
+                let names = of_query.filter_map(|parameter| Some(parameter["name"].as_str()?.to_owned()));
+                known.insert((method, path.clone()), names.collect());
             }
         }
         KnownQueries(known)
@@ -153,17 +153,6 @@ fn sentence(name: &str, allowed: &[&str]) -> String {
         true => format!("{unknown}: this route takes none."),
         false => format!("{unknown}; known are {}.", quoted.join(", ")),
     }
-}
-
-fn operations(item: &PathItem) -> impl Iterator<Item = (http::Method, &Operation)> {
-    let all = [
-        (http::Method::GET, &item.get),
-        (http::Method::PUT, &item.put),
-        (http::Method::POST, &item.post),
-        (http::Method::PATCH, &item.patch),
-        (http::Method::DELETE, &item.delete),
-    ];
-    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
 }
 
 #[cfg(test)]

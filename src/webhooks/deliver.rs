@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -19,7 +18,7 @@ use crate::calls::{Calls, Hand, Room, SigningKey};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
 use crate::http_client::{HttpClient, Reach};
-use crate::id::{Id, WebhookEventId, WorkspaceId};
+use crate::id::{WebhookEventId, WorkspaceId, json_array};
 use crate::secret;
 use crate::work::{self, Claimable, Next, Tasks, Worker, unless_lost};
 
@@ -168,8 +167,8 @@ impl Deliverer {
     }
 
     async fn payloads(&self, rows: &[Delivery]) -> Result<HashMap<WebhookEventId, String>, DbError> {
-        let ids: Value = rows.iter().map(|delivery| delivery.event_id.uuid().simple().to_string()).collect();
-        Ok(told::payloads(&self.caller.app.db, &ids.to_string()).await?.into_iter().collect())
+        let ids = json_array(rows.iter().map(|delivery| delivery.event_id));
+        Ok(told::payloads(&self.caller.app.db, &ids).await?.into_iter().collect())
     }
 
     /// Writes down what became of calls, as it becomes known.

@@ -4,7 +4,7 @@ use super::attempt::Attempt;
 use super::webhook::Status;
 use crate::calls::{InLine, waiting_rows};
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError, FromRow, Row, Sql, from_row, statements};
+use crate::db::{Batch, DbError, FromRow, Row, Sql, among, from_row, statements};
 use crate::id::{WebhookAttemptId, WebhookEventId, WebhookId, WorkspaceId};
 use crate::work::{Claimable, claim_rows};
 
@@ -45,10 +45,8 @@ statements! {
             "SELECT endpoint, status, signing_secret, old_secret, old_secret_until, failing_since
              FROM webhooks WHERE workspace_id = $1 AND id = $2");
         /// What it is to be told.
-        pub fn payloads(ids: &str) -> Vec<(WebhookEventId, String)> = Sql::each(
-            "SELECT id, payload FROM webhook_events WHERE id IN (SELECT unhex(value) FROM json_each($1))",
-            "SELECT id, payload FROM webhook_events
-             WHERE id IN (SELECT CAST(json_array_elements_text(CAST(CAST($1 AS TEXT) AS JSON)) AS UUID))");
+        pub fn payloads(ids: &str) -> Vec<(WebhookEventId, String)> = among!(
+            "SELECT id, payload FROM webhook_events WHERE id", ids "$1", "");
     }
     WAITING = waiting_rows!("webhook_deliveries");
     CLAIM = claim_rows!(

@@ -205,6 +205,7 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
         "= revoke!(",
         "= delete_keys!(",
         "= among!(",
+        "= listed!(",
     ];
     // Of a list, as many as it names: `OLDER, NEWER, BY_ID = "…" by "id";`.
     let named = |list: &str| {

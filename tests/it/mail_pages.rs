@@ -189,6 +189,39 @@ on_both! {
         refused(app, &cookie, &copy, 404).await;
     }
 
+    async fn a_page_does_not_wait_until_very_many_recipients_are_counted_or_looked_through(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 3).await;
+        let app = &stage.post.app;
+        let cookie = owner(app).await;
+        let id = stage.send(json!({})).await;
+        stage.run().await;
+        stage.call("PATCH", "/contacts/p1@example.com", json!({"unsubscribed": true})).await;
+        let path = format!("/broadcasts/{id}");
+        let left = page(app, &cookie, &format!("{path}/recipients?type=unsubscribed")).await;
+        assert!(left.contains("p1@example.com") && !left.contains("p2@example.com") && !left.contains("go on from there"), "{left}");
+        // As if there were others behind the three.
+        store.run("UPDATE broadcasts SET recipients = 30000").await;
+        let mut shown = page(app, &cookie, &path).await;
+        assert!(shown.contains("30000 recipients. What became of them is being counted.") && shown.contains("data-refresh=\"1\""), "{shown}");
+        while shown.contains("being counted") {
+            tokio::task::yield_now().await;
+            shown = page(app, &cookie, &path).await;
+        }
+        assert!(shown.contains("30000 of 30000 recipients.") && shown.contains("<dt>Delivered</dt><dd>3</dd>"), "{shown}");
+        let mut looks = 0;
+        let mut next = format!("{path}/recipients?type=delivered");
+        let found = loop {
+            let look = page(app, &cookie, &next).await;
+            looks += 1;
+            let Some(before) = look.split("\">go on from there").next().filter(|before| before.len() < look.len()) else { break look };
+            assert!(look.contains("Nobody so far.") && !look.contains("p2@example.com"), "{look}");
+            let href = before.rsplit("href=\"").next().expect("a link").replace("&#38;", "&");
+            next = href.split(&path).last().map(|rest| format!("{path}{rest}")).expect("an address");
+        };
+        assert!(looks == 6 && found.contains("p2@example.com"), "{looks}: {found}");
+    }
+
     async fn a_webhook_is_made_told_and_told_again(store: Store) {
         let teller = Teller::open(&store).await;
         let app = &teller.app;

@@ -7,7 +7,7 @@ use crate::automations::app_grants::grant_stands;
 use crate::automations::run::{Ending, Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
-use crate::db::{Batch, Columns, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
+use crate::db::{Batch, Columns, DbError, FromRow, Row, Sql, Stmt, among, from_row, statements};
 use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
 use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
@@ -17,18 +17,6 @@ pub const HISTORY_PAGE: usize = 16;
 
 /// How many runs of a deleted automation one commit deletes.
 const SWEEP: i64 = 500;
-
-/// What happened to a contact between two moments, under one of these names.
-macro_rules! history {
-    ($names:literal) => {
-        concat!(
-            "SELECT id, seq, name, payload FROM occurrences
-             WHERE contact_id = $1 AND seq > $2 AND seq <= $5 AND heard AND name IN (",
-            $names,
-            ") ORDER BY seq LIMIT $4"
-        )
-    };
-}
 
 /// What a claim tells of a run.
 macro_rules! claimed {
@@ -64,10 +52,9 @@ statements! {
         /// What happened to the contact after one moment, up to another, under these names,
         /// a JSON array.
         pub fn history(contact_id: ContactId, span: (i64, i64), names: &str)
-            with [contact_id, span.0, names, HISTORY_PAGE as i64, span.1] = Sql::each(
-            history!("SELECT value FROM json_each($3)"),
-            // As text first: a parameter of the type JSON is none that values can be bound to.
-            history!("SELECT json_array_elements_text(CAST(CAST($3 AS TEXT) AS JSON))"));
+            with [contact_id, span.0, names, HISTORY_PAGE as i64, span.1] = among!(
+            "SELECT id, seq, name, payload FROM occurrences
+             WHERE contact_id = $1 AND seq > $2 AND seq <= $5 AND heard AND name", texts "$3", " ORDER BY seq LIMIT $4");
         /// Writes down where a run is now, in wall time and in steady time, if nobody else has claimed it since.
         pub fn settle(claimed: &Claimed, run: &Run, ahead: Ahead<'_>, now: i64, steady: i64)
             with [claimed.automation_id, claimed.id, claimed.attempt, run.to_json(),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::automations::graph::Exit;
+use crate::automations::run::{Run, Status};
 
 /// What became of the runs that reached a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,43 +30,16 @@ pub struct Traffic {
     pub runs: usize,
 }
 
-/// What of a run is looked at.
-#[derive(Deserialize)]
-struct Glance {
-    position: Stand,
-    trace: Vec<Trace>,
-}
-
-#[derive(Deserialize)]
-struct Stand {
-    step: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Trace {
-    key: String,
-    status: String,
-    output: Option<Outcome>,
-}
-
-/// What tells by which way a step was left.
-#[derive(Deserialize)]
-struct Outcome {
-    met: Option<bool>,
-    timed_out: Option<bool>,
-    /// Of the event that was waited for.
-    occurrence_id: Option<String>,
-}
-
-impl Outcome {
-    fn exit(&self) -> Exit {
-        match (self.met, self.timed_out, &self.occurrence_id) {
-            (Some(true), _, _) => Exit::ConditionMet,
-            (Some(false), _, _) => Exit::ConditionNotMet,
-            (None, Some(true), _) => Exit::Timeout,
-            (None, _, Some(_)) => Exit::EventReceived,
-            _ => Exit::Default,
-        }
+/// By which way a step was left that did this.
+fn exit(output: Option<&Value>) -> Exit {
+    let told = |name: &str| output.and_then(|output| output.get(name));
+    match (told("met").and_then(Value::as_bool), told("timed_out").and_then(Value::as_bool)) {
+        (Some(true), _) => Exit::ConditionMet,
+        (Some(false), _) => Exit::ConditionNotMet,
+        (None, Some(true)) => Exit::Timeout,
+        // Of the event that was waited for.
+        _ if told("occurrence_id").is_some() => Exit::EventReceived,
+        _ => Exit::Default,
     }
 }
 
@@ -75,7 +49,7 @@ impl Traffic {
         let mut traffic = Traffic::default();
         for state in states {
             traffic.runs += 1;
-            match serde_json::from_str::<Glance>(state) {
+            match serde_json::from_str::<Run>(state) {
                 Ok(run) => traffic.add(run),
                 Err(_) => traffic.steps.entry(trigger.to_owned()).or_default().here += 1,
             }
@@ -83,20 +57,19 @@ impl Traffic {
         traffic
     }
 
-    fn add(&mut self, run: Glance) {
-        if let Some(step) = run.position.step {
-            self.steps.entry(step).or_default().here += 1;
+    fn add(&mut self, run: Run) {
+        if let Some(step) = run.position.step() {
+            self.steps.entry(step.to_owned()).or_default().here += 1;
         }
         for step in run.trace {
             let visits = self.steps.entry(step.key.clone()).or_default();
-            match step.status.as_str() {
-                "completed" => {
+            match step.status {
+                Status::Completed => {
                     visits.passed += 1;
-                    let exit = step.output.as_ref().map_or(Exit::Default, Outcome::exit);
-                    *self.ways.entry((step.key, exit)).or_default() += 1;
+                    *self.ways.entry((step.key, exit(step.output.as_ref()))).or_default() += 1;
                 }
-                "failed" => visits.failed += 1,
-                _ => {}
+                Status::Failed => visits.failed += 1,
+                Status::Running | Status::Waiting | Status::Skipped => {}
             }
         }
     }
@@ -119,8 +92,9 @@ mod tests {
     fn runs_are_counted_where_they_are_and_by_the_ways_they_took() {
         let done =
             |key: &str, output: &str| format!(r#"{{"key":"{key}","status":"completed","started_at":1{output}}}"#);
-        let state =
-            |at: &str, trace: &[String]| format!(r#"{{"id":"x","position":{at},"trace":[{}]}}"#, trace.join(","));
+        let state = |at: &str, trace: &[String]| {
+            format!(r#"{{"id":"01890000-0000-7000-8000-000000000000","position":{at},"trace":[{}]}}"#, trace.join(","))
+        };
         let waiting = r#"{"at":"waiting","step":"paid","deadline":null}"#;
         let ended = r#"{"at":"ended","how":"completed"}"#;
         let (met, not) =

@@ -54,6 +54,19 @@ pub enum Position {
     },
 }
 
+impl Position {
+    /// The step that it is at, unless it has ended.
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            Position::Ready { step }
+            | Position::Sleeping { step, .. }
+            | Position::Waiting { step, .. }
+            | Position::Calling { step, .. } => Some(step),
+            Position::Ended { .. } => None,
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -250,14 +263,9 @@ impl Run {
 
     /// Fails the run where it stands, for a reason that lies outside of it.
     pub fn give_up(&mut self, now: i64, reason: &str) {
-        let step = match &self.position {
-            Position::Ready { step }
-            | Position::Sleeping { step, .. }
-            | Position::Waiting { step, .. }
-            | Position::Calling { step, .. } => step.clone(),
-            Position::Ended { .. } => return,
-        };
-        self.fail(&step, now, reason);
+        if let Some(step) = self.position.step().map(str::to_owned) {
+            self.fail(&step, now, reason);
+        }
     }
 
     /// Notes that the step the run stands before failed for a reason that may
@@ -288,14 +296,8 @@ impl Run {
 
     /// The steps that the run can still come to.
     fn ahead(&self, graph: &Graph) -> Vec<usize> {
-        let from = match &self.position {
-            Position::Ended { .. } => None,
-            Position::Ready { step }
-            | Position::Sleeping { step, .. }
-            | Position::Waiting { step, .. }
-            | Position::Calling { step, .. } => find(graph, step).map(|(at, _)| at),
-        };
-        let mut ahead: Vec<usize> = from.into_iter().collect();
+        let from = self.position.step().and_then(|step| find(graph, step));
+        let mut ahead: Vec<usize> = from.into_iter().map(|(at, _)| at).collect();
         let mut next = 0;
         while let Some(at) = ahead.get(next).copied() {
             next += 1;

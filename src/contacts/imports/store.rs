@@ -7,7 +7,7 @@ use super::plan::{Plan, Upload};
 use super::shapes::{ImportDetail, ImportStatus, Item};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
-use crate::id::{Id, ImportId, TopicId, WorkspaceId};
+use crate::id::{Id, ImportId, TopicId, WorkspaceId, json_array};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
 
@@ -60,7 +60,7 @@ statements! {
                AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
         /// Who of those that have these addresses wants mail about which of these topics.
         pub(super) fn opted_in(workspace_id: WorkspaceId, keys: &[String], topic_ids: &[TopicId])
-            with [workspace_id, written(&keys), hex(topic_ids)] = Sql::each(
+            with [workspace_id, written(&keys), json_array(topic_ids.iter().copied())] = Sql::each(
             "SELECT c.id, t.id FROM contacts c
                  JOIN topics t ON t.workspace_id = $1 AND t.id IN (SELECT unhex(value) FROM json_each($3))
                  LEFT JOIN topic_subscriptions s
@@ -137,11 +137,6 @@ impl Claimable for Claimed {
 impl InOrder for Claimed {
     const NEXT: Sql = NEXT;
     const CLAIM: Sql = CLAIM;
-}
-
-/// Ids as a list that both engines read.
-fn hex(ids: &[TopicId]) -> String {
-    written(&ids.iter().map(|id| id.uuid().simple().to_string()).collect::<Vec<_>>())
 }
 
 fn written<T: serde::Serialize>(value: &T) -> String {

@@ -185,7 +185,7 @@ mod tests {
     use crate::web::Layout;
 
     fn document() -> Value {
-        serde_json::to_value(crate::product::openapi("https://mail.example.com/posthorn")).expect("JSON")
+        crate::product::openapi("https://mail.example.com/posthorn")
     }
 
     fn resources(document: &Value) -> Vec<Resource> {

@@ -105,6 +105,7 @@ pub fn config(store: &Store, settings: &[&str]) -> Config {
 impl TestApp {
     /// A process on this store. Several may share one.
     pub async fn open(store: &Store, settings: &[&str]) -> TestApp {
+        store.migrate().await;
         let config = config(store, settings);
         let db = Db::open(&config.store()).await.expect("a store that opens");
         let clock = Clock::fixed(NOW);

@@ -2,6 +2,7 @@
 //! asserts about the store it reads here, not through the product.
 
 use std::fmt::Display;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,6 +62,26 @@ impl Store {
         let name = format!("{}_{}", prefix(), posthorn::secret::letters(12).to_lowercase());
         admin().await.batch_execute(&format!("CREATE DATABASE {name} {how}")).await.expect("a new database");
         Store(Arc::new(Place::Postgres { name }))
+    }
+
+    /// The same for an SQLite store in which nothing was ever done.
+    pub async fn migrate(&self) {
+        static TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
+        let Place::Sqlite(_) = &*self.0 else { return };
+        if self.path().exists() {
+            return;
+        }
+        let made = TEMPLATE.get_or_init(|| async {
+            let store = Store::sqlite();
+            drop(Db::open(&store.options()).await.expect("a migrated template"));
+            // All of it in one file, whoever still leaves.
+            let copy = Store::sqlite();
+            let whole = format!("VACUUM INTO '{}'", copy.path().display());
+            store.sqlite_connection().execute_batch(&whole).expect("a copy");
+            std::fs::read(copy.path()).expect("a template")
+        });
+        std::fs::write(self.path(), made.await).expect("a store");
+        std::fs::set_permissions(self.path(), std::fs::Permissions::from_mode(0o600)).expect("a store of one's own");
     }
 
     /// Gives back what the store took.

@@ -7,6 +7,7 @@ mod contact;
 mod download;
 mod imports;
 mod judging;
+mod link;
 mod membership_routes;
 mod page_edit;
 mod page_erase;
@@ -42,6 +43,7 @@ pub use imports::{
     sweep as sweep_imports,
 };
 pub use judging::{claim_segment, fill_step, round as judging_round, run as run_judging};
+pub use link::ContactLink;
 pub use pages::router as pages;
 pub use path::find_named;
 pub use properties::Declared;

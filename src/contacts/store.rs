@@ -27,6 +27,8 @@ statements! {
             "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
                  sequence, created_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+        pub fn email_of(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
+            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
         pub fn by_id(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
             "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND id = $2");

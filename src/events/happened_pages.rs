@@ -15,9 +15,9 @@ use super::occurrences::{self as happened, EventToSend, Order, StartedRun, Store
 use super::payload::Type;
 use super::store::{self, Stored};
 use crate::accounts::{Accepted, Duty, Look, Manage, Member};
-use crate::contacts::Email;
+use crate::contacts::{ContactLink, Email};
 use crate::error::Error;
-use crate::id::{ContactId, EventId, OccurrenceId};
+use crate::id::{EventId, OccurrenceId};
 use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 /// How much of a payload a list shows.
@@ -40,18 +40,6 @@ pub struct OccurrenceRow {
     pub is_replay: bool,
 }
 
-/// Whom it happened to: the address, where the contact is still there.
-pub struct ContactLink {
-    pub href: String,
-    pub label: String,
-}
-
-async fn contact_link<D: Duty>(member: &Member<D>, id: ContactId) -> Result<ContactLink, Error> {
-    let email: Option<String> = member.query(store::contact_email(member.workspace_id(), id)).await?;
-    let href = member.address(&format!("/contacts/{id}"));
-    Ok(ContactLink { href, label: email.unwrap_or_else(|| "a contact that is gone".to_owned()) })
-}
-
 /// What happened lately under a name, with the way to what happened before.
 pub async fn occurrence_rows<D: Duty>(
     member: &Member<D>,
@@ -67,7 +55,7 @@ pub async fn occurrence_rows<D: Duty>(
         rows.push(OccurrenceRow {
             href: member.address(&format!("/occurrences/{}", one.id)),
             happened: Stamp::ago(one.created_at, now),
-            contact: contact_link(member, one.contact_id).await?,
+            contact: ContactLink::find(member, one.contact_id).await?,
             payload: shortened(&one.payload),
             is_replay: one.replay_of.is_some(),
         });
@@ -153,7 +141,7 @@ async fn show(member: Member<Look>, id: Result<PathId<OccurrenceId>, Error>) -> 
         event: event.map(|event| member.address(&format!("/events/{}", event.id))),
         id: stored.id,
         happened: Stamp::new(stored.created_at),
-        contact: contact_link(&member, stored.contact_id).await?,
+        contact: ContactLink::find(&member, stored.contact_id).await?,
         payload: serde_json::to_string_pretty(&payload).unwrap_or_default(),
         repeats: stored.replay_of.map(|id| member.address(&format!("/occurrences/{id}"))),
         runs,

@@ -2,7 +2,7 @@
 
 use super::event::{EventName, Schema};
 use crate::db::{Sql, Stmt, from_row, statements};
-use crate::id::{AutomationId, ContactId, EventId, WorkspaceId};
+use crate::id::{AutomationId, EventId, WorkspaceId};
 use crate::secret;
 use crate::web::Page;
 
@@ -125,8 +125,6 @@ statements! {
              ORDER BY a.status DESC, a.id DESC LIMIT 50");
         pub fn automation_name(workspace_id: WorkspaceId, id: AutomationId) = Sql::both(
             "SELECT name FROM automations WHERE workspace_id = $1 AND id = $2");
-        pub fn contact_email(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
-            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
         pub fn delete(workspace_id: WorkspaceId, id: EventId) expects 1 = Sql::both(
             "DELETE FROM events WHERE workspace_id = $1 AND id = $2").raising();
     }

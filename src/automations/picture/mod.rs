@@ -28,7 +28,7 @@ const PLUS: i32 = 15;
 const PLUS_ROOM: i32 = 24;
 
 /// What a box has room for, in tenths of an ordinary letter: of what a step does, and of its key.
-const MOST_DETAIL: usize = 220;
+const MOST_DETAIL: usize = 190;
 const MOST_KEY: usize = 210;
 
 /// Everything that is drawn, and how large it is.
@@ -234,16 +234,18 @@ fn cut(text: &str, room: usize, breadth: impl Fn(char) -> usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// About how broad a letter is, in tenths of an ordinary one; rather too much than too little.
+/// About how broad a letter is, in tenths of an ordinary one; rather too much than too little, because the broadest
+/// face that a browser may have to take (DejaVu Sans) is a fifth broader than most.
 fn breadth(letter: char) -> usize {
     match letter {
-        'i' | 'l' | 'j' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' => 6,
+        'i' | 'l' | 'j' | 't' | 'f' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' => 6,
+        'r' => 7,
         'm' | 'w' | 'M' | '%' => 16,
         'W' | '@' | '…' => 19,
         'A'..='Z' => 14,
         _ if letter.is_ascii() => 10,
         // Scripts whose letters are as broad as they are high, and pictures.
-        '\u{1100}'.. => 20,
+        '\u{1100}'.. => 16,
         _ => 14,
     }
 }

@@ -205,9 +205,9 @@ fn what_does_not_fit_into_a_box_ends_in_dots_however_broad_its_letters() {
         draw(json!([{"key": "k".repeat(100), "type": "trigger", "config": {"event_name": "user.created"}}]), json!([]));
     let of = |detail: &str| StepBox { detail: detail.to_owned(), ..picture.boxes[0].clone() };
     assert_eq!(of("user.created").short_detail(), "user.created");
-    assert_eq!(of(&"e".repeat(22)).short_detail(), "e".repeat(22));
-    assert_eq!(of(&"e".repeat(24)).short_detail(), format!("{}…", "e".repeat(20)));
-    assert_eq!(of(&"W".repeat(24)).short_detail(), format!("{}…", "W".repeat(10)));
+    assert_eq!(of(&"e".repeat(19)).short_detail(), "e".repeat(19));
+    assert_eq!(of(&"e".repeat(24)).short_detail(), format!("{}…", "e".repeat(17)));
+    assert_eq!(of(&"W".repeat(24)).short_detail(), format!("{}…", "W".repeat(9)));
     assert_eq!(of(&"漢".repeat(24)).short_detail(), format!("{}…", "漢".repeat(10)));
     assert_eq!(picture.boxes[0].short_key(), format!("{}…", "k".repeat(20)));
 }

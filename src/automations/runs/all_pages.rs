@@ -8,12 +8,10 @@ use http::StatusCode;
 use super::STATUSES;
 use super::pages::Badge;
 use super::store::{self, Everywhere};
-use crate::accounts::{Duty, Look, Member};
+use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::clock::Clock;
-use crate::contacts;
-use crate::error::Error;
-use crate::id::ContactId;
+use crate::contacts::{self, ContactLink};
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<App> {
@@ -41,24 +39,11 @@ struct Row {
     href: String,
     automation: String,
     automation_href: String,
-    contact: Contact,
+    contact: ContactLink,
     status: Badge,
     waits: Option<Waits>,
     started: Stamp,
     ended: Option<Stamp>,
-}
-
-/// Whom a run is about: the address, where the contact is still there.
-pub struct Contact {
-    pub href: String,
-    pub label: String,
-}
-
-impl Contact {
-    pub fn new<D: Duty>(member: &Member<D>, id: ContactId, email: Option<String>) -> Contact {
-        let label = email.unwrap_or_else(|| "a contact that is gone".into());
-        Contact { href: member.address(&format!("/contacts/{id}")), label }
-    }
 }
 
 /// What a run waits for.
@@ -122,16 +107,10 @@ fn row(member: &Member<Look>, run: Everywhere) -> Row {
         href: format!("{automation}/runs/{}", run.listed.id),
         automation: run.automation,
         automation_href: automation,
-        contact: Contact::new(member, run.contact_id, run.email),
+        contact: ContactLink::new(member, run.contact_id, run.email),
         status: Badge::of(&run.listed.status),
         waits: Waits::new(run.waiting_for, run.due_at, &member.app.clock).filter(|_| is_running),
         started: Stamp::ago(run.listed.created_at, now),
         ended: run.listed.completed_at.map(|at| Stamp::ago(at, now)),
     }
-}
-
-/// The address of the contact of a run.
-pub async fn contact_of<D: Duty>(member: &Member<D>, id: ContactId) -> Result<Contact, Error> {
-    let email: Option<String> = member.query(store::contact_email(member.workspace_id(), id)).await?;
-    Ok(Contact::new(member, id, email))
 }

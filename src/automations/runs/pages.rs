@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
 
-use super::all_pages::{Contact, Waits, contact_of};
+use super::all_pages::Waits;
 use super::mail::StepMail;
 use super::record::{Record, StepRecord};
 use super::routes::RunPath;
@@ -20,6 +20,7 @@ use crate::automations::pages::Act;
 use crate::automations::picture::{Picture, Traffic};
 use crate::automations::store as automations;
 use crate::clock::Clock;
+use crate::contacts::ContactLink;
 use crate::db::{Batch, DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
@@ -60,7 +61,7 @@ impl Badge {
 pub struct RunRow {
     pub href: String,
     pub id: RunId,
-    pub contact: Contact,
+    pub contact: ContactLink,
     pub version: i64,
     pub status: Badge,
     pub started: Stamp,
@@ -74,7 +75,7 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) 
     let now = member.app.clock.now();
     let row = |Named { listed: run, contact_id, email, version }: Named| RunRow {
         href: member.address(&format!("/automations/{automation_id}/runs/{}", run.id)),
-        contact: Contact::new(member, contact_id, email),
+        contact: ContactLink::new(member, contact_id, email),
         version,
         id: run.id,
         status: Badge::of(&run.status),
@@ -111,7 +112,7 @@ struct RunPage {
     status: Badge,
     started: Stamp,
     ended: Option<Stamp>,
-    contact: Contact,
+    contact: ContactLink,
     waits: Option<Waits>,
     /// The step that failed, and why.
     failed: Option<(String, String)>,
@@ -227,7 +228,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         started: Stamp::new(record.listed.created_at),
         ended: record.listed.completed_at.map(Stamp::new),
         id: record.listed.id,
-        contact: contact_of(&member, record.contact_id).await?,
+        contact: ContactLink::find(&member, record.contact_id).await?,
         waits: Waits::new(
             record.run.waiting_for(&record.graph).map(str::to_owned),
             record.run.due_at(member.app.clock.steady()),

@@ -144,8 +144,6 @@ statements! {
             "UPDATE runs SET status = 'running', state = $4, waiting_for = NULL, due_at = $5, completed_at = NULL,
                     destination = NULL, attempt = attempt + 1, settled = attempt + 1
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled = $6");
-        pub fn contact_email(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
-            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
         /// What is kept of the newest runs of an automation that go by this version.
         pub fn newest_states(automation_id: AutomationId, version: i64, newest: i64) = Sql::both(
             "SELECT n.state FROM

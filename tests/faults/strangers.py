@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Strangers who hold what they can: connections, memory, the log-in.
 
-    tests/faults/strangers.py [SCENARIO…] [--connections N] [--memory MIB]
+    tests/faults/strangers.py [SCENARIO…] [--connections N]
 
 Each scenario starts a server, measures how fast somebody else is answered, lets thousands
 of hostile connections do their worst from a process of their own, and measures again.
@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from person import Page  # noqa: E402
 from server import Server, Sqlite  # noqa: E402
 
-MEMORY_WITH_KEY = 256 << 20  # what the server may hold at most, whatever somebody with a key does
+MEMORY = 200 << 20  # what the server may hold at most, whatever strangers do
+MEMORY_WITH_KEY = 256 << 20  # … and whatever somebody with a key does
 SLOWER = 2.0  # how much slower others may be served …
 NOISE = 0.020  # … where it is more than this many seconds
 UNREAD_LIMIT = 45.0  # seconds after which nobody is left who does not read
@@ -180,7 +181,7 @@ def hardly_slower(name, before, during):
         raise Slower(f"{name}: others wait {during * 1000:.1f} ms instead of {before * 1000:.1f}")
 
 
-def small_enough(name, server, most):
+def small_enough(name, server, most=MEMORY):
     peak = memory(server)
     assert peak < most, f"{name}: {peak >> 20} MiB"
     return peak >> 20
@@ -189,7 +190,7 @@ def small_enough(name, server, most):
 # ---- scenarios ---------------------------------------------------------------
 
 
-def held(name, count, most):
+def held(name, count):
     """Thousands of connections of one kind."""
     server = Server(Sqlite(), "--log", "warn").start()
     server.wait()
@@ -207,7 +208,7 @@ def held(name, count, most):
     ours.send("stop")
     opened = ours.recv()
     strangers.join(20)
-    peak = small_enough(name, server, most)
+    peak = small_enough(name, server)
     server.stop()
     server.store.remove()
     print(
@@ -217,7 +218,7 @@ def held(name, count, most):
     hardly_slower(name, before, during)
 
 
-def unread(count, _):
+def unread(count):
     """Large answers that nobody reads: few that are very large, and many."""
     server = Server(Sqlite(), "--log", "warn").start()
     server.wait()
@@ -313,7 +314,7 @@ def forge(port, people, pipe):
     os._exit(0)
 
 
-def logins(_, most):
+def logins(_):
     """160 forged log-ins at a time from eight addresses, beside one who is known and one who is not."""
     server = Server(Sqlite(), "--log", "warn").start()
     server.wait()
@@ -338,7 +339,7 @@ def logins(_, most):
     ours.send("stop")
     forged = ours.recv()
     forger.join(20)
-    peak = small_enough("logins", server, most)
+    peak = small_enough("logins", server)
     server.stop()
     server.store.remove()
     worst = {name: max(seconds) for name, seconds in times.items()}
@@ -352,9 +353,9 @@ def logins(_, most):
 
 
 SCENARIOS = {
-    "heads": lambda count, most: held("heads", count, most),
-    "forms": lambda count, most: held("forms", count, most),
-    "idle": lambda count, most: held("idle", count, most),
+    "heads": lambda count: held("heads", count),
+    "forms": lambda count: held("forms", count),
+    "idle": lambda count: held("idle", count),
     "unread": unread,
     "logins": logins,
 }
@@ -364,22 +365,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("scenarios", nargs="*", choices=[[], *SCENARIOS], metavar="SCENARIO")
     parser.add_argument("--connections", type=int, default=10_000)
-    # What was not optimised holds more of everything that waits.
-    parser.add_argument("--memory", type=int, default=200, help="mebibytes that the server may hold, whatever strangers do")
     given = parser.parse_args()
     most = raise_limit() - 100
     if most < given.connections:
         print(f"this system allows {most} connections instead of {given.connections} (ulimit -n)")
-    failed = [name for name in given.scenarios or SCENARIOS if not holds(name, min(given.connections, most), given.memory << 20)]
+    failed = [name for name in given.scenarios or SCENARIOS if not holds(name, min(given.connections, most))]
     sys.exit(1 if failed else 0)
 
 
-def holds(name, count, memory):
+def holds(name, count):
     """Whether a scenario holds. Where others wait, two of three decide: the machine has moods of its own."""
     slow = 0
     for _ in range(3):
         try:
-            SCENARIOS[name](count, memory)
+            SCENARIOS[name](count)
         except Slower as problem:
             slow += 1
             print(f"{'FAILED' if slow == 2 else 'to be played again:'} {problem}", file=sys.stderr)

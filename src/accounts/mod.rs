@@ -15,6 +15,7 @@ mod second_factor;
 mod setup;
 mod store;
 mod team;
+mod team_invitations;
 mod team_store;
 mod workspaces;
 
@@ -57,6 +58,7 @@ pub fn pages() -> Router<Accounts> {
         .merge(password::router())
         .merge(second_factor::router())
         .merge(team::router())
+        .merge(team_invitations::router())
         .merge(invitation::router())
         .merge(workspaces::router())
         .merge(audit_page::router())

@@ -1,37 +1,31 @@
-//! The people of a workspace: who is in it, what each may do, and who is asked to join.
+//! The people of a workspace: who is in it, and what each may do.
 
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::member::{Duty, Look, Manage, Member};
 use super::team_store::{self as store, Invitation, LAST_OWNER, Listed, ListedInvitation, REACH};
-use super::{Accounts, EmailAddress, Role};
+use super::{Accounts, Role};
 use crate::audit;
-use crate::clock::DAY;
-use crate::db::{Batch, DbError};
+use crate::db::{DbError, Effect};
 use crate::error::Error;
 use crate::id::{Id, InvitationId, UserId};
-use crate::secret;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell, Stamp};
 
-/// How long an invitation can be accepted.
-const LIFETIME: i64 = 7 * DAY;
-
-const INVITE: &str = "invite to the team";
+pub(super) const INVITE: &str = "invite to the team";
 const LEAVE: &str = "leave the team";
 
 pub fn router() -> Router<Accounts> {
     Router::new()
-        .route("/team", get(show).post(invite))
+        .route("/team", get(show))
         .route("/team/leave", get(ask_to_leave).post(leave))
         .route("/team/{id}/role", post(change_role))
         .route("/team/{id}/remove", get(ask_to_remove).post(remove))
         .route("/team/{id}/transfer", get(ask_to_transfer).post(transfer))
-        .route("/team/invitations/{id}/renew", post(renew))
-        .route("/team/invitations/{id}/withdraw", post(withdraw))
 }
 
 #[derive(Template)]
@@ -40,7 +34,6 @@ struct TeamPage {
     layout: Layout,
     shell: Shell,
     notice: Option<String>,
-    /// The invitation just made.
     fresh: Option<Fresh>,
     may_manage: bool,
     action: String,
@@ -54,10 +47,11 @@ struct TeamPage {
     leave_url: String,
 }
 
-struct Fresh {
-    email: String,
+/// An invitation just made.
+pub(super) struct Fresh {
+    pub email: String,
     /// Shown this once where no letter carries it: whoever holds it is let in, and that is the one who is invited.
-    link: Option<String>,
+    pub link: Option<String>,
 }
 
 struct MemberRow {
@@ -93,10 +87,10 @@ struct InvitationRow {
 }
 
 /// What the form for an invitation shows.
-struct Draft {
-    email: Field,
-    role: Role,
-    fresh: Option<Fresh>,
+pub(super) struct Draft {
+    pub email: Field,
+    pub role: Role,
+    pub fresh: Option<Fresh>,
 }
 
 impl Default for Draft {
@@ -110,7 +104,7 @@ fn is_owner<D: Duty>(member: &Member<D>) -> bool {
 }
 
 /// Nobody gives more than they have.
-fn givable<D: Duty>(member: &Member<D>) -> Vec<Role> {
+pub(super) fn givable<D: Duty>(member: &Member<D>) -> Vec<Role> {
     Role::ALL.into_iter().filter(|role| *role <= member.membership.role).collect()
 }
 
@@ -118,7 +112,7 @@ async fn show(member: Member<Look>) -> PageResult {
     page(&member, StatusCode::OK, Draft::default()).await
 }
 
-async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft) -> PageResult {
+pub(super) async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft) -> PageResult {
     let members = store::members(&member.app.db, member.workspace_id()).await?;
     let invitations = match member.may_manage() {
         true => store::invitations(&member.app.db, member.workspace_id()).await?,
@@ -195,116 +189,15 @@ fn purpose(act: &str, id: UserId) -> String {
     format!("{act} of member {id}")
 }
 
-fn invitation_purpose(act: &str, id: InvitationId) -> String {
+pub(super) fn invitation_purpose(act: &str, id: InvitationId) -> String {
     format!("{act} invitation {id}")
-}
-
-async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form) -> PageResult {
-    let accepted = member.accept(INVITE, &form)?;
-    let typed = form.text("email");
-    let role = Role::parse(&form.text("role")).unwrap_or(Role::Member);
-    let again = async |error: &str| {
-        let email = Field { value: typed.trim().to_owned(), error: Some(error.to_owned()) };
-        page(&member, StatusCode::UNPROCESSABLE_ENTITY, Draft { email, role, fresh: None }).await
-    };
-    let Ok(email) = typed.parse::<EmailAddress>() else {
-        return again("This is not a whole e-mail address, such as name@example.com.").await;
-    };
-    if !givable(&member).contains(&role) {
-        return Err(only_owners().into());
-    }
-    let members = store::members(&app.db, member.workspace_id()).await?;
-    if members.iter().any(|one| one.email.to_lowercase() == email.key()) {
-        return again("This person is a member already.").await;
-    }
-    has_room(&app, &member)?;
-    let id = app.clock.ordered_id();
-    let (batch, fresh) = prepare(&app, &member, id, &email, role);
-    accepted.noting("member.invited", id.uuid(), email.as_str()).commit(batch).await??;
-    app.wake_mail();
-    page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
-}
-
-/// Invitations are letters to anybody at all, in the name of the server.
-fn has_room(app: &Accounts, member: &Member<Manage>) -> Result<(), Error> {
-    let has_room = app.attempts.invitations.has_room(&member.session.user_id);
-    if has_room { Ok(()) } else { Err(Error::RateLimited { retry_after: 60 }) }
-}
-
-/// An invitation with its letter, and what to show of it.
-fn prepare(
-    app: &Accounts,
-    member: &Member<Manage>,
-    id: InvitationId,
-    email: &EmailAddress,
-    role: Role,
-) -> (Batch, Fresh) {
-    let (token, now) = (secret::token(), app.clock.now());
-    let workspace = &member.membership.workspace;
-    let new =
-        Invitation { id, workspace_id: workspace.id, email: email.as_str().into(), role, expires_at: now + LIFETIME };
-    let link = app.link(&format!("/invitation/{token}"));
-    let text = format!(
-        "{from} invites you to join the workspace \"{name}\" at Posthorn, as {role}.\n\nOpen this link to accept. It \
-         works once, for seven days:\n\n{link}\n\nIf you did not expect this, ignore it: nothing happens without you.\n",
-        from = member.session.email,
-        name = workspace.name,
-        role = role.as_str(),
-    );
-    let mut batch = Batch::from(store::invite(&new, &secret::hash(&token), &email.key(), member.session.user_id, now));
-    if role == Role::Owner {
-        batch.guard(store::owns(workspace.id, member.session.user_id));
-    }
-    let letter = app.letters.write(email, &format!("Join {} at Posthorn", workspace.name), &text);
-    let is_sent = app.sends_mail() && !letter.is_empty();
-    batch.append(letter);
-    (batch, Fresh { email: email.as_str().into(), link: (!is_sent).then_some(link) })
-}
-
-async fn find_invitation(member: &Member<Manage>, id: InvitationId) -> Result<ListedInvitation, Error> {
-    let all = store::invitations(&member.app.db, member.workspace_id()).await?;
-    all.into_iter().find(|one| one.invitation.id == id).ok_or_else(no_invitation)
-}
-
-fn no_invitation() -> Error {
-    Error::not_found("There is no such invitation here. It may have been accepted or withdrawn.")
-}
-
-/// The link is kept as a hash: whoever needs it once more gets another, and the earlier one ends.
-async fn renew(
-    State(app): State<Accounts>,
-    member: Member<Manage>,
-    id: Result<PathId<InvitationId>, Error>,
-    form: Form,
-) -> PageResult {
-    let PathId(id) = id.map_err(|_| no_invitation())?;
-    let accepted = member.accept(&invitation_purpose("renew", id), &form)?;
-    let Invitation { email, role, .. } = find_invitation(&member, id).await?.invitation;
-    if !givable(&member).contains(&role) {
-        return Err(only_owners().into());
-    }
-    let address: EmailAddress = email.parse().map_err(|_| no_invitation())?;
-    has_room(&app, &member)?;
-    let (batch, fresh) = prepare(&app, &member, id, &address, role);
-    accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await??;
-    app.wake_mail();
-    page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
-}
-
-async fn withdraw(member: Member<Manage>, id: Result<PathId<InvitationId>, Error>, form: Form) -> PageResult {
-    let PathId(id) = id.map_err(|_| no_invitation())?;
-    let accepted = member.accept(&invitation_purpose("withdraw", id), &form)?;
-    match accepted.commit(store::withdraw(member.workspace_id(), id).into()).await? {
-        Err(DbError::Unexpected { .. }) => Err(no_invitation().into()),
-        settled => settled.map(|_| member.see_other("/team?withdrawn")).map_err(Into::into),
-    }
 }
 
 fn gone() -> Error {
     Error::not_found("There is no such member here. They may have left, or were taken out already.")
 }
 
-fn only_owners() -> Error {
+pub(super) fn only_owners() -> Error {
     Error::Forbidden { message: "Only an owner of this workspace decides who owns it. Ask one of them.".into() }
 }
 
@@ -324,7 +217,7 @@ fn not_oneself(member: &Member<Manage>, one: &Listed) -> Result<(), Error> {
 }
 
 /// What a change of a member came to.
-fn settled(outcome: Result<Vec<crate::db::Effect>, DbError>) -> Result<(), Error> {
+fn settled(outcome: Result<Vec<Effect>, DbError>) -> Result<(), Error> {
     match outcome {
         Ok(_) => Ok(()),
         Err(DbError::Unexpected { statement: REACH }) => Err(only_owners()),
@@ -399,14 +292,7 @@ async fn transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>, for
     }
 }
 
-fn confirm(
-    member: &Member<Manage>,
-    title: &str,
-    one: &Listed,
-    sentence: &str,
-    act: &str,
-    button: &str,
-) -> axum::response::Response {
+fn confirm(member: &Member<Manage>, title: &str, one: &Listed, sentence: &str, act: &str, button: &str) -> Response {
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/team"),
@@ -446,8 +332,5 @@ async fn leave(State(app): State<Accounts>, member: Member<Look>, form: Form) ->
         &member.entry("member.left", Some(user_id.uuid()), &member.session.email),
     ));
     settled(member.commit_own(LEAVE, &form, batch).await?)?;
-    Ok(axum::response::IntoResponse::into_response(axum::response::Redirect::to(&format!(
-        "{}/",
-        app.addresses.dashboard.path()
-    ))))
+    Ok(Redirect::to(&format!("{}/", app.addresses.dashboard.path())).into_response())
 }

@@ -126,6 +126,7 @@ statements! {
     }
     INSERT = Sql::both(named!("workspaces w WHERE w.id = $1"));
     INSERT_FOR = Sql::both(named!("workspaces w JOIN memberships m ON m.workspace_id = w.id WHERE m.user_id = $1"));
+    INSERT_OF_KEY = Sql::both(named!("workspaces w JOIN api_keys of ON of.workspace_id = w.id WHERE of.id = $1"));
 }
 
 /// A row as the list shows it.
@@ -153,6 +154,12 @@ pub fn note(workspace_id: WorkspaceId, clock: &Clock, entry: &Entry<'_>) -> Stmt
 /// Notes what was done to an account, in every workspace of the user.
 pub fn note_of_user(user_id: UserId, clock: &Clock, entry: &Entry<'_>) -> Stmt {
     insert(INSERT_FOR, user_id.uuid(), clock, entry)
+}
+
+/// Notes what was done to an API key, in its workspace.
+pub fn note_of_key(key_id: ApiKeyId, clock: &Clock, action: &str, actor: DoneBy) -> Stmt {
+    let entry = Entry { target_id: Some(key_id.uuid()), ..Entry::new(action, actor) };
+    insert(INSERT_OF_KEY, key_id.uuid(), clock, &entry)
 }
 
 fn insert(sql: Sql, whose: Uuid, clock: &Clock, entry: &Entry<'_>) -> Stmt {

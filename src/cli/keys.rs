@@ -5,8 +5,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{CommandContext, Output};
+use crate::audit::{self, DoneBy};
 use crate::clock::rfc3339;
 use crate::credentials::{self as store, KeyName, Listed, NewKey, Permission};
+use crate::db::Batch;
 
 #[derive(Subcommand, Debug)]
 pub enum Keys {
@@ -48,7 +50,8 @@ impl Keys {
 async fn create(context: &CommandContext, new: Create) -> anyhow::Result<()> {
     let workspace = context.workspace(new.workspace.as_deref()).await?;
     let key = NewKey::make(&context.clock, workspace.id, new.name.as_str(), new.permission);
-    context.db.commit(store::insert_key(&key)).await?;
+    let noted = audit::note_of_key(key.id, &context.clock, "key.created", DoneBy::Command);
+    context.db.commit(Batch::from(store::insert_key(&key)).and(noted)).await?;
     let json = json!({
         "id": key.id, "name": key.name, "permission": key.permission.as_str(), "token": key.secret,
         "workspace": {"id": workspace.id, "name": workspace.name},
@@ -78,7 +81,9 @@ async fn list(context: &CommandContext, output: Output) -> anyhow::Result<()> {
 async fn delete(context: &CommandContext, id: &str, output: Output) -> anyhow::Result<()> {
     let unknown = || anyhow!("{id}: there is no key with this id; `posthorn keys list` shows them");
     let key = id.parse().map_err(|_| unknown())?;
-    context.commit(store::delete_key(key), unknown).await?;
+    let mut batch = Batch::from(audit::note_of_key(key, &context.clock, "key.deleted", DoneBy::Command));
+    batch.append(store::delete_key(key));
+    context.commit(batch, unknown).await?;
     output.tell(&json!({"id": id, "deleted": true}), format!("Deleted the key {id}."));
     Ok(())
 }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::contact::{Contact, Email, email_key};
-use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
-use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, among, from_row, statements};
+use crate::id::{ContactId, SegmentId, TopicId, WorkspaceId, json_array};
 use crate::web::Page;
 use crate::{segments, topics};
 
@@ -27,8 +27,10 @@ statements! {
             "INSERT INTO contacts (workspace_id, id, email, email_key, first_name, last_name, unsubscribed, properties,
                  sequence, created_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
-        pub fn email_of(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
-            "SELECT email FROM contacts WHERE workspace_id = $1 AND id = $2");
+        /// The addresses of those of some contacts that are still there.
+        pub fn emails_of(workspace_id: WorkspaceId, ids: &[ContactId])
+            with [workspace_id, json_array(ids.iter().copied())] = among!(
+            "SELECT id, email FROM contacts WHERE workspace_id = $1 AND id", ids "$2", "");
         pub fn by_id(workspace_id: WorkspaceId, id: ContactId) = Sql::both(
             "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
              FROM contacts WHERE workspace_id = $1 AND id = $2");

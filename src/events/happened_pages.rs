@@ -17,7 +17,7 @@ use super::store::{self, Stored};
 use crate::accounts::{Accepted, Duty, Look, Manage, Member};
 use crate::contacts::{ContactLink, Email};
 use crate::error::Error;
-use crate::id::{EventId, OccurrenceId};
+use crate::id::{ContactId, EventId, OccurrenceId};
 use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 /// How much of a payload a list shows.
@@ -50,17 +50,16 @@ pub async fn occurrence_rows<D: Duty>(
     let found: Vec<StoredOccurrence> = member.query(happened::page(member.workspace_id(), name, &page)).await?;
     let Leaf { items, newer, older } = page.leaf(found, address, |one| one.id);
     let now = member.app.clock.now();
-    let mut rows = Vec::with_capacity(items.len());
-    for one in items {
-        rows.push(OccurrenceRow {
-            href: member.address(&format!("/occurrences/{}", one.id)),
-            happened: Stamp::ago(one.created_at, now),
-            contact: ContactLink::find(member, one.contact_id).await?,
-            payload: shortened(&one.payload),
-            is_replay: one.replay_of.is_some(),
-        });
-    }
-    Ok(Leaf { items: rows, newer, older })
+    let ids: Vec<ContactId> = items.iter().map(|one| one.contact_id).collect();
+    let contacts = ContactLink::find_all(member, &ids).await?;
+    let row = |(one, contact): (StoredOccurrence, ContactLink)| OccurrenceRow {
+        href: member.address(&format!("/occurrences/{}", one.id)),
+        happened: Stamp::ago(one.created_at, now),
+        contact,
+        payload: shortened(&one.payload),
+        is_replay: one.replay_of.is_some(),
+    };
+    Ok(Leaf { items: items.into_iter().zip(contacts).map(row).collect(), newer, older })
 }
 
 fn shortened(payload: &str) -> String {

@@ -6,6 +6,7 @@ mod body;
 mod changed;
 mod compression;
 mod connections;
+mod fault;
 mod form;
 mod fuzzing;
 mod gate;
@@ -39,6 +40,7 @@ pub use body::{Body, Change, OrNull, Query};
 pub use changed::{Deleted, JsonResult, Reference};
 pub use compression::StaticContent;
 pub use connections::{Admitted, Bounds, Connection, Connections};
+pub use fault::Fault;
 pub use form::{Form, LongForm, beside_field, field_of, from_box, in_box};
 pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{
@@ -60,7 +62,7 @@ pub use pagination::{Leaf, List, Newest, Page, RECENT};
 pub(crate) use parameter::schema;
 pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};
 pub use query::{Flaw, Params, Sent, decode, echo, starts_with_two_hex_digits};
-pub use reader::{Fault, read as read_fields, read_value};
+pub use reader::{read as read_fields, read_value};
 pub use refusals::{
     OfBody, OfCaller, OfDomain, OfDuplicate, OfForm, OfKey, OfKeyOrDuplicate, OfPath, OfQuery, OfRequest, OfSend,
     OfState, add_refusals, refusal,

@@ -5,16 +5,13 @@
 //! path to it.
 
 use std::cell::RefCell;
-use std::fmt::{self, Display};
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, Visitor,
-};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
+use super::fault::Fault;
 use super::lookalike::is_like;
 use super::object::Object;
 use super::query::Params;
@@ -47,127 +44,6 @@ pub(super) fn read_body<T: DeserializeOwned>(fields: Object) -> Result<T, Error>
 /// Reads a value that is part of something else.
 pub fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
     T::deserialize(Reader(Given::Value(value)))
-}
-
-/// What is wrong, and where.
-#[derive(Debug)]
-pub struct Fault {
-    /// Such as `topics[2].id`; empty where it is the whole.
-    path: String,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    /// It is not there; perhaps another field is a misspelling of it.
-    Missing { sent: Option<String> },
-    /// What goes behind "the field", such as "must be a string".
-    Wrong(String),
-}
-
-impl Fault {
-    fn missing() -> Fault {
-        Fault { path: String::new(), what: What::Missing { sent: None } }
-    }
-
-    fn wrong(predicate: String) -> Fault {
-        Fault { path: String::new(), what: What::Wrong(predicate) }
-    }
-
-    /// The same, further in.
-    fn within(mut self, place: &str) -> Fault {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{place}{dot}{}", self.path);
-        self
-    }
-
-    /// As the API tells it of a field in a body. A field that is missing within
-    /// another one makes that one wrong.
-    fn of_body(self) -> Error {
-        let Fault { path, what } = self;
-        match what {
-            What::Missing { .. } if path.contains(['.', '[']) => {
-                Error::invalid(format!("The `{path}` field is missing."))
-            }
-            What::Missing { sent: None } => Error::Missing { message: format!("Missing `{path}` field.") },
-            What::Missing { sent: Some(sent) } => Error::Missing {
-                message: format!("Missing `{path}` field. The body has `{}`; did you mean `{path}`?", shown(&sent)),
-            },
-            What::Wrong(predicate) if path.is_empty() => Error::invalid(format!("The body {predicate}.")),
-            What::Wrong(predicate) => Error::invalid(format!("The `{path}` field {predicate}.")),
-        }
-    }
-
-    /// Where it is; empty where it is the whole.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// What is wrong there, without a word of the sender's; `allowed` is said of what is missing.
-    pub fn unquoted(&self, allowed: &str) -> String {
-        let place = if self.path.is_empty() { "the body" } else { &self.path };
-        match &self.what {
-            What::Wrong(predicate) => format!("{place} {predicate}"),
-            What::Missing { sent: None } => format!("{place} is missing: {allowed}"),
-            What::Missing { sent: Some(_) } => {
-                format!("{place} is missing: {allowed}; a field with a similar name was sent, check its spelling")
-            }
-        }
-    }
-
-    /// As the API tells it of a parameter in a query.
-    fn of_query(self) -> Error {
-        let predicate = match self.what {
-            What::Missing { .. } => "is missing".to_owned(),
-            What::Wrong(predicate) => predicate,
-        };
-        Error::InvalidParameter { message: format!("The `{}` parameter {predicate}.", self.path) }
-    }
-}
-
-impl Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(f, "is wrong: `{}` ", self.path)?;
-        }
-        match &self.what {
-            What::Missing { .. } => f.write_str("is missing"),
-            What::Wrong(predicate) => f.write_str(predicate),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl de::Error for Fault {
-    /// What a type says of a value that it cannot be made of, such as "must not be empty".
-    fn custom<M: Display>(message: M) -> Fault {
-        Fault::wrong(message.to_string())
-    }
-
-    fn missing_field(name: &'static str) -> Fault {
-        Fault::missing().within(name)
-    }
-
-    fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Fault {
-        let found = match found {
-            Unexpected::Bool(_) => "a boolean",
-            Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
-            Unexpected::Str(_) => "a string",
-            Unexpected::Seq => "an array",
-            Unexpected::Map => "an object",
-            _ => "null",
-        };
-        let wanted = match wanted.to_string() {
-            any if any == "a sequence" => "an array".into(),
-            any if any == "a map" => "an object".into(),
-            // As `serde` calls the types of numbers.
-            any if ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"].contains(&&*any) => "a whole number".into(),
-            any if any == "f64" => "a number".into(),
-            other => other,
-        };
-        Fault::wrong(format!("must be {wanted}, but is {found}"))
-    }
 }
 
 /// What is to be read.
@@ -338,12 +214,7 @@ impl<'de> MapAccess<'de> for Fields {
             Some(Value::Null) => Given::Null,
             Some(value) => Given::Value(value.take()),
         };
-        seed.deserialize(Reader(given)).map_err(|mut fault| {
-            if let (true, What::Missing { sent }) = (fault.path.is_empty(), &mut fault.what) {
-                *sent = self.lookalike();
-            }
-            fault.within(self.name)
-        })
+        seed.deserialize(Reader(given)).map_err(|fault| fault.suggest(|| self.lookalike()).within(self.name))
     }
 }
 

@@ -54,6 +54,9 @@ on_both! {
         app.post("/events").key(key).json(json!({"name": "b"})).send().await.refused(403, "invalid_api_key");
         let complaint = run(&store, &["keys", "delete", id], "").failed();
         assert!(complaint.contains(id), "{complaint}");
+        let told = store.rows("SELECT action, via, target FROM audit_log ORDER BY id").await;
+        let told: Vec<String> = told.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(told, ["key.created command first", "key.created command second", "key.deleted command first"]);
     }
 
     async fn issue_2_users_create_list_and_passwd(store: Store) {

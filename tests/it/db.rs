@@ -340,6 +340,8 @@ async fn sqlite_finds_events_and_requests_through_an_index() {
                 "u",
                 "u LEFT-JOIN",
                 "inviter",
+                "oauth_grants",
+                "g",
             ] {
                 let paged = text.contains("ORDER BY") && text.contains("LIMIT");
                 assert!(paged || step != format!("SCAN {table}"), "{step}: {text}");

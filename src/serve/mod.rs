@@ -1,7 +1,9 @@
 //! The server: opens the store, listens, answers, and stops without losing
 //! what it has begun.
 
-use std::fmt::Display;
+mod chores;
+mod greeting;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -16,20 +18,17 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::accounts;
 use crate::app::{Addresses, App};
-use crate::auth;
-use crate::config::{Config, Role, TransportKind};
+use crate::config::{Config, Role};
 use crate::db::{self, Db, Location};
-use crate::hold::Hold;
 use crate::memory;
 use crate::product::Product;
 use crate::seal::{self, Seal};
 use crate::smtp_server::Listeners;
 use crate::web::{self, Bounds, Gate};
 use crate::{
-    automations, broadcasts, contacts, credentials, delivery, domains, forms, inbound, limits, oauth, receiving,
-    relay_reports, request_log, submission, tracking, upkeep, webhooks,
+    automations, broadcasts, contacts, credentials, delivery, domains, inbound, limits, oauth, request_log, submission,
+    tracking, upkeep, webhooks,
 };
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -37,12 +36,6 @@ const OWN_FILES: u64 = 512;
 
 /// How long a task that panicked rests.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
-
-/// How often the small chores are done.
-const CHORES: Duration = Duration::from_secs(5);
-
-/// Every so many times the larger ones are done too: once an hour.
-const RARELY: u64 = 720;
 
 /// Runs a server until it is told to stop. `Err` means that it could not start
 /// or had to stop.
@@ -71,9 +64,9 @@ pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -
     tokio::spawn(keeper.keep());
     let app = Product::new(App::new(config, addresses, db, clock, metrics, seal));
     seal_secrets(&app).await?;
-    greet(&app, &mail_in, &reports_in).await?;
-    let chores = app.clone();
-    keep_running("chores", move || do_chores(chores.clone()));
+    greeting::print(&app, &mail_in, &reports_in).await?;
+    let product = app.clone();
+    keep_running("chores", move || chores::run(product.clone()));
 
     let signal = stop_signal()?;
     let (stop, stopping) = watch::channel(false);
@@ -312,43 +305,6 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
         .install_recorder()?)
 }
 
-/// Tells whoever started the server where to click.
-async fn greet(app: &App, mail_in: &Listeners, reports_in: &Listeners) -> anyhow::Result<()> {
-    let (base, dashboard) = (app.addresses.base.as_str(), app.addresses.dashboard.as_str());
-    let store = match app.config.store().location {
-        Location::Sqlite(path) => format!("SQLite, {}", path.display()),
-        Location::Postgres(_) => "PostgreSQL".into(),
-    };
-    let mail = match app.config.transport() {
-        TransportKind::Capture => "captured; nothing leaves this machine",
-        TransportKind::Relay => "relayed by --smtp-url",
-        TransportKind::Direct => "delivered to the servers of its recipients",
-    };
-    println!("Posthorn {}", env!("CARGO_PKG_VERSION"));
-    println!("  API        {base}");
-    if app.config.base_url.is_none() && app.config.listen.ip().is_unspecified() {
-        println!("             on every address of this machine; name the one that others use with --base-url");
-    }
-    println!("  Dashboard  {dashboard}");
-    println!("  Reference  {base}/docs");
-    println!("  Store      {store}");
-    println!("  Mail       {mail}");
-    for address in mail_in.addresses() {
-        println!("  Submission {address}");
-    }
-    for address in reports_in.addresses() {
-        println!("  Inbound    {address}");
-    }
-    if let Some(held) = Hold::find(&app.db).await? {
-        println!("\n{}", held.sentence());
-    }
-    if let Some(token) = accounts::new_setup_link(&app.db, &app.clock).await? {
-        println!("\nNobody has an account yet. Open this link once to create yours:");
-        println!("  Set up     {dashboard}/setup/{token}");
-    }
-    Ok(())
-}
-
 /// Resolves when the process is asked to stop.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -359,51 +315,6 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-/// What has to be done now and then, by every process: each chore is safe to
-/// be done by several at once.
-async fn do_chores(app: Product) {
-    let mut ticks = tokio::time::interval(CHORES);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    for tick in 0_u64.. {
-        ticks.tick().await;
-        app.metrics.run_upkeep();
-        app.sweep_limits();
-        let (now, steady) = (app.clock.now(), app.clock.steady());
-        note("the last use of credentials could not be noted", app.credentials.flush(&app.db).await);
-        note("sessions that ended could not be deleted", auth::sweep_sessions(&app.db, now).await);
-        note("expired authorization requests could not be deleted", oauth::sweep(&app.db, &app.clock).await);
-        let keys = app.db.commit(web::sweep_idempotency_keys(steady)).await;
-        note("old keys of idempotency could not be deleted", keys);
-        note("what is left of deleted automations could not be deleted", automations::sweep_deleted(&app).await);
-        if tick % RARELY > 0 {
-            continue;
-        }
-        let clients = oauth::sweep_clients(&app.db, &app.clock).await;
-        note("clients that came to nothing could not be deleted", clients);
-        let uploads = contacts::sweep_imports(app.occurrences()).await;
-        note("what is left of broken uploads could not be deleted", uploads);
-        note("received mail that need not be kept could not be deleted", receiving::sweep(&app).await);
-        note("who opened and clicked long ago could not be forgotten", tracking::sweep(&app).await);
-        let counted = app.db.commit(delivery::sweep(steady)).await;
-        note("bulk mails that count for nobody any more could not be forgotten", counted);
-        note("what domains sent on earlier days could not be forgotten", delivery::sweep_days(&app).await);
-        note("old events of webhooks could not be forgotten", webhooks::sweep(&app).await);
-        note("old sign-ups could not be forgotten", forms::sweep(&app).await);
-        let tokens = app.db.commit(relay_reports::sweep(now)).await;
-        note("tokens of relays' reports could not be forgotten", tokens);
-        let devices = accounts::sweep_devices(&app.db, now).await;
-        note("browsers that were not used for long could not be forgotten", devices);
-        note("links that have expired could not be forgotten", accounts::sweep_links(&app.db, now).await);
-    }
-}
-
-/// Tells of a chore that could not be done this time.
-fn note<T, E: Display>(failure: &str, done: Result<T, E>) {
-    if let Err(error) = done {
-        tracing::warn!(%error, "{failure}");
-    }
 }
 
 #[cfg(test)]

@@ -12,10 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def composed(letters):
     """The DNS records of the keys that sign, and for each letter its message, or the error as text."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    program = Path(os.environ.get("POSTHORN_BIN", target / "debug/posthorn"))
     lines = "".join(json.dumps(letter) + "\n" for letter in letters)
-    compose = program.with_name("examples") / "compose"
-    run = subprocess.run([compose], input=lines.encode(), stdout=subprocess.PIPE, check=True)
+    run = subprocess.run([target / "debug/examples/compose"], input=lines.encode(), stdout=subprocess.PIPE, check=True)
     records, *answers = map(json.loads, run.stdout.splitlines())
     assert len(answers) == len(letters), f"{len(answers)} answers to {len(letters)} letters"
     return records["records"], [as_message(answer) for answer in answers]

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::actions::Act;
 use super::broadcast::{Broadcast, State};
-use super::progress::Progress;
+use super::progress::{Progress, ProgressByNow};
 use super::shapes::state_word;
 use super::{Broadcasts, page_acts, page_edit, page_recipients, page_review, store};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -149,7 +149,7 @@ struct OnePage {
     ended: Option<Stamp>,
     progress: Option<ProgressShown>,
     /// Whether so many are being counted that nothing is known of them yet, and how many they are.
-    is_counting: bool,
+    is_being_counted: bool,
     recipients: String,
     /// Where those are listed of whom somebody has to decide.
     uncertain: Option<String>,
@@ -254,8 +254,7 @@ async fn show(
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let broadcast = find(&member, id).await?;
-    let progress = broadcasts.progress_by_now(&broadcast).await?;
-    let is_counting = progress.is_none() && !matches!(broadcast.state, State::Draft | State::Scheduled);
+    let ProgressByNow { progress, is_being_counted } = broadcasts.progress_by_now(&broadcast).await?;
     let is_uncertain = progress.as_ref().is_some_and(|progress| progress.counts.uncertain > 0);
     let act = |act: Act| {
         let (label, look) = match act {
@@ -311,7 +310,7 @@ async fn show(
         started: broadcast.started_at.map(Stamp::exact),
         ended: broadcast.ended_at.map(Stamp::exact),
         progress: progress.map(Into::into),
-        is_counting,
+        is_being_counted,
         recipients: recipients(broadcast.recipients),
         uncertain: is_uncertain.then(|| member.address(&format!("/emails/{}", broadcast.email_id()))),
         acts: Act::ALL.into_iter().filter(is_open).map(act).chain(copy).collect(),

@@ -140,15 +140,33 @@ impl From<LinkCount> for ClickedLink {
     }
 }
 
+/// What was counted of a broadcast, as it was then.
 #[derive(Debug, Clone)]
 struct Sample {
     at: i64,
+    state: State,
+    recipients: i64,
+    is_audience_whole: bool,
     counts: Counts,
     /// How many may not get it yet, and when the first of them may, in steady time.
     put_off: (i64, Option<i64>),
-    /// What was counted before that.
+    /// When it was counted before that, and how many mails had ended.
     before: Option<(i64, i64)>,
     engagement: Engagement,
+}
+
+impl Sample {
+    fn ended(&self) -> i64 {
+        self.recipients - self.counts.waiting()
+    }
+}
+
+/// How far a broadcast is, as a page tells it.
+pub struct ProgressByNow {
+    /// `None` before it is sent, and where it is still to be counted.
+    pub progress: Option<Progress>,
+    /// Whether a look in a moment tells more.
+    pub is_being_counted: bool,
 }
 
 /// What was counted lately.
@@ -185,20 +203,22 @@ impl Broadcasts {
     }
 
     /// The same for a page, which does not wait until many are counted: it tells what was counted for the last look,
-    /// and has them counted for the next one. `None` also where there was none lately.
-    pub(super) async fn progress_by_now(&self, broadcast: &Broadcast) -> Result<Option<Progress>, DbError> {
+    /// if that was lately, and has them counted for the next one.
+    pub(super) async fn progress_by_now(&self, broadcast: &Broadcast) -> Result<ProgressByNow, DbError> {
         if broadcast.recipients <= COUNTED_AT_ONCE {
-            return self.progress(broadcast).await;
+            let progress = self.progress(broadcast).await?;
+            return Ok(ProgressByNow { progress, is_being_counted: false });
         }
         let now = self.clock.steady();
         let known = self.progress.known.get(&broadcast.id);
         if known.as_ref().is_none_or(|known| now - known.at >= SHOWN_FOR) {
             self.count_beside(broadcast, now);
         }
-        match known.filter(|known| now - known.at < OUTDATED) {
-            Some(sample) => self.told(broadcast, sample).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(sample) = known.filter(|known| now - known.at < OUTDATED) else {
+            return Ok(ProgressByNow { progress: None, is_being_counted: true });
+        };
+        let is_being_counted = sample.state != broadcast.state;
+        Ok(ProgressByNow { progress: Some(self.told(broadcast, sample).await?), is_being_counted })
     }
 
     /// Counts for whoever looks next, once at a time.
@@ -216,27 +236,27 @@ impl Broadcasts {
     }
 
     async fn told(&self, broadcast: &Broadcast, sample: Sample) -> Result<Progress, DbError> {
-        let now = sample.at;
-        let mut counts = sample.counts.clone();
+        let (now, ended) = (sample.at, sample.ended());
+        let mut counts = sample.counts;
         if broadcast.state == State::Canceled {
             // They are not sent, whether somebody has come to writing that down or not.
             counts.canceled += std::mem::take(&mut counts.queued);
         }
-        let (waiting, ended) = (counts.waiting(), broadcast.recipients - counts.waiting());
+        let waiting = counts.waiting();
         let rate = match (broadcast.state, sample.before) {
             (State::Sending, Some((at, before))) if now - at < OUTDATED => per_second(ended - before, now - at),
             (State::Sending, _) => per_second(ended, self.clock.now() - broadcast.started_at.unwrap_or_default()),
             _ => 0.0,
         };
-        let is_going = broadcast.state == State::Sending && broadcast.is_audience_whole && rate > 0.0;
+        let is_going = broadcast.state == State::Sending && sample.is_audience_whole && rate > 0.0;
         let waits = match broadcast.state {
             State::Sending => self.db.read(emails::why_lane_waits(broadcast.lane)).await?,
             _ => Vec::new(),
         };
         let (put_off, next_at) = sample.put_off;
         Ok(Progress {
-            recipients: broadcast.recipients,
-            is_audience_complete: broadcast.is_audience_whole,
+            recipients: sample.recipients,
+            is_audience_complete: sample.is_audience_whole,
             counts,
             left_out: broadcast.left_out.clone(),
             rate,
@@ -250,26 +270,32 @@ impl Broadcasts {
     }
 
     async fn count(&self, broadcast: &Broadcast, now: i64) -> Result<Sample, DbError> {
-        let mut counts = Counts::default();
+        let (mut counts, mut put_off, mut next_at) = (Counts::default(), 0, None::<i64>);
         let mut behind = i64::MIN;
         while behind < i64::MAX {
             let next = behind.max(0) + COUNTED_AT_ONCE;
             let until = if next < broadcast.recipients { next } else { i64::MAX };
-            for row in self.db.read(emails::count_by_state(broadcast.email_id(), behind, until)).await? {
+            for row in self.db.read(emails::count_by_state(broadcast.email_id(), behind, until, now)).await? {
                 let state = MailState::of(row.int(0)?).ok_or_else(|| DbError::Broken("state of a recipient".into()))?;
                 *counts.of(state) += row.int(1)?;
+                put_off += row.int(2)?;
+                next_at = next_at.into_iter().chain(row.maybe(3, Row::int)?).min();
             }
             behind = until;
             tokio::task::yield_now().await;
         }
-        let ended = |sample: &Sample| broadcast.recipients - sample.counts.waiting();
-        let before = self.progress.known.get(&broadcast.id).map(|known| (known.at, ended(&known)));
-        let put_off = match self.db.read(emails::count_put_off(broadcast.lane, now)).await?.first() {
-            Some(row) => (row.int(0)?, row.maybe(1, Row::int)?),
-            None => (0, None),
-        };
+        let before = self.progress.known.get(&broadcast.id).map(|known| (known.at, known.ended()));
         let engagement = self.engagement(broadcast).await?;
-        let sample = Sample { at: now, counts, put_off, before, engagement };
+        let sample = Sample {
+            at: now,
+            state: broadcast.state,
+            recipients: broadcast.recipients,
+            is_audience_whole: broadcast.is_audience_whole,
+            counts,
+            put_off: (put_off, next_at),
+            before,
+            engagement,
+        };
         self.progress.known.insert(broadcast.id, sample.clone());
         Ok(sample)
     }

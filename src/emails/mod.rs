@@ -53,8 +53,8 @@ pub use progress::{Progress, Step, progress};
 pub use published::{mails as published_mails, publish};
 pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, send as send_by_form, tell_queued};
 pub use recipients::{
-    Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, count_put_off, forget_values, keep_values,
-    kept_values, lane_waits, page_of_recipients, put_off, wake_put_off, why_lane_waits,
+    Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, forget_values, keep_values, kept_values,
+    lane_waits, page_of_recipients, put_off, wake_put_off, why_lane_waits,
 };
 pub use retention::sweep;
 pub use routes::{doors as link_routes, router as routes};

@@ -15,8 +15,7 @@ const LEASE: i64 = 30 * SECOND;
 
 /// $1: the mail; $2: from which number on; $3: how many; $4: states between commas; $5: a pattern of addresses; $6: only
 /// whose contact wants no mail any more; $7: up to which number is looked. SQLite goes by one bound of each side, so there
-/// is one. The ids of contacts have another type there than the columns that name them here: through a function they
-/// are compared as they are, and found by their index.
+/// is one.
 macro_rules! listed {
     ($between:literal, $order:literal) => {
         Sql::both(concat!(
@@ -25,8 +24,7 @@ macro_rules! listed {
             $between,
             " AND CAST($4 AS TEXT) LIKE '%,' || CAST(r.state AS TEXT) || ',%' AND LOWER(r.address) LIKE $5 ESCAPE '!'
               AND (NOT CAST($6 AS BOOLEAN) OR EXISTS (SELECT 1 FROM contacts c
-                  WHERE c.workspace_id = COALESCE(r.workspace_id, r.email_id)
-                      AND c.id = COALESCE(r.contact_id, r.email_id) AND c.unsubscribed))
+                  WHERE c.workspace_id = r.workspace_id AND c.id = r.contact_id AND c.unsubscribed))
               ORDER BY r.number",
             $order,
             " LIMIT $3"
@@ -36,9 +34,12 @@ macro_rules! listed {
 
 statements! {
     functions {
-        /// How many recipients behind a number and up to another are in which state.
-        pub fn count_by_state(id: EmailId, behind: i64, until: i64) = Sql::both(
-            "SELECT state, COUNT(*) FROM email_recipients WHERE email_id = $1 AND number > $2 AND number <= $3
+        /// How many recipients behind a number and up to another are in which state, how many of these were put off
+        /// before their first attempt, and when the first of them is due.
+        pub fn count_by_state(id: EmailId, behind: i64, until: i64, now: i64) = Sql::both(
+            "SELECT state, COUNT(*), COUNT(put_off_until), MIN(put_off_until) FROM
+                 (SELECT state, CASE WHEN due_at > $4 AND tries = 0 AND reason IS NOT NULL THEN due_at END AS put_off_until
+                  FROM email_recipients WHERE email_id = $1 AND number > $2 AND number <= $3) AS counted
              GROUP BY state");
         /// Finds one, if the mail is of this workspace, as [`Recipient::read`] reads it.
         pub fn recipient(workspace_id: WorkspaceId, id: EmailId, number: i64) = Sql::both(
@@ -63,10 +64,6 @@ statements! {
         pub fn why_lane_waits(lane: i64) = Sql::both(
             "SELECT due_at, reason FROM email_recipients WHERE lane = $1 AND due_at IS NOT NULL AND reason IS NOT NULL
              LIMIT 1");
-        /// How many of a lane were put off before their first attempt, and when the first of them is due.
-        pub fn count_put_off(lane: i64, now: i64) = Sql::both(
-            "SELECT COUNT(*), MIN(due_at) FROM email_recipients
-             WHERE lane = $1 AND due_at > $2 AND tries = 0 AND reason IS NOT NULL");
         /// The next behind a number who were put off before their first attempt. Whoever is claimed is left alone.
         pub fn put_off(id: EmailId, behind: i64, now: i64, most: i64) with [id, behind, now + LEASE, most] = Sql::both(
             "SELECT number FROM email_recipients

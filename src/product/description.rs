@@ -100,7 +100,10 @@ pub fn published(base: &str, parts: impl IntoIterator<Item = OpenApi>) -> Value 
 
 /// Adds what a part tells that is not told yet.
 fn add(whole: &mut Map<String, Value>, part: OpenApi) {
-    let Ok(Value::Object(part)) = serde_json::to_value(part) else { return };
+    let part = match serde_json::to_value(part) {
+        Ok(Value::Object(part)) => part,
+        other => return tracing::error!(?other, "a part is missing in the API's description"),
+    };
     for (field, told) in part {
         match (whole.get_mut(&field), told) {
             (None, told) => _ = whole.insert(field, told),

@@ -184,6 +184,35 @@ on_both! {
         assert!(app.store.rows("SELECT id FROM oauth_clients WHERE workspace_id IS NOT NULL").await.is_empty());
     }
 
+    async fn whoever_runs_the_server_vouches_for_a_client_and_nobody_else(app: TestApp) {
+        let owner = app.owner().await;
+        let fields = "name=Shop&redirect_uris=https%3A%2F%2Fshop.example%2Fback&scope=all";
+        app.fill(&owner, "/clients", "/clients", fields).await;
+        let found = async || app.store.rows("SELECT id, verified_host FROM oauth_clients WHERE workspace_id IS NOT NULL").await;
+        let id = found().await[0][0].clone().expect("an id");
+        let (page, path) = (format!("/clients/{id}"), format!("/clients/{id}/verify"));
+        let saved = app.fill(&owner, &page, &path, "host=shop.example").await;
+        assert!(saved.status == 303 && saved.location().ends_with("?saved"), "{}", saved.text());
+        assert_eq!(found().await[0][1].as_deref(), Some("shop.example"));
+        let shown = app.see(&format!("/dashboard{page}"), &owner).await.text();
+        assert!(shown.contains("<option value=\"shop.example\" selected>") && shown.contains("when it leads back to"), "{shown}");
+        assert_eq!(app.fill(&owner, &page, &path, "host=elsewhere.example").await.status, 400);
+        assert_eq!(app.fill(&owner, &page, &path, "host=").await.status, 303);
+        assert_eq!(found().await[0][1], None);
+        let told = app.store.rows("SELECT action FROM audit_log WHERE action LIKE 'client.%verified' ORDER BY id").await;
+        assert_eq!(told, [[Some("client.verified".to_owned())], [Some("client.unverified".to_owned())]]);
+
+        let admin = app.person("admin@example.com", Role::Admin).await;
+        assert!(!app.see(&format!("/dashboard{page}"), &admin).await.text().contains(&path));
+        let second = app.fill(&owner, "/workspaces", "/workspaces", "name=Second").await.location().trim_end_matches('/').to_owned();
+        let own = second.trim_start_matches("/dashboard").to_owned();
+        app.fill(&owner, &format!("{own}/clients"), &format!("{own}/clients"), fields).await;
+        let ids = app.store.rows("SELECT id FROM oauth_clients WHERE workspace_id IS NOT NULL ORDER BY created_at DESC").await;
+        let theirs = ids.into_iter().flatten().flatten().find(|one| *one != id).expect("another");
+        let shown = app.see(&format!("{second}/clients/{theirs}"), &owner).await.text();
+        assert!(shown.contains("people who are asked see that") && !shown.contains("/verify\""), "{shown}");
+    }
+
     async fn a_key_gets_another_name(app: TestApp) {
         let owner = app.owner().await;
         let key = app.full_key().await;

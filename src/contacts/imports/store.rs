@@ -6,7 +6,7 @@ use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
 use super::shapes::{ImportDetail, ImportStatus, Item};
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, from_row, statements};
+use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, among, from_row, statements};
 use crate::id::{Id, ImportId, TopicId, WorkspaceId, json_array};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
@@ -52,12 +52,9 @@ statements! {
                   LIMIT $2)");
         /// The contacts that have these addresses, which are in lower case.
         pub(super) fn contacts(workspace_id: WorkspaceId, keys: &[String])
-            with [workspace_id, written(&keys)] = Sql::each(
+            with [workspace_id, written(&keys)] = among!(
             "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
-             FROM contacts WHERE workspace_id = $1 AND email_key IN (SELECT value FROM json_each($2))",
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
-             FROM contacts WHERE workspace_id = $1
-               AND email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))");
+             FROM contacts WHERE workspace_id = $1 AND email_key", texts "$2", "");
         /// Who of those that have these addresses wants mail about which of these topics.
         pub(super) fn opted_in(workspace_id: WorkspaceId, keys: &[String], topic_ids: &[TopicId])
             with [workspace_id, written(&keys), json_array(topic_ids.iter().copied())] = Sql::each(

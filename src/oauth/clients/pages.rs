@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::json;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::oauth::OAuth;
-use crate::oauth::redirect_uri::Difference;
+use crate::oauth::redirect_uri::{Destination, Difference};
 use crate::oauth::refusal::ErrorCode;
 use crate::secret;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, Shell, Stamp};
@@ -25,6 +25,7 @@ pub fn router() -> Router<OAuth> {
     Router::new()
         .route("/clients", get(list).post(register))
         .route("/clients/{id}", get(show))
+        .route("/clients/{id}/verify", post(verify))
         .route("/clients/{id}/delete", get(ask).post(delete))
 }
 
@@ -75,8 +76,18 @@ struct ClientRow {
 struct ClientPage {
     layout: Layout,
     shell: Shell,
+    notice: Option<String>,
     client: ClientRow,
+    verified_host: Option<String>,
+    verify: Option<Verify>,
     refused: Vec<RefusedRow>,
+}
+
+/// Where whoever runs this server vouches for a client.
+struct Verify {
+    action: String,
+    hidden: Vec<(String, String)>,
+    hosts: Vec<String>,
 }
 
 struct RefusedRow {
@@ -198,13 +209,60 @@ async fn show(State(app): State<OAuth>, member: Member<Look>, Path(id): Path<Str
     app.refusals.write(&app.db).await;
     let refused = refused::refused_of(&app.db, &id).await?;
     let now = app.clock.now();
+    let verify = runs_server(&member).await?.then(|| Verify {
+        action: member.address(&format!("/clients/{id}/verify")),
+        hidden: member.hidden(&verifying(&id)),
+        hosts: hosts(&client),
+    });
     let content = ClientPage {
         layout: member.layout(),
         shell: member.shell("/clients"),
+        notice: member.notice("saved", "It is saved. Consent pages show it at once."),
+        verified_host: client.verified_host.clone(),
+        verify,
         refused: refused.into_iter().map(|one| refused_row(&client, one, now)).collect(),
         client: row(&member, client),
     };
     Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn runs_server<D: Duty>(member: &Member<D>) -> Result<bool, Error> {
+    let found = member.read(page_store::runs_server(member.workspace_id(), member.session.user_id)).await?;
+    Ok(!found.is_empty())
+}
+
+/// Where it may send people, as consent pages show it.
+fn hosts(client: &Client) -> Vec<String> {
+    let shown = client.redirect_uris.iter().map(|uri| Destination::of(uri).shown);
+    let mut hosts: Vec<String> = shown.map(str::to_owned).collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts
+}
+
+fn verifying(id: &str) -> String {
+    format!("verify client {id}")
+}
+
+async fn verify(member: Member<Manage>, Path(id): Path<String>, form: Form) -> PageResult {
+    let accepted = member.accept(&verifying(&id), &form)?;
+    let client = find(&member, &id).await?;
+    if !runs_server(&member).await? {
+        let message = "Only whoever runs this server vouches for clients: an owner of its first workspace, or the \
+                       command `posthorn clients verify`.";
+        return Err(Error::Forbidden { message: message.into() }.into());
+    }
+    let host = form.text("host");
+    let host = Some(host.as_str()).filter(|host| !host.is_empty());
+    if host.is_some_and(|host| hosts(&client).iter().all(|known| known != host)) {
+        let message = "This client does not send people to that host. Load the page again.";
+        return Err(Error::BadRequest { message: message.into() }.into());
+    }
+    let action = if host.is_some() { "client.verified" } else { "client.unverified" };
+    let batch = page_store::verify((member.workspace_id(), member.session.user_id), &id, host);
+    let accepted = accepted.noting(action, Uuid::try_parse(&id).ok(), &client.name);
+    accepted.commit(batch).await?.or_missing(gone)?;
+    Ok(member.see_other(&format!("/clients/{id}?saved")))
 }
 
 fn refused_row(client: &Client, refused: Refused, now: i64) -> RefusedRow {

@@ -175,8 +175,8 @@ document.addEventListener("submit", async (event) => {
 // ---- what was typed and not sent yet: it survives a reload, in this tab
 
 const kept = (form) => `posthorn-typed ${location.pathname}${location.search} ${form.getAttribute("action")}`;
-const unsent = () => all("main form[method=post]").filter((form) => !form.querySelector("[type=password], [type=file]"));
-const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden]), textarea, select"));
+const unsent = () => all("main form[method=post]").filter((form) => !form.querySelector("[type=password]"));
+const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden], [type=file]), textarea, select"));
 const stateOf = (field) => (field.matches("[type=checkbox], [type=radio]") ? field.checked : field.value);
 
 function setState(field, state) {

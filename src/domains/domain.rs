@@ -197,24 +197,6 @@ pub struct NewDomain {
     pub warm_up: Option<WarmUp>,
 }
 
-impl NewDomain {
-    /// One with everything else by default.
-    pub fn named(name: DomainName) -> NewDomain {
-        NewDomain {
-            name,
-            region: None,
-            custom_return_path: None,
-            open_tracking: None,
-            click_tracking: None,
-            tls: None,
-            capabilities: None,
-            tracking_subdomain: None,
-            transport: None,
-            warm_up: None,
-        }
-    }
-}
-
 /// What to change. What is left out stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct DomainChange {

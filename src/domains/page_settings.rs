@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Domains;
-use super::domain::DomainChange;
+use super::domain::{DomainChange, TlsPolicy};
 use super::pages::find;
 use super::routes::change;
 use super::store::Stored;
@@ -33,17 +33,48 @@ struct SettingsPage {
     hidden: Vec<(String, String)>,
     problem: Option<String>,
     return_path: String,
-    open_tracking: bool,
-    click_tracking: bool,
-    sending: bool,
-    receiving: bool,
-    tls: Field,
-    tls_options: Vec<(String, String)>,
-    tracking_subdomain: Field,
-    transport: Field,
-    transport_options: Vec<(String, String)>,
-    relays: Field,
-    warm_up: Field,
+    settings: SettingsForm,
+}
+
+/// What can be set of a domain, as a form shows it. By default, that of a new one.
+pub struct SettingsForm {
+    pub open_tracking: bool,
+    pub click_tracking: bool,
+    pub sending: bool,
+    pub receiving: bool,
+    pub tls: Field,
+    pub tls_options: Vec<(String, String)>,
+    pub tracking_subdomain: Field,
+    pub transport: Field,
+    pub transport_options: Vec<(String, String)>,
+    pub relays: Field,
+    pub warm_up: Field,
+}
+
+impl Default for SettingsForm {
+    fn default() -> SettingsForm {
+        SettingsForm {
+            open_tracking: false,
+            click_tracking: false,
+            sending: true,
+            receiving: false,
+            tls: field(TlsPolicy::default().as_str()),
+            tls_options: options(&[
+                ("opportunistic", "Encrypted where the other server can"),
+                ("enforced", "Encrypted with a right certificate, or not sent"),
+            ]),
+            tracking_subdomain: Field::default(),
+            transport: Field::default(),
+            transport_options: options(&[
+                ("", "As the server sends all mail"),
+                ("direct", "Straight to the servers of recipients"),
+                ("relay", "Through relays of its own"),
+                ("capture", "Not at all: kept here to be looked at"),
+            ]),
+            relays: Field::default(),
+            warm_up: Field::default(),
+        }
+    }
 }
 
 fn field(value: impl Into<String>) -> Field {
@@ -54,11 +85,93 @@ fn options(all: &[(&str, &str)]) -> Vec<(String, String)> {
     all.iter().map(|(value, word)| ((*value).to_owned(), (*word).to_owned())).collect()
 }
 
+pub fn or_null(text: &str) -> Value {
+    Some(text.trim()).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
+}
+
+fn transport_of(domain: &Stored) -> &'static str {
+    domain.transport.map(TransportKind::as_str).unwrap_or_default()
+}
+
+fn warm_up_of(domain: &Stored) -> String {
+    domain.warm_up.map(|mails| mails.to_string()).unwrap_or_default()
+}
+
+impl SettingsForm {
+    fn of(domain: &Stored) -> SettingsForm {
+        SettingsForm {
+            open_tracking: domain.open_tracking,
+            click_tracking: domain.click_tracking,
+            sending: domain.sending,
+            receiving: domain.receiving,
+            tls: field(&domain.tls),
+            tracking_subdomain: field(domain.tracking_subdomain.as_deref().unwrap_or_default()),
+            transport: field(transport_of(domain)),
+            // What relays are reached with is secret: it can be replaced, and is not shown.
+            relays: Field::default(),
+            warm_up: field(warm_up_of(domain)),
+            ..SettingsForm::default()
+        }
+    }
+
+    pub fn sent(form: &Form) -> SettingsForm {
+        let is_ticked = |name: &str| form.text(name) == "on";
+        SettingsForm {
+            open_tracking: is_ticked("open_tracking"),
+            click_tracking: is_ticked("click_tracking"),
+            sending: is_ticked("sending"),
+            receiving: is_ticked("receiving"),
+            tls: field(form.text("tls")),
+            tracking_subdomain: field(form.text("tracking_subdomain")),
+            transport: field(form.text("transport")),
+            relays: field(form.text("relays")),
+            warm_up: field(form.text("warm_up")),
+            ..SettingsForm::default()
+        }
+    }
+
+    /// As a request would say it; of a domain that is there, what was changed.
+    pub fn fields(&self, domain: Option<&Stored>) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let capability = |is_enabled| if is_enabled { "enabled" } else { "disabled" };
+        fields.insert("open_tracking".into(), self.open_tracking.into());
+        fields.insert("click_tracking".into(), self.click_tracking.into());
+        fields.insert("tls".into(), self.tls.value.as_str().into());
+        let capabilities = json!({"sending": capability(self.sending), "receiving": capability(self.receiving)});
+        fields.insert("capabilities".into(), capabilities);
+        fields.insert("tracking_subdomain".into(), or_null(&self.tracking_subdomain.value));
+        let (before, now) = (domain.map(transport_of).unwrap_or_default(), self.transport.value.as_str());
+        let relays = self.relays.value.trim();
+        if now == "relay" && (before != "relay" || !relays.is_empty()) {
+            fields.insert("transport".into(), relays.into());
+        } else if now != before {
+            fields.insert("transport".into(), or_null(now));
+        }
+        let warm_up = self.warm_up.value.trim();
+        // The same number again would begin a warm-up anew.
+        if warm_up != domain.map(warm_up_of).unwrap_or_default() {
+            let number = warm_up.parse::<u32>().map_or_else(|_| or_null(warm_up), Value::from);
+            fields.insert("warm_up".into(), number);
+        }
+        fields
+    }
+
+    /// Its fields as errors name them.
+    pub fn by_name(&mut self) -> [(&'static str, &mut Field); 4] {
+        [
+            ("tls", &mut self.tls),
+            ("tracking_subdomain", &mut self.tracking_subdomain),
+            ("transport", &mut self.relays),
+            ("warm_up", &mut self.warm_up),
+        ]
+    }
+}
+
 fn purpose(id: DomainId) -> String {
     format!("settings of {id}")
 }
 
-fn page(member: &Member<Manage>, domain: &Stored) -> SettingsPage {
+fn page(member: &Member<Manage>, domain: &Stored, settings: SettingsForm) -> SettingsPage {
     let back = member.address(&format!("/domains/{}", domain.id));
     SettingsPage {
         layout: member.layout(),
@@ -69,60 +182,13 @@ fn page(member: &Member<Manage>, domain: &Stored) -> SettingsPage {
         hidden: member.hidden(&purpose(domain.id)),
         problem: None,
         return_path: format!("{}.{}", domain.return_path, domain.name),
-        open_tracking: domain.open_tracking,
-        click_tracking: domain.click_tracking,
-        sending: domain.sending,
-        receiving: domain.receiving,
-        tls: field(&domain.tls),
-        tls_options: options(&[
-            ("opportunistic", "Encrypted where the other server can"),
-            ("enforced", "Encrypted with a right certificate, or not sent"),
-        ]),
-        tracking_subdomain: field(domain.tracking_subdomain.as_deref().unwrap_or_default()),
-        transport: field(domain.transport.map(TransportKind::as_str).unwrap_or_default()),
-        transport_options: options(&[
-            ("", "As the server sends all mail"),
-            ("direct", "Straight to the servers of recipients"),
-            ("relay", "Through relays of its own"),
-            ("capture", "Not at all: kept here to be looked at"),
-        ]),
-        // What relays are reached with is secret: it can be replaced, and is not shown.
-        relays: Field::default(),
-        warm_up: field(domain.warm_up.map(|mails| mails.to_string()).unwrap_or_default()),
+        settings,
     }
 }
 
 async fn ask(member: Member<Manage>, id: Result<PathId<DomainId>, Error>) -> PageResult {
     let domain = find(&member, id).await?;
-    Ok(web::page(StatusCode::OK, &page(&member, &domain)))
-}
-
-/// What was changed, as a request would say it.
-fn wish(form: &Form, domain: &Stored) -> Map<String, Value> {
-    let mut fields = Map::new();
-    let is_ticked = |name: &str| form.text(name) == "on";
-    let capability = |name: &str| if is_ticked(name) { "enabled" } else { "disabled" };
-    fields.insert("open_tracking".into(), is_ticked("open_tracking").into());
-    fields.insert("click_tracking".into(), is_ticked("click_tracking").into());
-    fields.insert("tls".into(), form.text("tls").into());
-    let capabilities = json!({"sending": capability("sending"), "receiving": capability("receiving")});
-    fields.insert("capabilities".into(), capabilities);
-    let or_null = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from);
-    fields.insert("tracking_subdomain".into(), or_null(&form.text("tracking_subdomain")));
-    let (before, now) = (domain.transport.map(TransportKind::as_str).unwrap_or_default(), form.text("transport"));
-    let relays = form.text("relays");
-    if now == "relay" && (before != "relay" || !relays.trim().is_empty()) {
-        fields.insert("transport".into(), relays.trim().into());
-    } else if now != before {
-        fields.insert("transport".into(), or_null(&now));
-    }
-    let warm_up = form.text("warm_up");
-    // The same number again would begin a warm-up anew.
-    if warm_up.trim() != domain.warm_up.map(|mails| mails.to_string()).unwrap_or_default() {
-        let number = warm_up.trim().parse::<u32>().map_or_else(|_| or_null(&warm_up), Value::from);
-        fields.insert("warm_up".into(), number);
-    }
-    fields
+    Ok(web::page(StatusCode::OK, &page(&member, &domain, SettingsForm::of(&domain))))
 }
 
 async fn save(
@@ -133,8 +199,9 @@ async fn save(
 ) -> PageResult {
     let domain = find(&member, id).await?;
     let accepted = member.accept(&purpose(domain.id), &form)?;
+    let mut typed = SettingsForm::sent(&form);
     let saving = async {
-        let wish: DomainChange = web::read_fields(wish(&form, &domain))?;
+        let wish: DomainChange = web::read_fields(typed.fields(Some(&domain)))?;
         change(&domains, &accepted, domain.id, &wish).await
     };
     let refusal = match saving.await {
@@ -142,25 +209,6 @@ async fn save(
         Err(refusal) if refusal.status().is_client_error() => refusal,
         Err(error) => return Err(error.into()),
     };
-    let is_ticked = |name: &str| form.text(name) == "on";
-    let mut page = SettingsPage {
-        open_tracking: is_ticked("open_tracking"),
-        click_tracking: is_ticked("click_tracking"),
-        sending: is_ticked("sending"),
-        receiving: is_ticked("receiving"),
-        tls: field(form.text("tls")),
-        tracking_subdomain: field(form.text("tracking_subdomain")),
-        transport: field(form.text("transport")),
-        relays: field(form.text("relays")),
-        warm_up: field(form.text("warm_up")),
-        ..page(&member, &domain)
-    };
-    let fields = [
-        ("tls", &mut page.tls),
-        ("tracking_subdomain", &mut page.tracking_subdomain),
-        ("transport", &mut page.relays),
-        ("warm_up", &mut page.warm_up),
-    ];
-    page.problem = web::beside_field(&refusal, fields);
-    Ok(web::page(refusal.status(), &page))
+    let problem = web::beside_field(&refusal, typed.by_name());
+    Ok(web::page(refusal.status(), &SettingsPage { problem, ..page(&member, &domain, typed) }))
 }

@@ -6,11 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
+use serde_json::{Map, Value};
 
-use super::domain::{DomainName, NewDomain};
+use super::domain::NewDomain;
+use super::page_settings::{SettingsForm, or_null};
 use super::records::{DMARC_VALUE, Expected, dmarc_name};
-use super::routes::unpublished;
-use super::sender::anothers;
+use super::routes::{add, unpublished};
 use super::status::{Finding, RecordStatus, Status};
 use super::store::{self, Stored};
 use super::verification::{DMARC, NAME};
@@ -18,7 +19,7 @@ use super::{Domains, page_settings};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::{Error, OrMissing};
-use crate::id::{DomainId, WorkspaceId};
+use crate::id::DomainId;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 use crate::work::Claimable;
 
@@ -72,10 +73,53 @@ struct ListPage {
     may_manage: bool,
     action: String,
     hidden: Vec<(String, String)>,
-    domain_name: Field,
+    new: NewForm,
     domains: Vec<DomainRow>,
     newer: Option<String>,
     older: Option<String>,
+}
+
+/// The domain to come, as it was typed.
+#[derive(Default)]
+struct NewForm {
+    /// What is wrong that belongs to no field.
+    problem: Option<String>,
+    name: Field,
+    custom_return_path: Field,
+    settings: SettingsForm,
+    /// What is wrong is not the name: the rest is shown at once.
+    is_open: bool,
+}
+
+impl NewForm {
+    fn sent(form: &Form) -> NewForm {
+        let field = |name: &str| Field { value: form.text(name), error: None };
+        NewForm {
+            name: field("name"),
+            custom_return_path: field("custom_return_path"),
+            settings: SettingsForm::sent(form),
+            ..NewForm::default()
+        }
+    }
+
+    /// As a request would say it.
+    fn fields(&self) -> Map<String, Value> {
+        let mut fields = self.settings.fields(None);
+        fields.insert("name".into(), self.name.value.trim().into());
+        fields.insert("custom_return_path".into(), or_null(&self.custom_return_path.value));
+        fields
+    }
+
+    fn refused(mut self, refusal: &Error) -> NewForm {
+        if matches!(refusal, Error::DomainRefused { .. }) {
+            self.name.error = Some(refusal.message().into_owned());
+            return self;
+        }
+        let own = [("name", &mut self.name), ("custom_return_path", &mut self.custom_return_path)];
+        self.problem = web::beside_field(refusal, own.into_iter().chain(self.settings.by_name()));
+        self.is_open = self.name.error.is_none();
+        self
+    }
 }
 
 struct DomainRow {
@@ -134,14 +178,14 @@ struct RecordRow {
 }
 
 async fn list(member: Member<Look>) -> PageResult {
-    Ok(list_page(&member, StatusCode::OK, &member.page()?, Field::default()).await?)
+    Ok(list_page(&member, StatusCode::OK, &member.page()?, NewForm::default()).await?)
 }
 
 async fn list_page<D: Duty>(
     member: &Member<D>,
     status: StatusCode,
     page: &Page,
-    domain_name: Field,
+    new: NewForm,
 ) -> Result<Response, Error> {
     let rows = member.read(store::page(member.workspace_id(), page)).await?;
     let stored: Result<Vec<Stored>, DbError> = rows.iter().map(Stored::read).collect();
@@ -161,7 +205,7 @@ async fn list_page<D: Duty>(
         may_manage: member.may_manage(),
         action: member.address("/domains"),
         hidden: member.hidden("add a domain"),
-        domain_name,
+        new,
         domains: items.into_iter().map(row).collect(),
         newer,
         older,
@@ -171,27 +215,17 @@ async fn list_page<D: Duty>(
 
 async fn create(State(domains): State<Domains>, member: Member<Manage>, form: Form) -> PageResult {
     let accepted = member.accept("add a domain", &form)?;
-    let given = form.text("name");
-    let refused = async |sentence: String| -> PageResult {
-        let name = Field { value: given.clone(), error: Some(sentence) };
-        Ok(list_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, name).await?)
+    let typed = NewForm::sent(&form);
+    let adding = async {
+        let new: NewDomain = web::read_fields(typed.fields())?;
+        add(&domains, &accepted, &new).await
     };
-    let Ok(name) = DomainName::try_from(given.trim().to_owned()) else {
-        return refused("This is not the name of a domain, such as example.com.".into()).await;
-    };
-    let _turn = domains.turn(member.workspace_id()).await;
-    let whose = member.read(store::taken(member.workspace_id(), name.as_str())).await?;
-    if let Some(row) = whose.first() {
-        let is_own = row.id::<WorkspaceId>(0)? == member.workspace_id();
-        let sentence =
-            if is_own { "It has been added already.".into() } else { anothers(name.as_str()).message().into_owned() };
-        return refused(sentence).await;
-    }
-    let (domain, _, batch) = Box::pin(domains.prepare(member.workspace_id(), &NewDomain::named(name))).await?;
-    match accepted.commit(batch).await? {
-        Ok(_) => Ok(member.see_other(&format!("/domains/{}?added", domain.id))),
-        Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
-            refused("It cannot be added: somebody has added it at this moment, or there are too many.".into()).await
+    // Boxed: making keys holds much that other pages need not have room for.
+    match Box::pin(adding).await {
+        Ok(id) => Ok(member.see_other(&format!("/domains/{id}?added"))),
+        Err(refusal) if refusal.status().is_client_error() => {
+            let (status, page) = (StatusCode::UNPROCESSABLE_ENTITY, Page::parse("", RECENT)?);
+            Ok(list_page(&member, status, &page, typed.refused(&refusal)).await?)
         }
         Err(error) => Err(error.into()),
     }

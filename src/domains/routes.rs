@@ -72,8 +72,23 @@ async fn create(
     request.run(Box::pin(work)).await
 }
 
+/// Adds a domain, as a form asks for it.
+pub(super) async fn add(domains: &Domains, actor: &dyn Actor, new: &NewDomain) -> Result<DomainId, Error> {
+    let _turn = domains.turn(actor.workspace_id()).await;
+    may_add(actor, new.name.as_str()).await?;
+    let (domain, _, batch) = domains.prepare(actor.workspace_id(), new).await?;
+    match actor.act(batch).await? {
+        Ok(_) => Ok(domain.id),
+        Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
+            may_add(actor, new.name.as_str()).await?;
+            Err(Error::Unavailable)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Refuses a name that cannot be added, before anything costs.
-async fn may_add(caller: &Caller, name: &str) -> Result<(), Error> {
+async fn may_add(caller: &dyn Actor, name: &str) -> Result<(), Error> {
     let workspace_id = caller.workspace_id();
     let whose = caller.read(|| store::taken(workspace_id, name)).await?;
     let whose: Vec<WorkspaceId> = whose.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;

@@ -2,6 +2,7 @@
 //! The mail itself comes with the last commit: before that it is nothing, and its pieces are swept
 //! away if it stays so.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,6 +61,7 @@ pub async fn store(
                 };
                 emails.admission.outside(Box::pin(fetching)).await??
             }
+            Source::Spooled(spool, rest) => keep(emails, caller, place, Feed::Spooled { spool, rest }, room).await?,
         };
         put(draft, part, Content::Stored { size });
     }
@@ -68,8 +70,9 @@ pub async fn store(
 
 /// Brings a message into the store that was handed in whole.
 pub async fn store_message(emails: &Emails, caller: &dyn Actor, id: EmailId, message: Arc<Spool>) -> Result<(), Error> {
-    let room = message.len() as u64;
-    keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, at: 0 }, room).await.map(drop)
+    let rest = 0..message.len();
+    let room = rest.len() as u64;
+    keep(emails, caller, (id, MESSAGE), Feed::Spooled { spool: message, rest }, room).await.map(drop)
 }
 
 /// Brings files of a draft into the store that are in it elsewhere, in the order of its attachments.
@@ -148,7 +151,7 @@ fn not_base64(field: &str) -> Error {
 enum Feed {
     Long(Long),
     Fetch(Box<Fetch>),
-    Spooled { spool: Arc<Spool>, at: usize },
+    Spooled { spool: Arc<Spool>, rest: Range<usize> },
     Pieces(Pieces),
 }
 
@@ -211,12 +214,13 @@ impl Feed {
                 }
                 Ok((Feed::Pieces(pieces), held, goes_on))
             }
-            Feed::Spooled { spool, at } => {
+            Feed::Spooled { spool, rest } => {
                 let fill = move || {
-                    let end = (at + enough.saturating_sub(held.len())).min(spool.len());
-                    held.extend_from_slice(&spool.part(at..end)?);
-                    let goes_on = end < spool.len();
-                    Ok((Feed::Spooled { spool, at: end }, held, goes_on))
+                    let end = (rest.start + enough.saturating_sub(held.len())).min(rest.end);
+                    held.extend_from_slice(&spool.part(rest.start..end)?);
+                    let rest = end..rest.end;
+                    let goes_on = !rest.is_empty();
+                    Ok((Feed::Spooled { spool, rest }, held, goes_on))
                 };
                 emails.admission.build(fill).await?
             }

@@ -1,5 +1,8 @@
 //! What a request hands in becomes a mail: checked, and with its contents as far as they are there.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use serde_json::Map;
 
 use super::base64;
@@ -10,7 +13,8 @@ use super::schedule;
 use crate::app::App;
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId, WorkspaceId};
-use crate::web::{self, Body};
+use crate::mime::AttachmentInfo;
+use crate::web::{self, Body, FileForm, Spool};
 
 /// How many files may go with a mail.
 const MOST_ATTACHMENTS: usize = 100;
@@ -35,6 +39,8 @@ pub enum Source {
     Base64(usize),
     /// An address to fetch it from.
     Path(String),
+    /// A part of a form, where that arrived.
+    Spooled(Arc<Spool>, Range<usize>),
 }
 
 /// Reads the fields of a mail, in the order in which clients know the refusals.
@@ -100,6 +106,25 @@ impl Draft {
     #[must_use]
     pub fn made_of(mut self, template_id: Option<TemplateId>) -> Draft {
         self.email.template_id = template_id;
+        self
+    }
+
+    /// The same, with the files of a form as its first attachments, of which only names and kinds are there. One that
+    /// the HTML shows by its name is a picture in it.
+    #[must_use]
+    pub fn with_files(mut self, form: &FileForm) -> Draft {
+        let html = match &self.email.html {
+            Some(Content::Here(html)) => html.as_str(),
+            Some(Content::Stored { .. }) | None => "",
+        };
+        let is_shown =
+            |name: &&String| AttachmentInfo::check_content_id(name).is_ok() && html.contains(&format!("cid:{name}"));
+        let attachments = self.email.attachments.iter_mut().zip(FIRST_ATTACHMENT..);
+        for (file, (attachment, part)) in form.files.iter().zip(attachments) {
+            attachment.content_id = attachment.filename.as_ref().filter(is_shown).cloned();
+            attachment.content = Content::Stored { size: 0 };
+            self.pending.push(Pending { part, source: Source::Spooled(form.body.clone(), file.place.clone()) });
+        }
         self
     }
 

@@ -6,18 +6,19 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft};
-use super::send::{StoredFile, attach, forget_refused};
-use super::sender::may_send;
+use super::send::{StoredFile, allowed, attach, forget_refused};
 use super::templated::{TestWish, filled, test_mail};
-use super::{Emails, NewEmail, Origin, queue, store};
+use super::{Emails, NewEmail, Origin, contents, queue, store};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
 use crate::docs::{Call, Sample};
 use crate::error::Error;
-use crate::id::{EmailId, TemplateId};
+use crate::id::{EmailId, TemplateId, TopicId};
 use crate::templates::{self, Named};
-use crate::web::{self, Body, Field, Form, Layout, Link, LongForm, PageResult, PathId, Shell};
+use crate::text::shown;
+use crate::topics;
+use crate::web::{self, Body, Field, FileForm, Form, FormFile, Layout, Link, PageResult, PathId, Shell};
 
 #[derive(Template)]
 #[template(path = "emails/send.html")]
@@ -43,6 +44,16 @@ struct SendPage {
     template: Field,
     variables: Field,
     scheduled_at: Field,
+    topic_id: Field,
+    /// Ids and names, none first.
+    topics: Vec<(String, String)>,
+    headers: Field,
+    tags: Field,
+    /// Its value is what no page can keep.
+    attachments: Field,
+    had_files: bool,
+    /// Addresses to fetch further attachments from.
+    paths: Field,
     code: Vec<Sample>,
 }
 
@@ -75,6 +86,13 @@ impl SendPage {
             template: Field::default(),
             variables: Field::default(),
             scheduled_at: Field::default(),
+            topic_id: Field::default(),
+            topics: Vec::new(),
+            headers: Field::default(),
+            tags: Field::default(),
+            attachments: Field::default(),
+            had_files: false,
+            paths: Field::default(),
             code: Vec::new(),
         }
     }
@@ -93,6 +111,10 @@ impl SendPage {
             template: field(form.text("template")),
             variables: field(form.lines("variables")),
             scheduled_at: field(form.text("scheduled_at")),
+            topic_id: field(form.text("topic_id")),
+            headers: field(form.lines("headers")),
+            tags: field(form.lines("tags")),
+            paths: field(form.lines("paths")),
             ..SendPage::empty(member, id)
         }
     }
@@ -124,8 +146,17 @@ impl SendPage {
             ("template", &mut self.template),
             ("variables", &mut self.variables),
             ("scheduled_at", &mut self.scheduled_at),
+            ("topic_id", &mut self.topic_id),
+            ("headers", &mut self.headers),
+            ("tags", &mut self.tags),
+            ("attachments", &mut self.attachments),
         ];
         self.problem = web::beside_field(refusal, fields);
+        if self.had_files {
+            let again = "The files are not kept: choose them again.";
+            let error = self.attachments.error.map_or_else(|| again.to_owned(), |error| format!("{error} {again}"));
+            self.attachments.error = Some(error);
+        }
         Ok(web::page(refusal.status(), &self))
     }
 
@@ -139,8 +170,8 @@ impl SendPage {
             .map_err(|error| Error::invalid(format!("The `variables` are an object of JSON: {error}.")))
     }
 
-    /// As a request would say it.
-    fn fields(&self) -> Result<Map<String, Value>, Error> {
+    /// As a request would say it, but for what is in the files.
+    fn fields(&self, files: &[FormFile]) -> Result<Map<String, Value>, Error> {
         let mut fields = Map::new();
         for (name, list) in [("to", &self.to), ("cc", &self.cc), ("bcc", &self.bcc), ("reply_to", &self.reply_to)] {
             fields.extend(addresses(list).map(|list| (name.to_owned(), list)));
@@ -151,6 +182,7 @@ impl SendPage {
             ("html", &self.html),
             ("text", &self.text),
             ("scheduled_at", &self.scheduled_at),
+            ("topic_id", &self.topic_id),
         ];
         let texts = texts.into_iter().filter(|(_, field)| !field.value.is_empty());
         fields.extend(texts.map(|(name, field)| (name.to_owned(), field.value.as_str().into())));
@@ -158,15 +190,58 @@ impl SendPage {
             let template = json!({"id": self.template.value.trim(), "variables": self.values()?});
             fields.insert("template".into(), template);
         }
+        let lists = [
+            ("headers", self.headers()?),
+            ("tags", self.tags()?),
+            ("attachments", some(files.iter().map(named).chain(lines(&self.paths).map(|path| json!({"path": path}))))),
+        ];
+        fields.extend(lists.into_iter().filter_map(|(name, list)| Some((name.to_owned(), list?))));
         Ok(fields)
     }
+
+    fn headers(&self) -> Result<Option<Value>, Error> {
+        let mut headers = Map::new();
+        for (name, value) in pairs(("headers", &self.headers), ':', "Name: value")? {
+            if headers.insert(name.to_owned(), value.into()).is_some() {
+                return Err(Error::invalid(format!("The `headers` field names `{}` twice.", shown(name))));
+            }
+        }
+        Ok((!headers.is_empty()).then(|| headers.into()))
+    }
+
+    fn tags(&self) -> Result<Option<Value>, Error> {
+        let tags = pairs(("tags", &self.tags), '=', "name=value")?;
+        Ok(some(tags.into_iter().map(|(name, value)| json!({"name": name, "value": value}))))
+    }
+}
+
+/// An attachment as a request would name it. What browsers do not know is told by the name's ending.
+fn named(file: &FormFile) -> Value {
+    let kind = file.content_type.as_deref().filter(|kind| *kind != "application/octet-stream");
+    json!({"filename": file.filename, "content_type": kind, "content": ""})
+}
+
+fn some(all: impl Iterator<Item = Value>) -> Option<Value> {
+    let all: Vec<Value> = all.collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+fn lines(field: &Field) -> impl Iterator<Item = &str> {
+    field.value.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
+/// A name and a value in each line.
+fn pairs<'a>((name, field): (&str, &'a Field), between: char, such_as: &str) -> Result<Vec<(&'a str, &'a str)>, Error> {
+    let wrong = |line: &str| {
+        Error::invalid(format!("The `{name}` field must have one `{such_as}` a line, but has `{}`.", shown(line)))
+    };
+    let pair = |line: &'a str| line.split_once(between).ok_or_else(|| wrong(line));
+    lines(field).map(|line| pair(line).map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
 /// One address a line.
 pub fn addresses(list: &Field) -> Option<Value> {
-    let lines = list.value.lines().map(str::trim).filter(|line| !line.is_empty());
-    let all: Vec<Value> = lines.map(Value::from).collect();
-    (!all.is_empty()).then(|| all.into())
+    some(lines(list).map(Value::from))
 }
 
 fn purpose(id: EmailId) -> String {
@@ -187,7 +262,14 @@ fn is_about_form(refusal: &Error) -> bool {
 pub async fn ask(member: Member<Manage>) -> PageResult {
     let page = SendPage::empty(&member, member.app.clock.ordered_id());
     let code = code(&member.app, &member.session.email);
-    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), code, ..page }))
+    let topics = topics_of(&member).await?;
+    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), topics, code, ..page }))
+}
+
+async fn topics_of(member: &Member<Manage>) -> Result<Vec<(String, String)>, Error> {
+    let topics: Vec<(TopicId, String)> = member.query(topics::names(member.workspace_id())).await?;
+    let none = (String::new(), "None".to_owned());
+    Ok(std::iter::once(none).chain(topics.into_iter().map(|(id, name)| (id.to_string(), name))).collect())
 }
 
 fn code(app: &App, to: &str) -> Vec<Sample> {
@@ -199,12 +281,21 @@ fn code(app: &App, to: &str) -> Vec<Sample> {
     samples
 }
 
-pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: LongForm) -> PageResult {
+pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: FileForm) -> PageResult {
     let id = id_of(&form)?;
     let accepted = member.accept(&purpose(id), &form)?;
-    let page = SendPage::of(&member, id, &form);
-    let sending = async { send_fields(&emails, &accepted, id, page.fields()?, Vec::new()).await };
-    match sending.await {
+    let (topics, had_files) = (topics_of(&member).await?, !form.files.is_empty());
+    let page = SendPage { topics, had_files, ..SendPage::of(&member, id, &form) };
+    let sending = async {
+        let mut draft = drafted(&emails, &accepted, id, page.fields(&form.files)?).await?.with_files(&form);
+        if draft.pending.is_empty() {
+            return hand_over(&emails, &accepted, id, draft).await;
+        }
+        emails.admission.admit().await?;
+        let stored = contents::store(&emails, &accepted, id, &mut draft, None).await;
+        hand_over_stored(&emails, &accepted, id, stored.map(|()| draft)).await
+    };
+    match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
         Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
         Err(error) => Err(error.into()),
@@ -219,16 +310,38 @@ pub async fn send_fields(
     fields: Map<String, Value>,
     files: Vec<StoredFile>,
 ) -> Result<(), Error> {
-    let of = (accepted.workspace_id(), id);
-    let (body, template_id) = Box::pin(filled(emails, of, Body::new(fields))).await?;
-    let mut draft = Draft::new(emails, of, draft::read(body)?)?.made_of(template_id);
+    let mut draft = drafted(emails, accepted, id, fields).await?;
     if files.is_empty() {
         return hand_over(emails, accepted, id, draft).await;
     }
-    may_send(emails, accepted, &draft.email).await?;
     emails.admission.admit().await?;
-    let sent = match attach(emails, accepted, id, &mut draft, files).await {
-        Ok(()) => hand_over(emails, accepted, id, draft).await,
+    let stored = attach(emails, accepted, id, &mut draft, files).await;
+    hand_over_stored(emails, accepted, id, stored.map(|()| draft)).await
+}
+
+/// The mail that a request with these fields would make, if it may be sent.
+async fn drafted(
+    emails: &Emails,
+    accepted: &Accepted<'_>,
+    id: EmailId,
+    fields: Map<String, Value>,
+) -> Result<Draft, Error> {
+    let of = (accepted.workspace_id(), id);
+    let (body, template_id) = Box::pin(filled(emails, of, Body::new(fields))).await?;
+    let draft = Draft::new(emails, of, draft::read(body)?)?.made_of(template_id);
+    allowed(emails, accepted, &draft).await?;
+    Ok(draft)
+}
+
+/// Sends a mail whose files are in the store, or forgets those of one that is refused.
+async fn hand_over_stored(
+    emails: &Emails,
+    accepted: &Accepted<'_>,
+    id: EmailId,
+    stored: Result<Draft, Error>,
+) -> Result<(), Error> {
+    let sent = match stored {
+        Ok(draft) => hand_over(emails, accepted, id, draft).await,
         Err(refusal) => Err(refusal),
     };
     match sent {

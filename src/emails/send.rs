@@ -188,7 +188,7 @@ async fn ready(emails: &Emails, caller: &Principal, draft: Draft) -> Result<Read
 }
 
 /// What holds for mail like this, if the caller may send it.
-async fn allowed(emails: &Emails, caller: &dyn Actor, draft: &Draft) -> Result<Arc<Sender>, Error> {
+pub async fn allowed(emails: &Emails, caller: &dyn Actor, draft: &Draft) -> Result<Arc<Sender>, Error> {
     if let Some(topic_id) = draft.email.topic_id {
         topics::must_exist(caller, topic_id).await?;
     }

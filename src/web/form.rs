@@ -1,6 +1,8 @@
 //! Forms that people send from our own pages.
 
+use std::borrow::Cow;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequest, Request};
@@ -9,6 +11,7 @@ use bytes::Bytes;
 
 use super::input::LIGHT;
 use super::layout::Field;
+use super::multipart::{self, FormFile, Sorted};
 use super::query::Params;
 use super::spool::Spool;
 use super::{input, layout};
@@ -25,8 +28,23 @@ const LIMIT_OF_SOURCE: usize = 2 << 20;
 /// How long that may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The files of the largest mail, and what is written beside them.
+const LIMIT_WITH_FILES: usize = (40 << 20) + LIMIT_OF_SOURCE;
+
+/// How long files may take to arrive.
+const PATIENCE_WITH_FILES: Duration = Duration::from_secs(300);
+
+/// How many fields and files there may be; who wants the files says how many of them he takes.
+const MOST_WITH_FILES: usize = 256;
+
 /// A form of ours: read whole, and not sent by another site's page.
-pub struct Form(Bytes);
+pub struct Form(Typed);
+
+/// What was typed, as it came.
+enum Typed {
+    Encoded(Bytes),
+    Parts(Vec<(String, String)>),
+}
 
 /// The same, with room for the source of a mail. It arrives on disk where it is large, and is held in memory by few at
 /// a time.
@@ -37,6 +55,47 @@ impl Deref for LongForm {
 
     fn deref(&self) -> &Form {
         &self.0
+    }
+}
+
+/// The same, with files, which stay where the form arrived.
+pub struct FileForm {
+    typed: Form,
+    pub files: Vec<FormFile>,
+    pub body: Arc<Spool>,
+}
+
+impl Deref for FileForm {
+    type Target = Form;
+
+    fn deref(&self) -> &Form {
+        &self.typed
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for FileForm
+where
+    App: FromRef<S>,
+{
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<FileForm, Response> {
+        let app = &App::from_ref(state);
+        let (parts, body) = request.into_parts();
+        let read = async {
+            auth::refuse_foreign(app, &parts.headers)?;
+            let body = Spool::receive(app, body, LIMIT_WITH_FILES, PATIENCE_WITH_FILES).await?;
+            let is_large = body.len() > LIGHT / 4;
+            let sort =
+                move || multipart::Form::parse_up_to(&parts.headers, body, MOST_WITH_FILES)?.sorted(LIMIT_OF_SOURCE);
+            if !is_large {
+                return sort();
+            }
+            app.admission.admit().await?;
+            app.admission.build(sort).await?
+        };
+        let Sorted { typed, files, body } = read.await.map_err(|error| layout::error_page(app, &error))?;
+        Ok(FileForm { typed: Form(Typed::Parts(typed)), files, body: Arc::new(body) })
     }
 }
 
@@ -57,7 +116,7 @@ where
             }
             body.part(0..body.len())
         };
-        read.await.map(|body| LongForm(Form(body))).map_err(|error| layout::error_page(app, &error))
+        read.await.map(|body| LongForm(Form(Typed::Encoded(body)))).map_err(|error| layout::error_page(app, &error))
     }
 }
 
@@ -74,14 +133,21 @@ where
             auth::refuse_foreign(app, &parts.headers)?;
             input::read(&parts.headers, body, LIMIT).await
         };
-        read.await.map(Form).map_err(|error| layout::error_page(app, &error))
+        read.await.map(|body| Form(Typed::Encoded(body))).map_err(|error| layout::error_page(app, &error))
     }
 }
 
 impl Form {
     /// What was typed into a field; empty when it is missing.
     pub fn text(&self, name: &str) -> String {
-        Params::parse(&self.0).text(name).map(|text| text.into_owned()).unwrap_or_default()
+        match &self.0 {
+            Typed::Encoded(body) => Params::parse(body).text(name).map(Cow::into_owned).unwrap_or_default(),
+            Typed::Parts(parts) => {
+                let mut values = parts.iter().filter(|(sent, _)| sent == name).map(|(_, value)| value);
+                // As there: what was sent twice is nothing.
+                values.next().filter(|_| values.next().is_none()).cloned().unwrap_or_default()
+            }
+        }
     }
 
     /// The same, of a box for several lines: browsers end lines as mail does, sources rather end them with a line feed.
@@ -92,7 +158,12 @@ impl Form {
     /// The values of a field that may be sent several times, such as boxes that
     /// were ticked.
     pub fn all(&self, name: &str) -> Vec<String> {
-        Params::parse(&self.0).all(name)
+        match &self.0 {
+            Typed::Encoded(body) => Params::parse(body).all(name),
+            Typed::Parts(parts) => {
+                parts.iter().filter(|(sent, _)| sent == name).map(|(_, value)| value.clone()).collect()
+            }
+        }
     }
 }
 
@@ -152,7 +223,17 @@ mod tests {
 
     #[test]
     fn lines_end_as_they_do_in_sources() {
-        let form = Form(Bytes::from_static(b"a=x%0D%0Ay&b=z"));
+        let form = Form(Typed::Encoded(Bytes::from_static(b"a=x%0D%0Ay&b=z")));
         assert_eq!((form.lines("a").as_str(), form.lines("b").as_str()), ("x\ny", "z"));
+    }
+
+    #[test]
+    fn what_was_typed_is_the_same_whichever_way_it_came() {
+        let parts = [("a", "x"), ("b", "1"), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for typed in [Typed::Encoded(Bytes::from_static(b"a=x&b=1&b=2")), Typed::Parts(parts.into())] {
+            let form = Form(typed);
+            assert_eq!((form.text("a"), form.text("b"), form.text("c")), ("x".into(), String::new(), String::new()));
+            assert_eq!((form.all("b"), form.all("c").len()), (vec!["1".to_owned(), "2".to_owned()], 0));
+        }
     }
 }

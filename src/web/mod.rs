@@ -41,7 +41,7 @@ pub use changed::{Deleted, JsonResult, Reference};
 pub use compression::StaticContent;
 pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use fault::Fault;
-pub use form::{Form, LongForm, beside_field, field_of, from_box, in_box};
+pub use form::{FileForm, Form, LongForm, beside_field, field_of, from_box, in_box};
 pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{
     Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, not_found,
@@ -57,7 +57,7 @@ pub use layout::{
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;
-pub use multipart::Form as MultipartForm;
+pub use multipart::{Form as MultipartForm, FormFile};
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
 pub(crate) use parameter::schema;
 pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};

@@ -34,15 +34,49 @@ const BLOCK: usize = 128 << 10;
 /// A form, and where its fields lie, by name.
 pub struct Form {
     body: Spool,
-    fields: Vec<(String, Range<usize>)>,
+    fields: Vec<Part>,
+}
+
+/// One field of a form.
+pub(super) struct Part {
+    name: String,
+    /// What is said of it where it is a file.
+    file: Option<FileLabel>,
+    pub(super) place: Range<usize>,
+}
+
+struct FileLabel {
+    filename: String,
+    content_type: Option<String>,
+}
+
+/// A file of a form, and where it lies.
+pub struct FormFile {
+    pub filename: String,
+    /// Of what kind the browser takes it to be.
+    pub content_type: Option<String>,
+    pub place: Range<usize>,
+}
+
+/// What stands in a form: what was typed, the files, and where these lie.
+pub(super) struct Sorted {
+    pub typed: Vec<(String, String)>,
+    pub files: Vec<FormFile>,
+    pub body: Spool,
 }
 
 impl Form {
     /// Looks through a body, which takes a while if it is large.
     pub fn parse(headers: &HeaderMap, body: Spool) -> Result<Form, Error> {
+        Form::parse_up_to(headers, body, MOST_FIELDS)
+    }
+
+    /// The same, with at most so many fields.
+    pub(super) fn parse_up_to(headers: &HeaderMap, body: Spool, most: usize) -> Result<Form, Error> {
         let boundary = boundary(headers).ok_or(Error::NotAForm)?;
-        match fields(&boundary, &body) {
+        match fields(&boundary, &body, most) {
             Ok(fields) => Ok(Form { body, fields }),
+            Err(Flaw::TooMany) => Err(Error::BadRequest { message: format!("The form has more than {most} fields.") }),
             Err(Flaw::Broken(message)) => Err(Error::BadRequest { message: message.into() }),
             Err(Flaw::Unreadable(error)) => Err(spool::unusable(&error)),
         }
@@ -50,7 +84,8 @@ impl Form {
 
     /// Where a field lies, unless it is not there or empty.
     pub fn get(&self, name: &str) -> Option<Range<usize>> {
-        self.fields.iter().find(|(known, _)| known == name).map(|(_, place)| place.clone()).filter(|at| !at.is_empty())
+        let known = self.fields.iter().find(|part| part.name == name);
+        known.map(|part| part.place.clone()).filter(|place| !place.is_empty())
     }
 
     /// What lies somewhere.
@@ -62,7 +97,7 @@ impl Form {
     /// the same order, whatever the boundary between them.
     pub fn digested(&self, mut digest: Option<Sha256>) -> Result<Option<Sha256>, Error> {
         let Some(digest) = &mut digest else { return Ok(None) };
-        for (name, place) in &self.fields {
+        for Part { name, place, .. } in &self.fields {
             digest.update((name.len() as u64).to_le_bytes());
             digest.update(name);
             digest.update((place.len() as u64).to_le_bytes());
@@ -71,6 +106,29 @@ impl Form {
             }
         }
         Ok(Some(digest.clone()))
+    }
+
+    /// What was typed, of which all together is no longer than this, and the files. A field for files that was left
+    /// empty holds none.
+    pub(super) fn sorted(self, longest: usize) -> Result<Sorted, Error> {
+        let Form { body, fields } = self;
+        let (mut typed, mut files, mut size) = (Vec::new(), Vec::new(), 0);
+        for Part { name, file, place } in fields {
+            match file {
+                Some(FileLabel { filename, .. }) if filename.is_empty() && place.is_empty() => {}
+                Some(FileLabel { filename, content_type }) => files.push(FormFile { filename, content_type, place }),
+                None => {
+                    size += place.len();
+                    if size > longest {
+                        return Err(Error::TooLarge { limit: longest });
+                    }
+                    // As in other forms, what is no text is nothing.
+                    let text = String::from_utf8(body.part(place)?.into()).ok();
+                    typed.extend(text.map(|text| (name, text)));
+                }
+            }
+        }
+        Ok(Sorted { typed, files, body })
     }
 
     /// A field that holds text, which is short.
@@ -88,6 +146,7 @@ impl Form {
 #[derive(Debug)]
 pub(super) enum Flaw {
     Broken(&'static str),
+    TooMany,
     Unreadable(io::Error),
 }
 
@@ -98,7 +157,6 @@ impl From<io::Error> for Flaw {
 }
 
 const BROKEN: Flaw = Flaw::Broken("The body is not a form with the boundary it names.");
-const TOO_MANY: Flaw = Flaw::Broken("The form has more than 32 fields.");
 const LONG_HEAD: Flaw = Flaw::Broken("The head of a field of the form is longer than 16384 bytes.");
 
 /// The boundary that the label of a body names.
@@ -146,7 +204,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// Where the parts between the boundaries lie.
-pub(super) fn fields(boundary: &str, body: &Spool) -> Result<Vec<(String, Range<usize>)>, Flaw> {
+pub(super) fn fields(boundary: &str, body: &Spool, most: usize) -> Result<Vec<Part>, Flaw> {
     let delimiter = format!("\r\n--{boundary}");
     let finder = Finder::new(delimiter.as_bytes());
     // The first boundary may stand at the very beginning, without a line before it.
@@ -156,7 +214,7 @@ pub(super) fn fields(boundary: &str, body: &Spool) -> Result<Vec<(String, Range<
         false => find(body, &finder, 0)?.ok_or(BROKEN)? + delimiter.len(),
     };
     let mut found = Vec::new();
-    for _ in 0..=MOST_FIELDS {
+    for _ in 0..=most {
         if starts_with(body, at, b"--")? {
             return Ok(found);
         }
@@ -171,22 +229,28 @@ pub(super) fn fields(boundary: &str, body: &Spool) -> Result<Vec<(String, Range<
         found.extend(field(body, start..end)?);
         at = end + delimiter.len();
     }
-    Err(TOO_MANY)
+    Err(Flaw::TooMany)
 }
 
 /// One part: its head, a blank line, and the value. `None`: it has no name.
-fn field(body: &Spool, part: Range<usize>) -> Result<Option<(String, Range<usize>)>, Flaw> {
+fn field(body: &Spool, part: Range<usize>) -> Result<Option<Part>, Flaw> {
     let start = body.read(part.start..part.end.min(part.start + LONGEST_HEAD))?;
     let Some(head) = memmem::find(&start, b"\r\n\r\n") else {
         return Err(if start.len() < part.len() { LONG_HEAD } else { BROKEN });
     };
     let lines = std::str::from_utf8(&start[..head]).map_err(|_| BROKEN)?;
-    let name = lines.split("\r\n").find_map(|line| {
-        let (header, value) = line.split_once(':')?;
-        let (_, parameters) = value.split_once(';')?;
-        header.eq_ignore_ascii_case("content-disposition").then(|| parameter(parameters, "name"))?
-    });
-    Ok(name.map(|name| (name, part.start + head + 4..part.end)))
+    let parameters = || values(lines, "content-disposition").filter_map(|value| Some(value.split_once(';')?.1));
+    let Some(name) = parameters().find_map(|rest| parameter(rest, "name")) else { return Ok(None) };
+    let content_type = values(lines, "content-type").next().map(str::to_owned);
+    let filename = parameters().find_map(|rest| parameter(rest, "filename"));
+    let file = filename.map(|filename| FileLabel { filename, content_type });
+    Ok(Some(Part { name, file, place: part.start + head + 4..part.end }))
+}
+
+/// What stands in the lines of a head under a name.
+fn values<'a>(lines: &'a str, name: &'static str) -> impl Iterator<Item = &'a str> {
+    let fields = lines.split("\r\n").filter_map(|line| line.split_once(':'));
+    fields.filter(move |(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 fn starts_with(body: &Spool, at: usize, text: &[u8]) -> io::Result<bool> {
@@ -270,6 +334,24 @@ mod tests {
         assert!(refusal(part(&format!("name={}", "a".repeat(20_000)), "")).contains("16384"));
         let form = parse(LABEL, part("name=a", &"x".repeat((64 << 10) + 1)) + "--x--").expect("a form");
         assert!(form.text("a").expect_err("too long").message().contains("`a`"));
+    }
+
+    #[test]
+    fn files_are_told_from_what_was_typed() {
+        let body = "--x\r\nContent-Disposition: form-data; name=\"to\"\r\n\r\na\r\nb\r\n\
+                    --x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"Grüße; name=a.pdf\"\r\n\
+                    Content-Type: application/pdf\r\n\r\nPDF\r\n\
+                    --x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"\"\r\n\r\n\r\n--x--\r\n";
+        let sorted = parse(LABEL, body).expect("a form").sorted(10).expect("short");
+        assert_eq!(sorted.typed, [("to".to_owned(), "a\r\nb".to_owned())]);
+        let [file] = &sorted.files[..] else { panic!("{} files", sorted.files.len()) };
+        assert_eq!(
+            (file.filename.as_str(), file.content_type.as_deref()),
+            ("Grüße; name=a.pdf", Some("application/pdf"))
+        );
+        assert_eq!(sorted.body.part(file.place.clone()).expect("its content"), "PDF".as_bytes());
+        let refusal = parse(LABEL, body).expect("a form").sorted(3).map(drop).expect_err("too long");
+        assert!(matches!(refusal, Error::TooLarge { limit: 3 }), "{refusal:?}");
     }
 
     #[test]

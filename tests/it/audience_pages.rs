@@ -167,6 +167,12 @@ on_both! {
         let cookie = owner(&app).await;
         app.post("/contact-properties").key(&key).json(json!({"key": "seats", "type": "number"})).send().await;
         let vip = app.post("/segments").key(&key).json(json!({"name": "VIP"})).send().await.json()["id"].as_str().expect("an id").to_owned();
+        let topic = async |name: &str, default: &str| {
+            let made = app.post("/topics").key(&key).json(json!({"name": name, "default_subscription": default})).send().await;
+            made.json()["id"].as_str().expect("an id").to_owned()
+        };
+        let (news, offers) = (topic("News", "opt_out").await, topic("Offers", "opt_in").await);
+        topic("Others", "opt_in").await;
         let empty = hand_in(&app, &cookie, "").await;
         assert_eq!(empty.status, 422, "{}", empty.text());
         let file = "Mail,Name,Seats,Junk\nada@example.com,Ada,3,x\nno address,Bob,1,x\ncy@example.com,\"Cy, \"\"C\"\"\",many,x\n";
@@ -174,12 +180,24 @@ on_both! {
         assert_eq!(handed.status, 303, "{}", handed.text());
         let at = handed.location().trim_start_matches("/dashboard").to_owned();
         let map = page(&app, &cookie, &at).await;
-        for piece in ["ada@example.com", "Cy, &#34;C&#34;", "Property seats", "VIP"] {
+        for piece in ["ada@example.com", "Cy, &#34;C&#34;", "Property seats", "VIP", "<bdi>Offers</bdi>"] {
             assert!(map.contains(piece), "{piece}: {map}");
         }
-        let refused = submit(&app, &cookie, &map, "/map", &[("column", ""), ("column", "first_name"), ("column", ""), ("column", "")]).await;
+        let (wanted, unwanted) = (format!("{news} opt_in"), format!("{offers} opt_out"));
+        let refused = submit(&app, &cookie, &map, "/map", &[("column", ""), ("column", "first_name"), ("column", ""), ("column", ""), ("topic", &wanted), ("topic", &unwanted)]).await;
         assert!(refused.status == 422 && refused.text().contains("No column is said to hold the addresses"), "{}", refused.text());
-        let typed = [("column", "email"), ("column", "first_name"), ("column", "property:seats"), ("column", ""), ("on_conflict", "skip"), ("segment", &vip)];
+        for chosen in [&wanted, &unwanted] {
+            assert!(refused.text().contains(&format!("<option value=\"{chosen}\" selected>")), "{}", refused.text());
+        }
+        let columns = [("column", "email"), ("column", "first_name"), ("column", "property:seats"), ("column", "")];
+        let both = format!("{news} opt_out");
+        for (topics, message) in [([&wanted, &both], "wants it both ways"), ([&wanted, &"01890000-0000-7000-8000-000000000000 opt_in".to_owned()], "Topic not found.")] {
+            let typed = [&columns[..], &topics.map(|topic| ("topic", topic.as_str()))].concat();
+            let refused = submit(&app, &cookie, &map, "/map", &typed).await;
+            assert!(refused.status == 422 && refused.text().contains(message), "{message}: {}", refused.text());
+            assert!(refused.text().contains(&format!("<option value=\"{wanted}\" selected>")), "{}", refused.text());
+        }
+        let typed = [&columns[..], &[("on_conflict", "skip"), ("segment", &vip), ("topic", &wanted), ("topic", &unwanted), ("topic", "")]].concat();
         let begun = submit(&app, &cookie, &map, "/map", &typed).await;
         assert_eq!(begun.status, 303, "{}", begun.text());
         let one = begun.location().trim_start_matches("/dashboard").to_owned();
@@ -193,6 +211,9 @@ on_both! {
         assert!(page(&app, &cookie, "/imports").await.contains(&one));
         let found = app.get("/contacts/ada@example.com").key(&key).send().await.json();
         assert_eq!((&found["first_name"], &found["properties"]["seats"]["value"]), (&json!("Ada"), &json!(3)));
+        let topics = app.get("/contacts/ada@example.com/topics").key(&key).send().await.json();
+        let chosen = |name: &str| topics["data"].as_array().and_then(|all| all.iter().find(|topic| topic["name"] == name)).map(|topic| topic["subscription"].clone());
+        assert_eq!((chosen("News"), chosen("Offers"), chosen("Others")), (Some(json!("opt_in")), Some(json!("opt_out")), Some(json!("opt_in"))), "{topics}");
         let moved = app.get(format!("/dashboard{at}")).header("cookie", &cookie).send().await;
         assert_eq!(moved.status, 303);
 

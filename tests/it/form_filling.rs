@@ -7,6 +7,16 @@ use crate::harness::{Answer, TestApp};
 pub struct Filled {
     action: String,
     fields: Vec<(String, String)>,
+    /// What a form with files is sent with; of a field for files, none is chosen at first.
+    files: Option<Vec<File>>,
+}
+
+#[derive(Default)]
+struct File {
+    field: String,
+    name: String,
+    kind: String,
+    content: Vec<u8>,
 }
 
 fn attribute(tag: &str, name: &str) -> Option<String> {
@@ -30,11 +40,16 @@ impl Filled {
             forms.filter(|form| form.split('>').next().is_some_and(|tag| tag.contains(&format!("{action}\""))));
         let form = wanted.next().unwrap_or_else(|| panic!("no form for {action}: {page}"));
         let action = attribute(&format!(" {form}"), "action").expect("an action");
-        let mut fields = Vec::new();
+        let has_files = form.split('>').next().is_some_and(|tag| tag.contains(" enctype=\"multipart/form-data\""));
+        let (mut fields, mut files) = (Vec::new(), has_files.then(Vec::new));
         for piece in form.split('<').skip(1) {
             let (tag, rest) = piece.split_once('>').unwrap_or((piece, ""));
             let name = attribute(tag, "name");
             match tag.split([' ', '\n']).next() {
+                Some("input") if tag.contains(" type=\"file\"") => {
+                    let files = files.as_mut().expect("a form that can hold files");
+                    files.push(File { field: name.expect("a name"), ..File::default() });
+                }
                 Some("input") => {
                     let is_box = ["checkbox", "radio"].iter().any(|kind| tag.contains(&format!("type=\"{kind}\"")));
                     if let Some(name) = name.filter(|_| !is_box || tag.contains(" checked")) {
@@ -61,7 +76,7 @@ impl Filled {
                 _ => {}
             }
         }
-        Filled { action, fields }
+        Filled { action, fields, files }
     }
 
     pub fn value(&self, name: &str) -> &str {
@@ -83,10 +98,34 @@ impl Filled {
         self
     }
 
+    /// With one more file, of a kind that the browser knows or takes to be nothing in particular.
+    pub fn file(mut self, field: &str, name: &str, kind: &str, content: impl Into<Vec<u8>>) -> Filled {
+        let files = self.files.as_mut().expect("a form that can hold files");
+        files.retain(|file| file.field != field || !file.name.is_empty());
+        files.push(File { field: field.into(), name: name.into(), kind: kind.into(), content: content.into() });
+        self
+    }
+
     pub async fn send(&self, app: &TestApp, cookie: &str) -> Answer {
-        let pair = |(name, value): &(String, String)| {
-            format!("{}={}", encoded(name), encoded(&value.replace("\r\n", "\n").replace('\n', "\r\n")))
-        };
+        let typed = |value: &str| value.replace("\r\n", "\n").replace('\n', "\r\n");
+        if let Some(files) = &self.files {
+            let mut body = Vec::new();
+            for (name, value) in &self.fields {
+                let value = typed(value);
+                let part = format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+                body.extend(part.into_bytes());
+            }
+            for File { field, name, kind, content } in files {
+                let kind = if kind.is_empty() { "application/octet-stream" } else { kind };
+                let head = format!("form-data; name=\"{field}\"; filename=\"{name}\"\r\nContent-Type: {kind}");
+                body.extend(format!("--edge\r\nContent-Disposition: {head}\r\n\r\n").into_bytes());
+                body.extend([content.as_slice(), b"\r\n"].concat());
+            }
+            body.extend(b"--edge--\r\n");
+            let request = app.post(&self.action).header("cookie", cookie);
+            return request.body("multipart/form-data; boundary=edge", body).send().await;
+        }
+        let pair = |(name, value): &(String, String)| format!("{}={}", encoded(name), encoded(&typed(value)));
         let body = self.fields.iter().map(pair).collect::<Vec<_>>().join("&");
         let request = app.post(&self.action).header("cookie", cookie);
         request.body("application/x-www-form-urlencoded", body).send().await

@@ -130,6 +130,104 @@ on_both! {
         refused(&app, &cookie, &format!("/emails/{of_another}/cancel"), 404).await;
     }
 
+    async fn a_mail_by_form_has_all_that_one_of_the_api_has(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let topic = app.post("/topics").key(&key).json(json!({"name": "News", "default_subscription": "opt_in"})).send().await.json();
+        let topic = topic["id"].as_str().expect("an id");
+        let new = page(&app, &cookie, "/emails/new").await;
+        assert!(new.contains(">News</option>"), "{new}");
+        let form = Filled::of(&new, "/emails/new").with("from", "ann@acme.example").with("subject", "Hi").with("text", "One\nTwo");
+        let form = form.with("html", "<img src=\"cid:logo.png\">").with("cc", "c@example.com").with("bcc", "d@example.com");
+        let form = form.with("reply_to", "r@example.com").with("topic_id", topic).with("tags", "shop=north\n\n campaign = may ");
+        // What is refused stays, but for the files.
+        for (field, typed, message) in [
+            ("headers", "X-Ref: A-1\nno header", "must have one `Name: value` a line, but has `no header`"),
+            ("headers", "X-Ref: 1\nX-Ref: 2", "names `X-Ref` twice"),
+            ("headers", "Subject: other", "must not be Subject"),
+            ("tags", "north", "must have one `name=value` a line"),
+            ("tags", "shop=no spaces", "must be at most 256 ASCII letters"),
+            ("topic_id", "x", "UUID"),
+        ] {
+            let flawed = Filled::of(&page(&app, &cookie, "/emails/new").await, "/emails/new").with("from", "ann@acme.example");
+            let flawed = flawed.with("subject", "Kept").with("text", "Kept too").with(field, typed);
+            let answer = flawed.file("attachments", "a.txt", "text/plain", "a").send(&app, &cookie).await;
+            let text = answer.text();
+            assert_eq!(answer.status, 422, "{field}: {text}");
+            let beside = text.split(&format!("id=\"f-{field}-error\">")).nth(1).and_then(|rest| rest.split('<').next());
+            assert!(beside.is_some_and(|told| told.contains(message)), "{field}: {text}");
+            assert!(text.contains("The files are not kept: choose them again."), "{text}");
+            let again = Filled::of(&text, "/emails/new");
+            assert_eq!((again.value("subject"), again.value("text")), ("Kept", "Kept too"));
+            assert!(field == "topic_id" || again.value(field) == typed, "{text}");
+        }
+        let none = form.send(&app, &cookie).await;
+        assert_eq!(none.status, 303, "no file need be chosen: {}", none.text());
+
+        let form = Filled::of(&page(&app, &cookie, "/emails/new").await, "/emails/new").with("from", "ann@acme.example");
+        let form = form.with("subject", "Files").with("html", "<img src=\"cid:logo.png\">").with("headers", "X-Ref: A-1: b\nX-Other:c");
+        let form = form.with("topic_id", topic).with("tags", "shop=north\n\n campaign = may ").with("reply_to", "r@example.com");
+        let large = "0123456789".repeat(40_000);
+        let form = form.file("attachments", "Grüße; x.txt", "text/plain", large.as_str()).file("attachments", "logo.png", "image/png", *b"\x89PNG\r\n--edg");
+        let form = form.file("attachments", "empty.pdf", "", "");
+        let mail = leads_to(&form.send(&app, &cookie).await);
+        assert_eq!(leads_to(&form.send(&app, &cookie).await), mail, "sent twice, it is one mail");
+        let id = mail.trim_start_matches("/emails/").trim_end_matches("?sent").to_owned();
+        let stored = app.get(format!("/emails/{id}")).key(&key).send().await.json();
+        assert_eq!((&stored["topic_id"], &stored["reply_to"]), (&json!(topic), &json!(["r@example.com"])));
+        assert_eq!(stored["tags"], json!([{"name": "shop", "value": "north"}, {"name": "campaign", "value": "may"}]));
+        let one = page(&app, &cookie, &mail).await;
+        assert!(one.contains("<dt><code>X-Ref</code></dt><dd><bdi>A-1: b</bdi></dd>") && one.contains("<bdi>c</bdi>"), "{one}");
+        let files = app.get(format!("/emails/{id}/attachments")).key(&key).send().await.json();
+        let told = |at: usize| { let file = &files["data"][at]; (file["filename"].as_str(), file["content_type"].as_str(), file["size"].as_u64(), file["content_id"].as_str()) };
+        assert_eq!(told(0), (Some("Grüße; x.txt"), Some("text/plain"), Some(400_000), None));
+        assert_eq!(told(1), (Some("logo.png"), Some("image/png"), Some(11), Some("logo.png")));
+        assert_eq!(told(2), (Some("empty.pdf"), Some("application/pdf"), Some(0), None));
+        let file = files["data"][0]["id"].as_str().expect("an id");
+        let saved = app.get(format!("/dashboard/emails/{id}/attachments/{file}")).header("cookie", &cookie).send().await;
+        assert!(saved.status == 200 && saved.text() == large, "{}: {} bytes", saved.status, saved.text().len());
+    }
+
+    async fn files_of_a_form_are_held_to_the_limits_of_the_api(app: TestApp) {
+        let cookie = owner(&app).await;
+        let new = async || Filled::of(&page(&app, &cookie, "/emails/new").await, "/emails/new").with("from", "ann@acme.example").with("subject", "Hi").with("text", "Hello");
+        let refused = async |form: Filled| {
+            let answer = form.send(&app, &cookie).await;
+            let text = answer.text();
+            assert_eq!(answer.status, 422, "{text}");
+            assert_eq!(Filled::of(&text, "/emails/new").value("text"), "Hello");
+            text.split("id=\"f-attachments-error\">").nth(1).and_then(|rest| rest.split('<').next()).expect("an error").to_owned()
+        };
+        let mut many = new().await;
+        for number in 0..101 {
+            many = many.file("attachments", &format!("{number}.txt"), "text/plain", "x");
+        }
+        assert!(refused(many).await.contains("must hold at most 100 files"));
+        let nameless = refused(new().await.file("attachments", "../up.txt", "text/plain", "x")).await;
+        assert!(nameless.contains("`attachments[0].filename` field must be a name without a path"), "{nameless}");
+        let large = vec![b'x'; 31 << 20];
+        let large = refused(new().await.file("attachments", "large.bin", "", large)).await;
+        assert!(large.contains("makes the mail too large"), "{large}");
+        let inside = refused(new().await.with("paths", "http://127.0.0.1/x")).await;
+        assert!(inside.contains("`attachments[0]`"), "{inside}");
+        assert_eq!((app.count("emails").await, app.count("email_chunks").await), (0, 0), "nothing of it is left");
+        let kept = page(&app, &cookie, "/emails/new").await;
+        let huge = Filled::of(&kept, "/emails/new").file("attachments", "huge.bin", "", vec![b'x'; 43 << 20]).send(&app, &cookie).await;
+        assert_eq!(huge.status, 413, "{}", huge.text());
+    }
+
+    async fn a_topic_of_others_is_nobodys(app: TestApp) {
+        let theirs = app.second_workspace_key().await;
+        let cookie = owner(&app).await;
+        let topic = app.post("/topics").key(&theirs).json(json!({"name": "Theirs", "default_subscription": "opt_in"})).send().await.json();
+        let new = page(&app, &cookie, "/emails/new").await;
+        assert!(!new.contains("Theirs"), "{new}");
+        let form = Filled::of(&new, "/emails/new").with("from", "ann@acme.example").with("subject", "Hi").with("text", "Hello");
+        let answer = form.with("topic_id", topic["id"].as_str().expect("an id")).send(&app, &cookie).await;
+        assert!(answer.status == 404 && answer.text().contains("Topic not found."), "{}", answer.text());
+        assert_eq!(app.count("emails").await, 0);
+    }
+
     async fn a_broadcast_is_written_counted_tried_and_sent_to_as_many(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 7).await;
@@ -312,7 +410,7 @@ on_both! {
             refused(&app, &member, path, 403).await;
             let sent = app.post(format!("/dashboard{path}")).header("cookie", &member).body("application/x-www-form-urlencoded", "name=x").send().await;
             assert_eq!(sent.status, 403, "{path}");
-            let forged = app.post(format!("/dashboard{path}")).header("cookie", &cookie).body("application/x-www-form-urlencoded", "name=x&token=x").send().await;
+            let forged = Filled::of(&page(&app, &cookie, path).await, path).with("token", "x").send(&app, &cookie).await;
             assert!((400..404).contains(&forged.status), "{path}: {}", forged.status);
         }
         let other = app.second_workspace_key().await;
@@ -329,6 +427,33 @@ on_both! {
 }
 
 on_both! {
+    async fn a_domain_is_added_with_all_that_the_api_takes(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let form = Filled::of(&page(&app, &cookie, "/domains").await, "/domains").with("name", "acme.example");
+        let form = form.with("custom_return_path", "a b").with("tls", "enforced").and("receiving", "on").and("open_tracking", "on");
+        let wrong = form.with("tracking_subdomain", "links").with("warm_up", "200").with("transport", "direct").send(&app, &cookie).await;
+        let text = wrong.text();
+        assert!(wrong.status == 422 && text.contains("f-custom_return_path-error") && text.contains("value=\"a b\""), "{text}");
+        assert!(text.contains("<details class=\"fold\" open>"), "{text}");
+        let form = Filled::of(&text, "/domains").with("custom_return_path", "bounces");
+        let path = leads_to(&form.send(&app, &cookie).await).trim_end_matches("?added").to_owned();
+        let domain = app.get(&path).key(&key).send().await.json();
+        let expected = [("name", json!("acme.example")), ("custom_return_path", json!("bounces")), ("tls", json!("enforced")), ("open_tracking", json!(true)),
+            ("click_tracking", json!(false)), ("tracking_subdomain", json!("links")), ("warm_up", json!(200)), ("transport", json!("direct")),
+            ("capabilities", json!({"sending": "enabled", "receiving": "enabled"}))];
+        for (field, value) in expected {
+            assert_eq!(domain[field], value, "{field}: {domain}");
+        }
+        let again = Filled::of(&page(&app, &cookie, "/domains").await, "/domains").with("name", "Acme.example").send(&app, &cookie).await;
+        assert!(again.status == 422 && again.text().contains("added already") && again.text().contains("value=\"Acme.example\""), "{}", again.text());
+        let relays = Filled::of(&page(&app, &cookie, "/domains").await, "/domains").with("name", "b.example").with("transport", "relay").send(&app, &cookie).await;
+        assert!(relays.status == 422 && relays.text().contains("f-relays-error"), "{}", relays.text());
+        let plain = Filled::of(&page(&app, &cookie, "/domains").await, "/domains").with("name", "b.example").send(&app, &cookie).await;
+        let plain = app.get(leads_to(&plain).trim_end_matches("?added")).key(&key).send().await.json();
+        assert_eq!((&plain["custom_return_path"], &plain["capabilities"]["sending"], &plain["transport"]), (&json!("send"), &json!("enabled"), &json!(null)));
+    }
+
     async fn settings_of_a_domain_are_changed_and_refused_beside_their_field(app: TestApp) {
         let key = app.full_key().await;
         let cookie = owner(&app).await;

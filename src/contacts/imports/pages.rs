@@ -6,6 +6,7 @@ use axum::extract::{FromRef, FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::StatusCode;
+use serde_json::{Map, Value, json};
 
 use super::apply::Problem;
 use super::plan::Sample;
@@ -15,12 +16,13 @@ use super::store::{self, CHUNK};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::auth::{self, Actor};
-use crate::contacts::{properties::Declared, properties_store};
+use crate::contacts::{change::Ties, properties::Declared, properties_store};
 use crate::db::{Batch, DbError, Row};
 use crate::error::Error;
-use crate::id::{ImportId, SegmentId};
+use crate::id::{ImportId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
 use crate::segments;
+use crate::topics::{self, Subscription, TopicChoices};
 use crate::web::{self, Form, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId, RECENT, Shell, Stamp};
 
 /// How many rows of a file are shown.
@@ -71,6 +73,61 @@ struct MapPage {
     columns: Vec<Column>,
     overwrites: bool,
     segments: Vec<(SegmentId, String, bool)>,
+    topics: Vec<Topic>,
+}
+
+struct Topic {
+    name: String,
+    /// Value, label, and whether it is chosen.
+    choices: Vec<(String, &'static str, bool)>,
+}
+
+impl Topic {
+    /// What contacts can be said to want of a topic, with what was sent.
+    fn of((id, name): (TopicId, String), sent: &[String]) -> Topic {
+        let choice = |(subscription, label): (Subscription, &'static str)| {
+            let value = format!("{id} {}", subscription.as_str());
+            let is_chosen = sent.contains(&value);
+            (value, label, is_chosen)
+        };
+        let choices = [(Subscription::OptIn, "they want it"), (Subscription::OptOut, "they do not want it")];
+        Topic { name, choices: choices.into_iter().map(choice).collect() }
+    }
+}
+
+/// What was said of the contacts of a file, beside what its columns hold.
+#[derive(Default)]
+struct Wishes {
+    overwrites: bool,
+    segment_ids: Vec<SegmentId>,
+    /// Of each topic its id and a subscription, or nothing.
+    topics: Vec<String>,
+}
+
+impl Wishes {
+    fn sent(form: &Form) -> Wishes {
+        Wishes {
+            overwrites: form.text("on_conflict") == "upsert",
+            segment_ids: form.all("segment").iter().filter_map(|id| id.parse().ok()).collect(),
+            topics: form.all("topic"),
+        }
+    }
+
+    /// As a request would say it, if there are such segments and topics.
+    async fn ties(&self, actor: &dyn Actor) -> Result<Ties, Error> {
+        let chosen = self.topics.iter().filter_map(|one| one.split_once(' '));
+        let chosen: Vec<Value> =
+            chosen.map(|(id, subscription)| json!({"id": id, "subscription": subscription})).collect();
+        let chosen: TopicChoices = web::read_fields(Map::from_iter([("topics".to_owned(), chosen.into())]))?;
+        let ties = Ties { segment_ids: self.segment_ids.clone(), choices: chosen.topics.0 };
+        for segment_id in &ties.segment_ids {
+            segments::must_take_members(actor, *segment_id).await?;
+        }
+        for choice in &ties.choices {
+            topics::must_exist(actor, choice.topic_id).await?;
+        }
+        Ok(ties)
+    }
 }
 
 struct Column {
@@ -223,7 +280,7 @@ async fn map(member: Member<Manage>, id: Result<PathId<ImportId>, Error>) -> Pag
     let (sample, _) = waiting(&member, id).await?;
     let declared = declared(&member).await?;
     let guessed: Vec<String> = (0..sample.header.len()).map(|column| sample.guess(column, &declared)).collect();
-    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), (false, &[]), None).await?)
+    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), &Wishes::default(), None).await?)
 }
 
 async fn map_page(
@@ -231,7 +288,7 @@ async fn map_page(
     status: StatusCode,
     id: ImportId,
     (sample, chosen): (&Sample, &[String]),
-    (overwrites, into): (bool, &[SegmentId]),
+    wishes: &Wishes,
     problem: Option<String>,
 ) -> Result<Response, Error> {
     let declared = declared(member).await?;
@@ -257,6 +314,7 @@ async fn map_page(
     };
     let all: Vec<(SegmentId, String, bool)> = member.query(segments::choices(member.workspace_id())).await?;
     let open = all.into_iter().filter(|(.., fills_itself)| !fills_itself);
+    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let content = MapPage {
         layout: member.layout(),
         shell: member.shell("/imports"),
@@ -264,8 +322,9 @@ async fn map_page(
         hidden: member.hidden(&purpose(id)),
         problem,
         columns: sample.header.iter().enumerate().map(column).collect(),
-        overwrites,
-        segments: open.map(|(id, name, _)| (id, name, into.contains(&id))).collect(),
+        overwrites: wishes.overwrites,
+        segments: open.map(|(id, name, _)| (id, name, wishes.segment_ids.contains(&id))).collect(),
+        topics: topics.into_iter().map(|topic| Topic::of(topic, &wishes.topics)).collect(),
     };
     Ok(web::page(status, &content))
 }
@@ -279,13 +338,9 @@ async fn begin(
     let PathId(id) = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(id), &form)?;
     let (sample, size) = waiting(&member, id).await?;
-    let (meanings, overwrites) = (form.all("column"), form.text("on_conflict") == "upsert");
-    let into: Vec<SegmentId> = form.all("segment").iter().filter_map(|id| id.parse().ok()).collect();
+    let (meanings, wishes) = (form.all("column"), Wishes::sent(&form));
     let begun = async {
-        for segment_id in &into {
-            segments::must_take_members(&accepted, *segment_id).await?;
-        }
-        let upload = sample.upload(size, &meanings, overwrites, into.clone())?;
+        let upload = sample.upload(size, &meanings, wishes.overwrites, wishes.ties(&accepted).await?)?;
         let insert = store::insert(member.workspace_id(), id, &upload, app.clock.now(), app.clock.steady());
         match accepted.try_commit(|| insert.clone().into()).await? {
             // Sent twice: it is under way.
@@ -295,10 +350,10 @@ async fn begin(
     };
     match begun.await {
         Ok(()) => Ok(member.see_other(&format!("/imports/{id}"))),
-        Err(Error::Invalid { message }) => {
+        Err(error @ (Error::Invalid { .. } | Error::NotFound { .. })) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            let chosen = (&sample, meanings.as_slice());
-            Ok(map_page(&member, status, id, chosen, (overwrites, &into), Some(message)).await?)
+            let (chosen, problem) = ((&sample, meanings.as_slice()), Some(error.message().into_owned()));
+            Ok(map_page(&member, status, id, chosen, &wishes, problem).await?)
         }
         Err(error) => Err(error.into()),
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
 use super::form::{ColumnMap, ColumnProperty, JsonText, NewImport, OnConflict};
-use crate::contacts::{contact::Changes, contact::Email, properties::Declared, properties::Kind};
+use crate::contacts::{change::Ties, contact::Changes, contact::Email, properties::Declared, properties::Kind};
 use crate::csv::{self, BYTE_ORDER_MARK, Record, Scan};
 use crate::error::Error;
 use crate::id::SegmentId;
@@ -127,13 +127,7 @@ impl Sample {
 
     /// What is to be done with a file of this size. `meanings` says of each column what it holds: nothing, a field of
     /// contacts, `property:` with a key, or `own`, a property that is called as the column is.
-    pub fn upload(
-        &self,
-        size: usize,
-        meanings: &[String],
-        overwrites: bool,
-        segment_ids: Vec<SegmentId>,
-    ) -> Result<Upload, Error> {
+    pub fn upload(&self, size: usize, meanings: &[String], overwrites: bool, ties: Ties) -> Result<Upload, Error> {
         let mut columns: Map<String, Value> = Map::new();
         let mut properties = Vec::new();
         for (column, meaning) in meanings.iter().enumerate().take(self.header.len()) {
@@ -158,8 +152,8 @@ impl Sample {
             unsubscribed: column("unsubscribed"),
             properties,
             overwrites,
-            segment_ids,
-            choices: Vec::new(),
+            segment_ids: ties.segment_ids,
+            choices: ties.choices,
         };
         Ok(Upload { file: 0..size, plan, position: self.position, line: self.line })
     }

@@ -85,7 +85,7 @@ async fn list(member: Member<Look>, Shared(broadcasts): Shared<Broadcasts>) -> P
     for one in items {
         // Only what moves is counted: others have their own page for it.
         let progress = match one.state {
-            State::Sending | State::Paused => broadcasts.progress_by_now(&one).await?,
+            State::Sending | State::Paused => broadcasts.progress_by_now(&one).await?.progress,
             _ => None,
         };
         rows.push(Row {

@@ -34,6 +34,7 @@ const VISITED: &[&str] = &[
     "/",
     "/account",
     "/account/second-factor",
+    "/account/sessions/end-others",
     "/apps",
     "/apps/{grant}/revoke",
     "/audit",
@@ -52,6 +53,7 @@ const VISITED: &[&str] = &[
     "/automations/{automation}/runs/{run}",
     "/automations/{automation}/runs/{failed_run}",
     "/automations/{automation}/runs/{waiting_run}",
+    "/automations/{automation}/runs/{waiting_run}/cancel",
     "/automations/{automation}/versions/1",
     "/branding",
     "/broadcasts",
@@ -108,6 +110,7 @@ const VISITED: &[&str] = &[
     "/emails/new",
     "/emails/{email}",
     "/emails/{email}/html",
+    "/emails/{email}/recipients/0/drop",
     "/emails/{broadcast}",
     "/emails/{own_mail}",
     "/emails/{scheduled}",
@@ -158,6 +161,7 @@ const VISITED: &[&str] = &[
     "/segments/{segment}/delete",
     "/segments/{rule_segment}",
     "/segments/{rule_segment}/rules",
+    "/segments/{rule_segment}/rules/clear",
     "/settings",
     "/suppressions",
     "/suppressions?after={suppression}",
@@ -196,6 +200,11 @@ const VISITED: &[&str] = &[
 /// What is not, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("/assets/{name}", "a file of the program, which reads no store"),
+    (
+        "/automations/{id}/runs/{run_id}/messages/{message_id}/drop",
+        "of a message that waits for its template; reads what the page of its run reads",
+    ),
+    ("/broadcasts/{id}/{act}", "before one that is on its way is canceled; reads one row by its key"),
     ("/contacts.csv", "a file with all contacts, which takes as long as it is"),
     ("/contacts/{contact}/export", "a file with all that is kept of a person, which takes as long as it is"),
     ("/emails/{id}/source", "a file, written as the mail travels; reads one mail by its key"),
@@ -211,6 +220,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("/reset/{token}", "by a link that only its mail has; reads one row by its key"),
     ("/setup/{token}", "before there is anything"),
     ("/suppressions/export", "a file with all entries, which takes as long as it is"),
+    ("/team/invitations/{id}/withdraw", "of an invitation that is open; reads those that the page of the team lists"),
 ];
 
 /// The ids of what is looked at: not the newest, which every list begins with.

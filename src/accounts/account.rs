@@ -14,7 +14,7 @@ use crate::audit;
 use crate::auth::{self, ListedSession};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::web::{self, Form, Layout, PageResult, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Form, Layout, PageResult, Shell, Stamp};
 
 const END_OTHERS: &str = "end other sessions";
 
@@ -22,7 +22,7 @@ pub fn router() -> Router<Accounts> {
     Router::new()
         .route("/account", get(show))
         .route("/account/sessions/end", post(end))
-        .route("/account/sessions/end-others", post(end_others))
+        .route("/account/sessions/end-others", get(ask_to_end_others).post(end_others))
 }
 
 #[derive(Template)]
@@ -36,8 +36,7 @@ struct AccountPage {
     second_factor_url: String,
     sessions: Vec<SessionRow>,
     end: String,
-    end_others: String,
-    end_others_hidden: Vec<(String, String)>,
+    end_others_url: String,
 }
 
 struct SessionRow {
@@ -66,8 +65,7 @@ async fn show(member: Member<Look>) -> PageResult {
         second_factor_url: member.address("/account/second-factor"),
         sessions: sessions.into_iter().map(|session| row(&member, session)).collect(),
         end: member.address("/account/sessions/end"),
-        end_others: member.address("/account/sessions/end-others"),
-        end_others_hidden: member.hidden(END_OTHERS),
+        end_others_url: member.address("/account/sessions/end-others"),
     };
     Ok(web::page(StatusCode::OK, &content))
 }
@@ -133,6 +131,24 @@ async fn end(State(app): State<Accounts>, member: Member<Look>, form: Form) -> P
         Err(DbError::Unexpected { .. }) => Err(gone().into()),
         Err(error) => Err(error.into()),
     }
+}
+
+async fn ask_to_end_others(member: Member<Look>) -> PageResult {
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/account"),
+        title: "Sign out everywhere else?".into(),
+        subject: member.session.email.clone(),
+        sentence:
+            "Every browser but this one has to log in again; what was typed there and not sent is lost. API keys \
+                   and connected apps go on."
+                .into(),
+        action: member.address("/account/sessions/end-others"),
+        hidden: member.hidden(END_OTHERS),
+        button: "Sign out".into(),
+        cancel: member.address("/account"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 async fn end_others(State(app): State<Accounts>, member: Member<Look>, form: Form) -> PageResult {

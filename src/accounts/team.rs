@@ -82,8 +82,7 @@ struct InvitationRow {
     is_expired: bool,
     renew: String,
     renew_hidden: Vec<(String, String)>,
-    withdraw: String,
-    withdraw_hidden: Vec<(String, String)>,
+    withdraw_url: String,
 }
 
 /// What the form for an invitation shows.
@@ -180,8 +179,7 @@ fn invitation_row<D: Duty>(member: &Member<D>, listed: ListedInvitation) -> Invi
         is_expired: expires_at <= member.app.clock.now(),
         renew: address("renew"),
         renew_hidden: member.hidden(&invitation_purpose("renew", id)),
-        withdraw: address("withdraw"),
-        withdraw_hidden: member.hidden(&invitation_purpose("withdraw", id)),
+        withdraw_url: address("withdraw"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::routing::post;
+use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::member::{Manage, Member};
@@ -14,7 +14,7 @@ use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{Id, InvitationId};
 use crate::secret;
-use crate::web::{Field, Form, PageResult, PathId};
+use crate::web::{self, ConfirmPage, Field, Form, PageResult, PathId};
 
 /// How long an invitation can be accepted.
 const LIFETIME: i64 = 7 * DAY;
@@ -23,7 +23,7 @@ pub fn router() -> Router<Accounts> {
     Router::new()
         .route("/team", post(invite))
         .route("/team/invitations/{id}/renew", post(renew))
-        .route("/team/invitations/{id}/withdraw", post(withdraw))
+        .route("/team/invitations/{id}/withdraw", get(ask_to_withdraw).post(withdraw))
 }
 
 async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form) -> PageResult {
@@ -116,6 +116,23 @@ async fn renew(
     accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await??;
     app.wake_mail();
     page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
+}
+
+async fn ask_to_withdraw(member: Member<Manage>, id: Result<PathId<InvitationId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| no_invitation())?;
+    let Invitation { email, .. } = find_invitation(&member, id).await?.invitation;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/team"),
+        title: "Withdraw this invitation?".into(),
+        subject: email,
+        sentence: "Its link works no more, at once. Whoever should still join needs another invitation.".into(),
+        action: member.address(&format!("/team/invitations/{id}/withdraw")),
+        hidden: member.hidden(&invitation_purpose("withdraw", id)),
+        button: "Withdraw".into(),
+        cancel: member.address("/team"),
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 async fn withdraw(member: Member<Manage>, id: Result<PathId<InvitationId>, Error>, form: Form) -> PageResult {

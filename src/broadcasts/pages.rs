@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State as Shared};
-use axum::routing::{get, post};
+use axum::routing::get;
 use http::StatusCode;
 
 use super::actions::Act;
@@ -15,13 +15,13 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::BroadcastId;
-use crate::web::{self, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 
 pub fn router() -> Router<Broadcasts> {
     Router::new()
         .route("/broadcasts", get(list))
         .route("/broadcasts/{id}", get(show))
-        .route("/broadcasts/{id}/{act}", post(decide))
+        .route("/broadcasts/{id}/{act}", get(ask).post(decide))
         .merge(page_edit::router())
         .merge(page_review::router())
         .merge(page_acts::router())
@@ -256,16 +256,14 @@ async fn show(
     let broadcast = find(&member, id).await?;
     let ProgressByNow { progress, is_being_counted } = broadcasts.progress_by_now(&broadcast).await?;
     let is_uncertain = progress.as_ref().is_some_and(|progress| progress.counts.uncertain > 0);
-    let act = |act: Act| {
-        let (label, look) = match act {
-            Act::Pause => ("Pause", ""),
-            Act::Resume => ("Resume", "primary"),
-            Act::Cancel => ("Cancel", "danger"),
-        };
-        let hidden = member.hidden(&purpose(act, id));
-        Button { label, look, action: member.address(&format!("/broadcasts/{id}/{act}")), hidden }
+    let button = |(act, label, look)| Button {
+        label,
+        look,
+        action: member.address(&format!("/broadcasts/{id}/{act}")),
+        hidden: member.hidden(&purpose(act, id)),
     };
-    let is_open = |act: &Act| member.may_manage() && act.is_open(broadcast.state);
+    let at_once = [(Act::Pause, "Pause", ""), (Act::Resume, "Resume", "primary")];
+    let is_open = |act: Act| member.may_manage() && act.is_open(broadcast.state);
     let done = |act: Act| {
         let sentence = match act {
             Act::Pause => "It rests.",
@@ -281,7 +279,7 @@ async fn show(
         action: format!("{here}/duplicate"),
         hidden: page_acts::copying(&member, id),
     });
-    let links = match broadcast.state {
+    let mut links = match broadcast.state {
         State::Draft if member.may_manage() => vec![
             ("Review and send…", "primary", format!("{here}/review")),
             ("Edit", "", format!("{here}/edit")),
@@ -290,6 +288,9 @@ async fn show(
         State::Draft | State::Scheduled => Vec::new(),
         _ => vec![("Recipients", "", format!("{here}/recipients"))],
     };
+    if is_open(Act::Cancel) {
+        links.push(("Cancel…", "danger", format!("{here}/{}", Act::Cancel)));
+    }
     let content = OnePage {
         layout: member.layout(),
         shell: member.shell("/broadcasts"),
@@ -313,9 +314,41 @@ async fn show(
         is_being_counted,
         recipients: recipients(broadcast.recipients),
         uncertain: is_uncertain.then(|| member.address(&format!("/emails/{}", broadcast.email_id()))),
-        acts: Act::ALL.into_iter().filter(is_open).map(act).chain(copy).collect(),
+        acts: at_once.into_iter().filter(|(act, ..)| is_open(*act)).map(button).chain(copy).collect(),
         links,
         is_moving: matches!(broadcast.state, State::Scheduled | State::Sending),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+/// Only what cannot be taken back is asked for.
+async fn ask(member: Member<Manage>, Path((id, act)): Path<(String, String)>) -> PageResult {
+    let (id, act) = (id.parse().map_err(|_| gone())?, Act::parse(&act).ok_or_else(gone)?);
+    let broadcast = find(&member, id).await?;
+    if act != Act::Cancel {
+        return Err(gone().into());
+    }
+    if !act.is_open(broadcast.state) {
+        return Err(act.refusal(&broadcast).into());
+    }
+    let sentence = match broadcast.state {
+        State::Scheduled => "It is not sent at its time, and is a draft again.",
+        _ => {
+            "Whoever has not got it yet does not get it. What has left is not called back. This cannot be undone; Pause \
+             only holds it."
+        }
+    };
+    let address = member.address(&format!("/broadcasts/{id}"));
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/broadcasts"),
+        title: "Cancel this broadcast?".into(),
+        subject: broadcast.content.name,
+        sentence: sentence.into(),
+        action: format!("{address}/{act}"),
+        hidden: member.hidden(&purpose(act, id)),
+        button: "Cancel the broadcast".into(),
+        cancel: address,
     };
     Ok(web::page(StatusCode::OK, &content))
 }

@@ -18,7 +18,7 @@ use crate::id::{SegmentId, TopicId};
 use crate::occurrences::Occurrences;
 use crate::segments::{self, SegmentChange, SegmentName, Wish};
 use crate::topics;
-use crate::web::{self, Change, Field, Form, Layout, PageResult, PathId, Shell};
+use crate::web::{self, Change, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell};
 
 /// How many blank rows a group ends with.
 const BLANK: usize = 2;
@@ -230,6 +230,29 @@ pub async fn edit(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) 
         .unwrap_or_default();
     let subject = Subject { id: Some(id), name: None, may_clear: detail.filter.is_some() };
     Ok(page(&member, StatusCode::OK, subject, editor, None))
+}
+
+/// Asks before the rules are taken away, which the form of the rules does.
+pub async fn ask_to_clear(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) -> PageResult {
+    let PathId(id) = id.map_err(|_| gone())?;
+    let detail = segments::detail(&member, id).await?;
+    let address = member.address(&format!("/segments/{id}/rules"));
+    let mut hidden = member.hidden(&purpose(Some(id)));
+    hidden.push(("act".into(), "clear".into()));
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/segments"),
+        title: "Take the rules away?".into(),
+        subject: detail.item.name,
+        sentence: "Whoever is in the segment stays, and from then on you put contacts into it by hand. The rules are \
+                   gone: this cannot be undone."
+            .into(),
+        action: address.clone(),
+        hidden,
+        button: "Take them away".into(),
+        cancel: address,
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 pub async fn create(State(app): State<Occurrences>, member: Member<Manage>, form: Form) -> PageResult {

@@ -29,6 +29,7 @@ pub fn router() -> Router<Occurrences> {
         .route("/segments/{id}", get(show))
         .route("/segments/{id}/rename", post(rename))
         .route("/segments/{id}/rules", get(rule_page::edit).post(rule_page::save))
+        .route("/segments/{id}/rules/clear", get(rule_page::ask_to_clear))
         .route("/segments/{id}/delete", get(ask).post(delete))
 }
 

@@ -1,20 +1,25 @@
 //! What happened to one contact, newest first. What an index leads to is there whole; for the rest, so many of the
 //! newest events and mails of the workspace are gone through, and the page says where that ended.
 
+use std::collections::HashMap;
+
 use uuid::Uuid;
 
 use super::contact::{Contact, email_key};
 use crate::accounts::{Duty, Member};
 use crate::clock::Time;
-use crate::db::{Sql, from_row, statements};
+use crate::db::{Sql, among, from_row, statements};
 use crate::error::Error;
-use crate::id::{AutomationId, ContactId, EmailId, Id, OccurrenceId, RunId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, EmailId, Id, OccurrenceId, RunId, WorkspaceId, json_array, own_id};
 use crate::segments;
 use crate::web::Stamp;
 
 /// How many of the newest events, and of the newest mails, of the workspace are gone through.
 const EVENTS: i64 = 5_000;
 const MAILS: i64 = 1_000;
+
+/// How many of the newest broadcasts of the workspace are looked through.
+const BROADCASTS: i64 = 20;
 
 /// How many of each kind are shown.
 const SHOWN: i64 = 50;
@@ -42,8 +47,7 @@ statements! {
             = Sql::both(
             "SELECT id, name, created_at FROM occurrences
              WHERE workspace_id = $1 AND contact_id = $2 AND heard ORDER BY seq DESC LIMIT $3");
-        /// Mail to the contact. That of broadcasts is one mail with as many recipients as the segment has contacts,
-        /// and is left out.
+        /// Mail to the contact, but for that of broadcasts: one mail with as many recipients as the segment has contacts.
         fn mails(workspace_id: WorkspaceId, address: &str, before: Uuid, edge: Uuid)
             with [workspace_id, address, before, edge, SHOWN] = Sql::both(
             "SELECT e.id, e.subject, e.created_at, (SELECT v.type FROM email_events v WHERE v.email_id = e.id
@@ -63,6 +67,26 @@ statements! {
             "SELECT e.id, e.subject, e.created_at, (SELECT v.type FROM email_events v WHERE v.email_id = e.id
                  ORDER BY v.id DESC LIMIT 1)
              FROM emails e WHERE e.run_id = $1 AND e.run_id IS NOT NULL ORDER BY e.step LIMIT $2");
+        /// The contact among the recipients of the newest broadcasts. These are numbered in the order of their contacts:
+        /// each is looked for by halves.
+        fn broadcasts(workspace_id: WorkspaceId, contact_id: ContactId) with [workspace_id, contact_id, BROADCASTS]
+            = Sql::both(
+            "WITH RECURSIVE halves (id, name, started_at, low, high) AS (
+                 SELECT id, name, started_at, CAST(1 AS BIGINT), recipients
+                 FROM (SELECT id, name, COALESCE(started_at, created_at) AS started_at, recipients FROM broadcasts
+                       WHERE workspace_id = $1 AND recipients > 0 ORDER BY id DESC LIMIT $3) AS newest
+                 UNION ALL
+                 SELECT h.id, h.name, h.started_at, CASE WHEN r.contact_id < $2 THEN r.number + 1 ELSE h.low END,
+                     CASE WHEN r.contact_id < $2 THEN h.high ELSE r.number END
+                 FROM halves h JOIN email_recipients r ON r.email_id = h.id AND r.number = (h.low + h.high) / 2
+                 WHERE h.low < h.high)
+             SELECT h.id, r.number, h.name, h.started_at
+             FROM halves h JOIN email_recipients r ON r.email_id = h.id AND r.number = h.low
+             WHERE h.low = h.high AND r.contact_id = $2");
+        /// What happened last to each of some mails.
+        fn last_events(ids: &[EmailId]) with [json_array(ids.iter().copied())] = among!(
+            "SELECT v.email_id, v.type FROM email_events v WHERE v.email_id", ids "$1",
+            " AND v.id = (SELECT l.id FROM email_events l WHERE l.email_id = v.email_id ORDER BY l.id DESC LIMIT 1)");
         /// When mails were opened, or clicked in.
         fn engagements(workspace_id: WorkspaceId, contact_id: ContactId, key: Uuid)
             with [workspace_id, contact_id, key, SHOWN] = Sql::both(
@@ -84,6 +108,13 @@ struct MailRow {
     last: Option<String>,
 }
 
+struct BroadcastRow {
+    id: EmailId,
+    number: i64,
+    name: String,
+    at: Time,
+}
+
 struct RunRow {
     automation_id: AutomationId,
     id: RunId,
@@ -96,6 +127,7 @@ struct RunRow {
 
 from_row!(EventRow { id, name, at });
 from_row!(MailRow { id, subject, at, last });
+from_row!(BroadcastRow { id, number, name, at });
 from_row!(RunRow { automation_id, id, automation, status, at, occurrence_id, event });
 
 /// Something that happened.
@@ -117,6 +149,8 @@ pub struct Timeline {
     pub further: Option<String>,
     /// Whether this is such a look.
     pub is_further: bool,
+    /// How many broadcasts are looked through.
+    pub broadcasts: i64,
 }
 
 fn entry((id, at): (Uuid, Time), icon: &'static str, what: &'static str, name: String) -> Entry {
@@ -132,6 +166,20 @@ fn of_event(row: EventRow) -> Entry {
     };
     let icon = if what == "Event" { "event" } else { "person" };
     entry((row.id.uuid(), row.at), icon, what, row.name)
+}
+
+/// Mail of broadcasts, with what became of it; what nothing is written of yet is queued.
+async fn of_broadcasts<D: Duty>(member: &Member<D>, contact_id: ContactId) -> Result<Vec<Entry>, Error> {
+    let rows: Vec<BroadcastRow> = member.query(broadcasts(member.workspace_id(), contact_id)).await?;
+    let ids: Vec<EmailId> = rows.iter().map(|row| own_id(row.id, row.number)).collect();
+    let last: Vec<(EmailId, String)> = member.query(last_events(&ids)).await?;
+    let mut last: HashMap<EmailId, String> = last.into_iter().collect();
+    let entries = rows.into_iter().zip(ids).map(|(row, id)| Entry {
+        state: Some(last.remove(&id).unwrap_or_else(|| "queued".into())),
+        href: Some(member.address(&format!("/emails/{id}"))),
+        ..entry((id.uuid(), row.at), "send", "Broadcast", row.name)
+    });
+    Ok(entries.collect())
 }
 
 impl Timeline {
@@ -174,6 +222,7 @@ impl Timeline {
                     ..entry((row.id.uuid(), row.at), "branch", "Run", row.automation)
                 });
             }
+            entries.extend(of_broadcasts(member, contact.id).await?);
             for (word, what) in [("opened", "Opened a mail"), ("clicked", "Clicked in a mail")] {
                 let key = segments::event_key(&segments::engagement_name(word, None));
                 let rows: Vec<(EmailId, Time)> = member.query(engagements(workspace, contact.id, key)).await?;
@@ -191,6 +240,6 @@ impl Timeline {
         let (events, mails) = (event_edge.unwrap_or(Uuid::nil()), mail_edge.unwrap_or(Uuid::nil()));
         let is_more = !member.read(has_older(workspace, events, mails)).await?.is_empty();
         let address = || member.address(&format!("/contacts/{}?events={events}&mails={mails}#timeline", contact.id));
-        Ok(Timeline { entries, further: is_more.then(address), is_further })
+        Ok(Timeline { entries, further: is_more.then(address), is_further, broadcasts: BROADCASTS })
     }
 }

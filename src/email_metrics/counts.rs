@@ -74,6 +74,12 @@ impl Counts {
         self.0[what as usize]
     }
 
+    /// Bounces of every kind.
+    pub fn bounced(&self) -> i64 {
+        let kinds = [Counted::BouncedPermanent, Counted::BouncedTransient, Counted::BouncedUndetermined];
+        kinds.into_iter().map(|kind| self.of(kind)).sum()
+    }
+
     pub fn add(&mut self, what: Counted, count: i64) {
         self.0[what as usize] += count;
     }

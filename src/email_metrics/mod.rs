@@ -19,7 +19,7 @@ pub use fold::fold;
 pub use mails::MOST_KEPT;
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use store::{by_quarter, totals};
+pub use store::{by_domain, by_quarter, totals};
 
 use crate::db::Sql;
 

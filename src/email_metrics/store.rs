@@ -303,6 +303,13 @@ pub fn by_quarter(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
     grouped(&which, &apart, MOST_QUARTERS)
 }
 
+/// The same, apart by the domains that mail was sent from: a column that tells nothing, the domain, another such column,
+/// and its counters.
+pub fn by_domain(workspace_id: WorkspaceId, span: (i64, i64), most: i64) -> Stmt {
+    let which = Which { workspace_id, span, domains: None, broadcasts: None };
+    grouped(&which, &Apart { by_period: None, by_domain: true, by_broadcast: false }, most)
+}
+
 /// A domain, or a broadcast, and its name.
 pub fn named<I: Id>(rows: &[Row]) -> Result<Vec<(I, String)>, DbError> {
     rows.iter().map(|row| Ok((row.id(0)?, row.text(1)?))).collect()

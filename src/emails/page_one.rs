@@ -19,7 +19,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, parts_of};
-use crate::web::{self, Form, Layout, PageResult, PathId, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.
 const MOST_EVENTS: i64 = 500;
@@ -72,12 +72,13 @@ struct RecipientRow {
     state: Badge,
     why: Option<String>,
     acts: Vec<Act>,
+    /// Where it is dropped.
+    drop: Option<String>,
 }
 
 /// A form with nothing but a button.
 struct Act {
     label: &'static str,
-    look: &'static str,
     action: String,
     hidden: Vec<(String, String)>,
 }
@@ -173,7 +174,7 @@ pub async fn read(
         facts: facts(&email),
         created: Stamp::new(email.summary.created_at),
         scheduled: email.summary.scheduled_at.map(Stamp::new),
-        is_decidable: rows.iter().any(|row| !row.acts.is_empty()),
+        is_decidable: rows.iter().any(|row| !row.acts.is_empty() || row.drop.is_some()),
         recipients: rows,
         notice: decided(&member),
         reschedule,
@@ -224,23 +225,25 @@ fn facts(email: &Stored) -> Vec<(&'static str, String)> {
 
 fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient, lines: &Lines) -> RecipientRow {
     let clock = &member.app.clock;
-    let is_open = |decision: &Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
-    let act = |decision: Decision| {
-        let (label, look) = match decision {
-            Decision::Retry => ("Try now", ""),
-            Decision::Drop => ("Drop", "danger"),
-            Decision::MarkDelivered => ("Mark as delivered", ""),
-        };
-        let path = format!("/emails/{id}/recipients/{}/{}", recipient.number, decision.as_str());
-        let hidden = member.hidden(&purpose(decision, id, recipient.number));
-        Act { label, look, action: member.address(&path), hidden }
+    let is_open = |decision: Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
+    let address = |decision| address_of(member, decision, id, recipient.number);
+    let act = |(decision, label)| Act {
+        label,
+        action: address(decision),
+        hidden: member.hidden(&purpose(decision, id, recipient.number)),
     };
+    let at_once = [(Decision::Retry, "Try now"), (Decision::MarkDelivered, "Mark as delivered")];
     RecipientRow {
         address: recipient.address.clone(),
         state: recipient.state.into(),
         why: lines.why(recipient, clock),
-        acts: Decision::ALL.into_iter().filter(is_open).map(act).collect(),
+        acts: at_once.into_iter().filter(|(decision, _)| is_open(*decision)).map(act).collect(),
+        drop: is_open(Decision::Drop).then(|| address(Decision::Drop)),
     }
+}
+
+fn address_of<D: Duty>(member: &Member<D>, decision: Decision, id: EmailId, number: i64) -> String {
+    member.address(&format!("/emails/{id}/recipients/{number}/{}", decision.as_str()))
 }
 
 fn purpose(decision: Decision, id: EmailId, number: i64) -> String {
@@ -267,16 +270,49 @@ fn decided(member: &Member<Look>) -> Option<String> {
         .or(member.notice("canceled", "The mail will not be sent."))
 }
 
+type RecipientPath = Path<(String, String, String)>;
+
+fn no_recipient() -> Error {
+    Error::not_found("There is no such recipient here.")
+}
+
+/// A mail of the workspace, and what is decided of which of its recipients.
+async fn chosen(
+    member: &Member<Manage>,
+    Path((id, number, decision)): RecipientPath,
+) -> Result<(Stored, i64, Decision), Error> {
+    let number: i64 = number.parse().map_err(|_| no_recipient())?;
+    let decision = Decision::parse(&decision).ok_or_else(no_recipient)?;
+    Ok((find(member, id.parse().map_err(|_| no_recipient())).await?, number, decision))
+}
+
+/// Only what cannot be taken back is asked for.
+pub async fn ask(member: Member<Manage>, path: RecipientPath) -> PageResult {
+    let (email, number, decision) = chosen(&member, path).await?;
+    let id = email.summary.id;
+    let rows = member.read(recipient(member.workspace_id(), id, number)).await?;
+    let row = rows.first().filter(|_| decision == Decision::Drop).ok_or_else(no_recipient)?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/emails"),
+        title: "Drop this mail?".into(),
+        subject: Recipient::read(row)?.address,
+        sentence: "It is not tried any more, for this recipient. This cannot be undone.".into(),
+        action: address_of(&member, decision, id, number),
+        hidden: member.hidden(&purpose(decision, id, number)),
+        button: "Do not send it".into(),
+        cancel: member.address(&format!("/emails/{id}")),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
 pub async fn decide(
     member: Member<Manage>,
     Shared(emails): Shared<Emails>,
-    Path((id, number, decision)): Path<(String, String, String)>,
+    path: RecipientPath,
     form: Form,
 ) -> PageResult {
-    let gone = || Error::not_found("There is no such recipient here.");
-    let number: i64 = number.parse().map_err(|_| gone())?;
-    let decision = Decision::parse(&decision).ok_or_else(gone)?;
-    let email = find(&member, id.parse().map_err(|_| gone())).await?;
+    let (email, number, decision) = chosen(&member, path).await?;
     let id = email.summary.id;
     let accepted = member.accept(&purpose(decision, id, number), &form)?;
     let whose = (member.workspace_id(), id);

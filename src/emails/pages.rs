@@ -36,7 +36,7 @@ pub fn router() -> Router<Emails> {
         .route("/emails/{id}/html", get(page_one::show_html))
         .route("/emails/{id}/text", get(page_one::show_text))
         .route("/emails/{id}/attachments/{attachment}", get(page_one::download))
-        .route("/emails/{id}/recipients/{number}/{decision}", post(page_one::decide))
+        .route("/emails/{id}/recipients/{number}/{decision}", get(page_one::ask).post(page_one::decide))
         // Mail is made here, of whatever it is made.
         .route("/templates/{id}/test", get(page_send::ask_test).post(page_send::send_test))
         // Where mail was before it had pages of its own.

@@ -12,7 +12,7 @@ use super::Events;
 use super::definition_pages::find as find_event;
 use super::event::{EventName, RESERVED_PREFIX};
 use super::occurrences::{self as happened, EventToSend, Order, StartedRun, StoredOccurrence};
-use super::payload::Type;
+use super::payload::{Type, Types};
 use super::store::{self, Stored};
 use crate::accounts::{Accepted, Duty, Look, Manage, Member};
 use crate::contacts::{ContactLink, Email};
@@ -249,7 +249,15 @@ struct ValueField {
     key: String,
     kind: Type,
     hint: &'static str,
-    value: String,
+    typed: Field,
+}
+
+impl ValueField {
+    /// Why what was typed cannot be sent.
+    fn flaw(&self) -> Option<String> {
+        let typed = &self.typed.value;
+        (!typed.is_empty() && !self.kind.takes(typed)).then(|| format!("This must be {}.", self.kind.wanted()))
+    }
 }
 
 /// The keys of a schema, with what was typed for them or samples.
@@ -268,7 +276,8 @@ fn values(schema: Option<&str>, typed: impl Fn(&str) -> Option<String>) -> Vec<V
             Value::String(text) => text,
             other => other.to_string(),
         };
-        ValueField { value: typed(&name).unwrap_or_else(sample), name, key, kind, hint }
+        let typed = Field { value: typed(&name).unwrap_or_else(sample), error: None };
+        ValueField { typed, name, key, kind, hint }
     };
     known.enumerate().map(field).collect()
 }
@@ -346,9 +355,14 @@ async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut s
         values: values(subject.schema(), |name| Some(form.text(name))),
         more: Field { value: form.text("more"), error: None },
     };
+    for one in &mut typed.values {
+        one.typed.error = one.flaw();
+    }
+    let is_flawless = typed.values.iter().all(|one| one.typed.error.is_none());
     let event = EventName::try_from(subject.name().to_owned());
-    let order = match (event, read_email(&typed.email.value), payload(&typed.values, &typed.more.value)) {
-        (Ok(event), Ok(address), Ok(payload)) => {
+    let payload = payload(subject.schema(), &typed.values, &typed.more.value);
+    let order = match (event, read_email(&typed.email.value), payload) {
+        (Ok(event), Ok(address), Ok(payload)) if is_flawless => {
             Order::new(events, EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) })?
         }
         (event, address, payload) => {
@@ -361,7 +375,7 @@ async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut s
         }
     };
     match happen(events, member, &accepted, &order, "sent").await {
-        // What the schema says of it.
+        // What a schema says that is newer than the form.
         Err(Error::Invalid { message }) => {
             test_page(member, StatusCode::UNPROCESSABLE_ENTITY, subject, typed, Some(message)).await
         }
@@ -373,8 +387,8 @@ fn read_email(typed: &str) -> Result<Email, String> {
     Email::try_from(typed.trim().to_owned()).map_err(|flaw| format!("The address {flaw}."))
 }
 
-/// The payload that was typed: what the schema knows, and more.
-fn payload(values: &[ValueField], more: &str) -> Result<Value, String> {
+/// The payload that was typed: what the schema knows and takes, and more, or what is wrong with that.
+fn payload(schema: Option<&str>, values: &[ValueField], more: &str) -> Result<Value, String> {
     let mut payload = match more.trim() {
         "" => Map::new(),
         text => match serde_json::from_str(text) {
@@ -383,9 +397,13 @@ fn payload(values: &[ValueField], more: &str) -> Result<Value, String> {
             Err(flaw) => return Err(format!("This is not JSON: {flaw}.")),
         },
     };
-    for field in values.iter().filter(|field| !field.value.is_empty()) {
-        // The schema brings it into its type, and says where it cannot.
-        payload.insert(field.key.clone(), json!(field.value));
+    for field in values.iter().filter(|field| !field.typed.value.is_empty() && field.typed.error.is_none()) {
+        // The schema brings it into its type.
+        payload.insert(field.key.clone(), json!(field.typed.value));
     }
-    Ok(Value::Object(payload))
+    let payload = Value::Object(payload);
+    match Types::of(schema).check(Some(&payload)).err() {
+        Some(flaw) => Err(flaw.message().into_owned()),
+        None => Ok(payload),
+    }
 }

@@ -25,7 +25,7 @@ words! {
 }
 
 impl Type {
-    fn wanted(self) -> &'static str {
+    pub fn wanted(self) -> &'static str {
         match self {
             Type::String => "a string",
             Type::Number => "a number",
@@ -42,6 +42,11 @@ impl Type {
             Type::Boolean => true.into(),
             Type::Date => "2026-01-31".into(),
         }
+    }
+
+    /// Whether what a person types can be brought into this type.
+    pub fn takes(self, typed: &str) -> bool {
+        self.coerce(&Value::from(typed)).is_some()
     }
 
     /// The value as this type, where its meaning is beyond doubt.

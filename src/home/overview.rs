@@ -7,7 +7,9 @@ use super::plot::{self, Plot, Span};
 use super::store::{self, FaultyDomain, MOST};
 use crate::accounts::{Look, Member};
 use crate::clock::DAY;
+use crate::config::TransportKind;
 use crate::db::{Stmt, from_row};
+use crate::email_metrics::{Counted, Counts};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
 use crate::{api_keys, email_metrics, emails, events, oauth};
@@ -58,6 +60,13 @@ from_row!(Tally { count, last });
 
 /// Who has more wants to know that there are many, not wait until they are counted.
 const MOST_COUNTED: i64 = 1000;
+
+/// How much of a domain's mail may bounce, in percent, before somebody should look; of fewer mails it says little.
+const MOST_BOUNCED: f64 = 5.0;
+const FEWEST_SENT: i64 = 20;
+
+/// How many domains that mail was sent from are looked at.
+const MOST_DOMAINS: i64 = 1_000;
 
 impl Tally {
     async fn take(member: &Member<Look>, stmt: Stmt) -> Result<Tally, Error> {
@@ -152,6 +161,10 @@ async fn alerts(member: &Member<Look>) -> Result<Vec<Alert>, Error> {
         };
         alerts.push(alert("globe", text, &format!("/domains/{id}"), "See its records"));
     }
+    for (domain, percent) in bouncing(member).await?.into_iter().take(5) {
+        let text = format!("{percent:.1} % of the mail from {domain} bounced in the last 7 days.");
+        alerts.push(alert("mail", text, "/deliverability?days=7", "See what became of mail"));
+    }
     match count(store::failed_webhooks(workspace)).await? {
         0 => {}
         failed => {
@@ -165,6 +178,26 @@ async fn alerts(member: &Member<Look>) -> Result<Vec<Alert>, Error> {
     Ok(alerts)
 }
 
+/// Domains of whose mail of the last 7 days too much bounced, and how much of it in percent, the worst first.
+async fn bouncing(member: &Member<Look>) -> Result<Vec<(String, f64)>, Error> {
+    let now = member.app.clock.now();
+    // Whole days, as the page of deliverability shows them.
+    let first = Span::Week.start(now);
+    let rows =
+        member.read(email_metrics::by_domain(member.workspace_id(), (first, first + 7 * DAY), MOST_DOMAINS)).await?;
+    let mut found = Vec::new();
+    for row in &rows {
+        let (domain, counts) = (row.text(1)?, Counts::read(row, 3)?);
+        let sent = counts.of(Counted::Sent);
+        let percent = counts.bounced() as f64 * 100.0 / sent.max(1) as f64;
+        if !domain.is_empty() && sent >= FEWEST_SENT && percent > MOST_BOUNCED {
+            found.push((domain, percent));
+        }
+    }
+    found.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    Ok(found)
+}
+
 /// Mail of the last day and of the last week.
 async fn plots(member: &Member<Look>, now: i64) -> Result<Vec<Plot>, Error> {
     let span = (Span::Week.start(now), now + DAY);
@@ -176,9 +209,8 @@ async fn plots(member: &Member<Look>, now: i64) -> Result<Vec<Plot>, Error> {
 async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<Step>, Error> {
     let workspace = member.workspace_id();
     let link = |path: &str, label: &str| Some(Link { href: member.address(path), label: label.into() });
-    let is_verified: bool = member.query(store::verified_domain(workspace)).await?;
     let automated: bool = member.query(store::any_automation(workspace)).await?;
-    Ok(vec![
+    let mut steps = vec![
         Step {
             title: "Create an API key",
             text: "Programs show it when they call the API.",
@@ -194,13 +226,6 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             done: sent,
         },
         Step {
-            title: "Add your domain",
-            text: "It is shown which DNS records to set, and when they were found.",
-            link: link("/domains", "To the domains"),
-            command: None,
-            done: is_verified,
-        },
-        Step {
             title: "Automate something",
             text: "An automation answers events: a welcome, a reminder, a receipt.",
             link: match member.may_manage() {
@@ -210,7 +235,19 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             command: None,
             done: automated,
         },
-    ])
+    ];
+    // Nothing leaves a server that captures: there no domain is needed.
+    if member.app.config.transport() != TransportKind::Capture {
+        let domain = Step {
+            title: "Add your domain",
+            text: "It is shown which DNS records to set, and when they were found.",
+            link: link("/domains", "To the domains"),
+            command: None,
+            done: member.query(store::verified_domain(workspace)).await?,
+        };
+        steps.insert(2, domain);
+    }
+    Ok(steps)
 }
 
 fn first_mail(member: &Member<Look>) -> String {

@@ -75,8 +75,7 @@ pub fn read(rows: &[Row]) -> Result<Vec<(i64, Counts)>, DbError> {
 }
 
 fn bounced(counts: &Counts) -> i64 {
-    let kinds = [Counted::BouncedPermanent, Counted::BouncedTransient, Counted::BouncedUndetermined, Counted::Failed];
-    kinds.into_iter().map(|kind| counts.of(kind)).sum()
+    counts.bounced() + counts.of(Counted::Failed)
 }
 
 impl Plot {

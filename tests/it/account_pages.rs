@@ -2,11 +2,18 @@
 
 use posthorn::accounts::{self, Role};
 use posthorn::auth;
+use posthorn::clock::DAY;
 use ring::hmac;
 use serde_json::json;
 
+use crate::delivery::Post;
+use crate::emails::{mail, sent};
 use crate::flow::Person;
+use crate::graphs::{automation, body};
 use crate::harness::{Answer, NOW, TestApp, on_both};
+use crate::runs::{Scene, failing};
+use crate::sink::Sink;
+use crate::store::Store;
 
 /// What an app shows at a moment that was given the secret.
 fn code(secret: &str, micros: i64) -> String {
@@ -51,7 +58,7 @@ async fn turn_on(app: &TestApp, owner: &Person, code: &str, password: &str) -> A
 }
 
 /// Turns the second factor on, and tells the secret and the recovery codes.
-async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
+pub async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
     let begun = app.fill(owner, "/account/second-factor", "/account/second-factor/begin", "").await;
     assert_eq!(begun.status, 303, "{}", begun.text());
     let page = app.see("/dashboard/account/second-factor", owner).await.text();
@@ -72,13 +79,18 @@ async fn factor(app: &TestApp, owner: &Person) -> (String, Vec<String>) {
     (secret, codes.lines().map(str::to_owned).collect())
 }
 
-/// Shows the password, and tells the page that follows and the browser's cookie.
-pub async fn halfway(app: &TestApp) -> (String, String) {
+/// Shows the password, and tells what follows and the browser's cookie.
+pub async fn show_password(app: &TestApp) -> (Answer, String) {
     let page = app.get("/dashboard/login").send().await;
     let (token, cookie) = (value(&page.text(), "token"), cookies(&page));
     let form = format!("token={token}&email=owner%40example.com&password=correct+horse&next=/dashboard/w/1/keys");
     let request = app.post("/dashboard/login").header("cookie", &cookie);
-    let answer = request.body("application/x-www-form-urlencoded", form).send().await;
+    (request.body("application/x-www-form-urlencoded", form).send().await, cookie)
+}
+
+/// The same, where a second factor is asked for.
+pub async fn halfway(app: &TestApp) -> (String, String) {
+    let (answer, cookie) = show_password(app).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(answer.headers.get("set-cookie").is_none(), "nobody is let in yet");
     (answer.text(), cookie)
@@ -228,12 +240,12 @@ on_both! {
     async fn the_overview_tells_what_needs_attention_and_what_to_do(app: TestApp) {
         let owner = app.owner().await;
         let page = app.see("/dashboard/", &owner).await.text();
-        assert!(page.contains("0 of 4 done") && !page.contains("Needs attention"), "{page}");
+        assert!(page.contains("0 of 3 done") && !page.contains("Needs attention"), "{page}");
         let key = app.full_key().await;
         let added = app.post("/domains").key(&key).json(json!({"name": "shop.example"})).send().await;
         assert_eq!(added.status, 201, "{}", added.text());
         let page = app.see("/dashboard/", &owner).await.text();
-        assert!(page.contains("1 of 4 done") && page.contains("Needs attention") && page.contains("shop.example is not verified yet"), "{page}");
+        assert!(page.contains("1 of 3 done") && page.contains("Needs attention") && page.contains("shop.example is not verified yet"), "{page}");
         assert!(page.contains("0 sent, 0 delivered") && !page.contains("style=\""));
         let period = NOW - NOW % 900_000_000;
         let workspace = app.store.id(app.workspace().await);
@@ -243,5 +255,68 @@ on_both! {
         )).await;
         let page = app.see("/dashboard/", &owner).await.text();
         assert!(page.contains("5 sent, 3 delivered, 1 bounced or failed") && page.contains("plot-delivered"), "{page}");
+    }
+
+    async fn the_overview_tells_of_runs_that_failed(app: TestApp) {
+        let owner = app.owner().await;
+        let scene = Scene::new(app, failing()).await;
+        let overview = async |person: &Person| scene.app.see("/dashboard/", person).await.text();
+        assert!(!overview(&owner).await.contains("failed in the last 7 days"));
+        scene.run(json!({})).await;
+        let page = overview(&owner).await;
+        assert!(page.contains("1 run failed in the last 7 days. <a href=\"/dashboard/automations\">"), "{page}");
+        scene.run(json!({})).await;
+        assert!(overview(&owner).await.contains("2 runs failed in the last 7 days."));
+        scene.app.clock.advance(8 * DAY);
+        let owner = scene.app.browser(owner.id, &owner.email).await;
+        assert!(!overview(&owner).await.contains("failed in the last 7 days"), "long ago");
+    }
+
+    async fn the_overview_names_domains_whose_mail_bounces(app: TestApp) {
+        let owner = app.owner().await;
+        let workspace = app.store.id(app.workspace().await);
+        let nil = app.store.id(posthorn::id::WorkspaceId::from(uuid::Uuid::nil()));
+        let today = NOW - NOW % DAY;
+        // Sent, and bounced in each of three ways.
+        for (domain, day, [sent, hard, soft, unknown]) in [
+            ("shop.example", today, [20, 1, 1, 0]),
+            ("shop.example", today - 6 * DAY, [20, 0, 0, 1]),
+            ("worse.example", today, [20, 10, 0, 0]),
+            ("few.example", today, [19, 19, 0, 0]),
+            ("fine.example", today, [100, 5, 0, 0]),
+            ("old.example", today - 7 * DAY, [100, 50, 0, 0]),
+            ("", today, [100, 50, 0, 0]),
+        ] {
+            app.store.run(&format!(
+                "INSERT INTO email_counts_by_day VALUES ({workspace}, {day}, '{domain}', {nil}, {sent}, 0, 0, {hard}, {soft}, {unknown},
+                     0, 0, 0, 0, 0, 0, 0, 0, 0)"
+            )).await;
+        }
+        let page = app.see("/dashboard/", &owner).await.text();
+        let said = "7.5 % of the mail from shop.example bounced in the last 7 days. <a href=\"/dashboard/deliverability?days=7\">";
+        assert!(page.contains(said) && page.find("50.0 % of the mail from worse.example") < page.find(said), "{page}");
+        assert_eq!(page.matches("% of the mail from").count(), 2, "{page}");
+        app.store.run("DELETE FROM email_counts_by_day").await;
+        assert!(!app.see("/dashboard/", &owner).await.text().contains("% of the mail from"));
+    }
+
+    async fn the_checklist_goes_away_when_all_of_it_is_done_and_asks_for_a_domain_where_mail_leaves(store: Store) {
+        let (captured, sink) = (TestApp::open(&store, &[]).await, Sink::open().await);
+        let relaying = Post::relaying(&store, &sink).await.app;
+        let owner = captured.owner().await;
+        let key = captured.full_key().await;
+        let overview = async |app: &TestApp| app.see("/dashboard/", &owner).await.text();
+        let (one, other) = (overview(&captured).await, overview(&relaying).await);
+        assert!(one.contains("1 of 3 done") && !one.contains("Add your domain"), "{one}");
+        assert!(other.contains("1 of 4 done") && other.contains("Add your domain"), "{other}");
+        sent(&captured, &key, mail()).await;
+        automation(&captured, &key, body("Welcome")).await;
+        assert!(!overview(&captured).await.contains("Getting started"));
+        assert!(overview(&relaying).await.contains("3 of 4 done"));
+        let added = captured.post("/domains").key(&key).json(json!({"name": "shop.example"})).send().await;
+        assert_eq!(added.status, 201, "{}", added.text());
+        assert!(overview(&relaying).await.contains("3 of 4 done"), "it has to be verified");
+        store.run("UPDATE domains SET status = 'verified'").await;
+        assert!(!overview(&relaying).await.contains("Getting started"));
     }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::automation_pages::{owner, page};
+use crate::form_filling::Filled;
 use crate::harness::{Answer, TestApp, on_both};
 use crate::people_pages::{contact, submit};
 
@@ -105,7 +106,10 @@ on_both! {
         let one = page(&app, &cookie, &at).await;
         assert!(one.contains("bob@example.com"), "{one}");
         assert!(page(&app, &cookie, &format!("{at}/rules")).await.contains("value=\"json\" checked"));
-        let cleared = submit(&app, &cookie, &edit, "/rules", &[("act", "clear")]).await;
+        assert!(edit.contains(&format!("href=\"/dashboard{at}/rules/clear\"")), "{edit}");
+        let question = page(&app, &cookie, &format!("{at}/rules/clear")).await;
+        assert!(question.contains("Take the rules away?") && !page(&app, &cookie, &at).await.contains("by hand"), "{question}");
+        let cleared = Filled::of(&question, "/rules").send(&app, &cookie).await;
         assert_eq!(cleared.status, 303, "{}", cleared.text());
         assert!(page(&app, &cookie, &at).await.contains("by hand"));
     }

@@ -80,6 +80,13 @@ impl Desk {
         post(&self.app, &self.cookie, &format!("{}/edit/publish", self.path), &format!("{hidden}&{fields}")).await
     }
 
+    /// Lets the event happen that starts runs.
+    async fn happen(&self, email: &str) {
+        let event = json!({"event": "user.created", "email": email});
+        let sent = self.app.post("/events/send").key(&self.key).json(event).send().await;
+        assert_eq!(sent.status, 202, "{}", sent.text());
+    }
+
     async fn live(&self) -> Value {
         self.app.get(&self.path).key(&self.key).send().await.json()
     }
@@ -131,6 +138,49 @@ on_both! {
         assert_eq!(live["connections"], json!([{"from": "start", "to": "hello", "type": "default"}]));
         assert!(desk.look("").await.contains("No edits yet"), "the draft is done");
         assert_eq!(desk.app.count("automation_draft_snapshots").await, 0);
+    }
+
+    async fn publishing_says_how_many_runs_keep_the_version_that_they_have(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        let enabled = desk.app.patch(&desk.path).key(&desk.key).json(json!({"status": "enabled"})).send().await;
+        assert_eq!(enabled.status, 200, "{}", enabled.text());
+        desk.look("").await;
+        desk.edit("add", "after=wait&way=default&type=delay").await;
+        for (email, words) in [
+            ("ada@example.com", "1 run is in flight. It keeps the version that it started with; new runs take the new one."),
+            ("bob@example.com", "2 runs are in flight. They keep the version that they started with; new runs take the new one."),
+        ] {
+            desk.happen(email).await;
+            let asked = page(&desk.app, &desk.cookie, &format!("{}/edit/publish", desk.path)).await;
+            assert!(asked.contains(words), "{words}: {asked}");
+        }
+        let answer = desk.publish("").await;
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        desk.happen("eve@example.com").await;
+        let versions = desk.app.store.rows("SELECT version FROM runs ORDER BY id").await;
+        assert_eq!(versions.into_iter().flatten().flatten().collect::<Vec<_>>(), ["1", "1", "2"]);
+    }
+
+    async fn a_colleagues_edit_is_named_before_it_is_published_with_ones_own(app: TestApp) {
+        let mut desk = Desk::new(app).await;
+        let publish = format!("{}/edit/publish", desk.path);
+        desk.edit("add", "after=wait&way=default&type=delay").await;
+        let asked = page(&desk.app, &desk.cookie, &publish).await;
+        assert!(!asked.contains("It is published with yours"), "nobody is warned of himself: {asked}");
+        let colleague = desk.app.person("ann@example.com", Role::Admin).await;
+        let own = std::mem::replace(&mut desk.cookie, colleague.cookie);
+        assert!(desk.look("").await.contains("last edited by <bdi class=\"strong\">owner@example.com</bdi>"), "{}", desk.shown);
+        desk.edit("add", "after=wait&way=default&type=delay").await;
+        desk.cookie = own;
+        let named = "<bdi class=\"strong\">ann@example.com</bdi>";
+        assert!(desk.look("").await.contains(&format!("last edited by {named}")), "{}", desk.shown);
+        let one = page(&desk.app, &desk.cookie, &desk.path).await;
+        assert!(one.contains(&format!("There is a draft, last edited by {named}")), "{one}");
+        let asked = page(&desk.app, &desk.cookie, &publish).await;
+        let warning = format!("The last edit of this draft was made by {named}. It is published with yours.");
+        assert!(asked.contains(&warning), "{asked}");
+        assert_eq!(desk.publish("").await.status, 303);
+        assert_eq!(keys(&desk.live().await).len(), 4, "both edits are in force");
     }
 
     async fn undo_and_redo_survive_a_reload_and_go_ten_edits_back(app: TestApp) {

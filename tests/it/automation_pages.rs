@@ -161,10 +161,30 @@ on_both! {
             assert!(shown.contains(word), "{word}: {shown}");
         }
         assert!(!shown.contains("<i>") && !shown.contains("Try again"));
-        let next = leads_to(&press(&scene.app, &cookie, &shown, "/cancel").await);
+        assert!(shown.contains(&format!("<a class=\"button danger\" href=\"/dashboard{path}/cancel\">")), "{shown}");
+        let question = page(&scene.app, &cookie, &format!("{path}/cancel")).await;
+        assert!(question.contains("Cancel this run?") && question.contains("This cannot be undone."), "{question}");
+        assert_eq!(scene.read(&run).await["status"], "running", "asking ends nothing");
+        let next = leads_to(&press(&scene.app, &cookie, &question, "/cancel").await);
         assert_eq!(scene.read(&run).await["status"], "cancelled");
         assert!(page(&scene.app, &cookie, &next).await.contains("The run is cancelled."));
-        assert_eq!(press(&scene.app, &cookie, &shown, "/cancel").await.status, 409, "it has ended");
+        assert_eq!(press(&scene.app, &cookie, &question, "/cancel").await.status, 409, "it has ended");
+        assert!(!page(&scene.app, &cookie, &path).await.contains("/cancel\""));
+    }
+
+    async fn a_run_says_until_when_it_waits_and_for_what(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        let cookie = owner(&scene.app).await;
+        let timed = "waiting until <time datetime=\"2026-01-02T04:04:05";
+        let heard = "waiting until <time datetime=\"2026-01-03T03:04:05";
+        let event = "</time> for <bdi class=\"strong\">paid</bdi>";
+        for (plan, until, is_for_event) in [("free", timed, false), ("pro", heard, true)] {
+            let run = scene.run(json!({"plan": plan})).await;
+            let one = page(&scene.app, &cookie, &format!("/automations/{}/runs/{run}", scene.automation)).await;
+            assert!(one.contains(until) && one.contains(event) == is_for_event, "{plan}: {one}");
+            let list = page(&scene.app, &cookie, "/runs").await;
+            assert!(list.contains(until) && list.contains(event) == is_for_event, "{plan}: {list}");
+        }
     }
 
     async fn a_failed_run_is_tried_again(app: TestApp) {
@@ -215,7 +235,8 @@ on_both! {
         for path in [
             "/automations/x".to_owned(), format!("/automations/{nobody}"), format!("/automations/{foreign}"),
             format!("/automations/{foreign}/delete"), format!("/automations/{id}/runs/{nobody}"),
-            format!("/automations/{id}/runs/x"),
+            format!("/automations/{id}/runs/x"), format!("/automations/{id}/runs/{nobody}/cancel"),
+            format!("/automations/{id}/runs/{nobody}/messages/{nobody}/drop"),
         ] {
             let answer = app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await;
             assert_eq!((answer.status, answer.header("content-type")), (404, Some("text/html; charset=utf-8")), "{path}");

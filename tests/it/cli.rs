@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::account_pages::{factor, halfway, show_password, with_password};
 use crate::binary::{Said, Server, posthorn, say};
+use crate::erasing::known;
 use crate::harness::{TestApp, on_both};
 use crate::store::Store;
 
@@ -96,6 +98,44 @@ on_both! {
         let listed = run(&store, &["users", "list", "--json"], "").json();
         assert_eq!(listed.as_array().expect("a list").len(), 3);
         assert!(run(&store, &["users", "list"], "").ok().contains("A@Example.com"));
+    }
+
+    async fn users_reset_second_factor_leaves_the_password_alone(store: Store) {
+        let app = TestApp::open(&store, &[]).await;
+        let owner = with_password(&app).await;
+        factor(&app, &owner).await;
+        halfway(&app).await;
+        let args = ["users", "reset-second-factor", "--email", "Owner@example.com"];
+        let said = run(&store, &args, "").ok();
+        assert!(said.contains("reset"), "{said}");
+        assert_eq!((app.count("second_factors").await, app.count("recovery_codes").await), (0, 0));
+        let (let_in, _) = show_password(&app).await;
+        assert_eq!(let_in.status, 303, "the password is enough: {}", let_in.text());
+        let told = store.rows("SELECT via FROM audit_log WHERE action = 'second_factor.reset'").await;
+        assert_eq!(told, [[Some("command".to_owned())]]);
+        let complaint = run(&store, &["users", "reset-second-factor", "--email", "nobody@example.com"], "").failed();
+        assert!(complaint.contains("nobody@example.com") && complaint.contains("no such user"), "{complaint}");
+    }
+
+    async fn contacts_export_prints_and_contacts_erase_leaves_nothing_of_a_person(store: Store) {
+        let app = TestApp::open(&store, &[]).await;
+        let key = app.full_key().await;
+        let (id, mail, _) = known(&app, &key).await;
+        let all = run(&store, &["contacts", "export", "ADA@example.com"], "").json();
+        assert_eq!((&all["contact"]["id"], &all["contact"]["properties"]["plan"]), (&json!(id), &json!("pro")));
+        assert_eq!((&all["emails"][0]["id"], &all["emails"][0]["text"]), (&json!(mail), &json!("Body for Ada")));
+        assert_eq!(all["runs"].as_array().map(Vec::len), Some(1), "{all}");
+        assert_eq!(run(&store, &["contacts", "export", &id], "").json()["contact"], all["contact"], "by its id, too");
+
+        assert_eq!(run(&store, &["contacts", "erase", "ada@example.com", "--suppress"], "").ok(), "Erased.\n");
+        app.get(format!("/contacts/{id}")).key(&key).send().await.refused(404, "not_found");
+        assert_eq!(app.get(format!("/contact-erasures/{id}")).key(&key).send().await.json()["status"], "completed");
+        assert_eq!((app.count("runs").await, app.count("suppressions").await), (0, 1));
+        assert_eq!(app.get("/contacts/bob@example.com").key(&key).send().await.status, 200, "nobody else is touched");
+        for act in ["export", "erase"] {
+            let complaint = run(&store, &["contacts", act, "ada@example.com"], "").failed();
+            assert!(complaint.contains("ada@example.com"), "{act}: {complaint}");
+        }
     }
 
     async fn issue_2_clients_create_takes_repeated_flags_and_any_grant_set(store: Store) {

@@ -31,6 +31,19 @@ on_both! {
         assert_eq!((saved.status, saved.text().as_str()), (200, "hi"));
     }
 
+    async fn headers_of_its_own_are_shown_with_a_mail(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let headers = json!({"X-Order": "<1041>", "X-Shop": "north"});
+        let id = sent(&app, &key, mail_with(json!({"headers": headers}))).await;
+        let one = page(&app, &cookie, &format!("/emails/{id}")).await;
+        for words in ["Headers of its own", "<code>X-Order</code></dt><dd><bdi>&#60;1041&#62;</bdi>", "<code>X-Shop</code></dt><dd><bdi>north</bdi>"] {
+            assert!(one.contains(words), "{words}: {one}");
+        }
+        let plain = sent(&app, &key, mail()).await;
+        assert!(!page(&app, &cookie, &format!("/emails/{plain}")).await.contains("Headers of its own"));
+    }
+
     async fn the_html_of_a_mail_is_shown_where_it_can_do_nothing(app: TestApp) {
         let key = app.full_key().await;
         let cookie = owner(&app).await;

@@ -9,7 +9,7 @@ use crate::harness::{TestApp, on_both};
 use crate::people_pages::{contact, submit};
 
 /// Ada, with an event, a run that it began and two mails; and Bob, who has one of the mails, too.
-async fn known(app: &TestApp, key: &str) -> (String, String, String) {
+pub async fn known(app: &TestApp, key: &str) -> (String, String, String) {
     let id = contact(app, key, json!({"email": "Ada@example.com", "first_name": "Ada", "properties": {"plan": "pro"}}))
         .await;
     contact(app, key, json!({"email": "bob@example.com"})).await;

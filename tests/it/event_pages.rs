@@ -53,13 +53,20 @@ on_both! {
         let form = page(&app, &cookie, &format!("{path}/test")).await;
         assert!(form.contains("<bdi>age</bdi> <small>number</small>") && form.contains("1 automation listens"), "{form}");
         let fields = hidden(&form, "/test");
-        for (typed, word) in [
-            ("email=nobody&v0=1&v1=pro&more=", "The address must be"),
-            ("email=ada%40example.com&v0=old&v1=pro&more=", "must be a number"),
-            ("email=ada%40example.com&v0=1&v1=pro&more=%5B", "This is not JSON"),
+        let said = "id=\"f-email-error\">The address must be";
+        for (typed, words) in [
+            ("email=nobody&v0=1&v1=pro&more=", &[said][..]),
+            ("email=ada%40example.com&v0=old&v1=pro&more=", &["id=\"f-v0-error\">This must be a number.", "value=\"old\""]),
+            ("email=ada%40example.com&v0=1&v1=pro&more=%5B", &["id=\"f-more-error\">This is not JSON"]),
+            ("email=ada%40example.com&v0=&v1=pro&more=%7B%22age%22%3A%22old%22%7D", &["id=\"f-more-error\">The `payload` key `age` must be a number"]),
+            ("email=nobody&v0=old&v1=pro&more=%5B", &[said, "id=\"f-v0-error\"", "id=\"f-more-error\""]),
         ] {
             let refused = post(&app, &cookie, &format!("{path}/test"), &format!("{fields}&{typed}")).await;
-            assert!(refused.status == 422 && refused.text().contains(word) && refused.text().contains("value=\"pro\""), "{word}: {}", refused.text());
+            let text = refused.text();
+            assert!(refused.status == 422 && text.contains("value=\"pro\""), "{typed}: {text}");
+            assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
+            assert_eq!(text.matches("class=\"field-error\"").count(), words.iter().filter(|word| word.contains("-error")).count(), "{text}");
+            assert!(!text.contains("class=\"notice bad\""), "each beside its field: {text}");
         }
         assert_eq!(app.count("occurrences").await, 0);
         let sent = post(&app, &cookie, &format!("{path}/test"), &format!("{fields}&email=ada%40example.com&v0=36&v1=pro&more=%7B%22x%22%3A1%7D")).await;

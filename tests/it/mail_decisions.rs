@@ -192,6 +192,9 @@ on_both! {
             [held(&post, &["bob@example.com"]).await, held(&post, &["bob@example.com"]).await, held(&post, &["bob@example.com"]).await];
         let list = page(app, &cookie, "/emails").await;
         assert!(list.contains("Of 3 emails nobody knows whether they arrived."), "{list}");
+        let overview = page(app, &cookie, "/").await;
+        assert!(overview.contains("3 mails are waiting for somebody to decide: nobody knows whether it arrived."), "{overview}");
+        assert!(overview.contains("<a href=\"/dashboard/emails?state=uncertain\">Decide</a>"), "{overview}");
         for (id, action, says, left) in [
             (first, "recipients/0/retry", "It is tried now.", "Of 3 emails"),
             (second, "recipients/0/drop", "It is not sent any more.", "Of 2 emails"),
@@ -200,13 +203,25 @@ on_both! {
             let path = format!("/emails/{id}");
             let before = page(app, &cookie, &path).await;
             assert!(before.contains("it waits until somebody decides") && before.contains("Mark as delivered"), "{before}");
-            let pressed = press(app, &cookie, &before, action).await;
+            // What cannot be undone is asked for.
+            let asking = match action {
+                "recipients/0/drop" => page(app, &cookie, &format!("{path}/{action}")).await,
+                _ => before.clone(),
+            };
+            assert!(before.contains(&format!("href=\"/dashboard{path}/recipients/0/drop\"")), "{before}");
+            assert!(page(app, &cookie, "/emails").await.contains("emails nobody knows"), "asking decides nothing");
+            let pressed = press(app, &cookie, &asking, action).await;
             assert_eq!(pressed.status, 303, "{}", pressed.text());
             let after = page(app, &cookie, pressed.location().strip_prefix("/dashboard").expect("a page")).await;
             assert!(after.contains(says), "{after}");
             assert!(page(app, &cookie, "/emails").await.contains(left), "{left}");
-            assert_eq!(press(app, &cookie, &before, action).await.status, 303, "pressed twice");
+            assert_eq!(press(app, &cookie, &asking, action).await.status, 303, "pressed twice");
         }
+        for path in [format!("/emails/{first}/recipients/7/drop"), format!("/emails/{first}/recipients/0/retry")] {
+            let answer = app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await;
+            assert_eq!(answer.status, 404, "{path}");
+        }
+        assert!(page(app, &cookie, "/").await.contains("1 mail is waiting for somebody to decide"));
         let forged = app.post(format!("/dashboard/emails/{first}/recipients/0/drop")).header("cookie", &cookie);
         let forged = forged.body("application/x-www-form-urlencoded", "token=x").send().await;
         assert_ne!(forged.status, 303, "a form that is not ours decides nothing");

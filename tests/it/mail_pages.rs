@@ -287,6 +287,33 @@ on_both! {
         refused(app, &cookie, &copy, 404).await;
     }
 
+    async fn a_broadcast_is_canceled_by_who_answers_a_question(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 2).await;
+        let app = &stage.post.app;
+        let cookie = owner(app).await;
+        let id = stage.send(json!({"scheduled_at": "in 1 hour"})).await;
+        let path = format!("/broadcasts/{id}");
+        let link = format!("href=\"/dashboard{path}/cancel\"");
+        assert!(page(app, &cookie, &path).await.contains(&link));
+        let question = page(app, &cookie, &format!("{path}/cancel")).await;
+        assert!(question.contains("Cancel this broadcast?") && question.contains("is a draft again"), "{question}");
+        assert_eq!(stage.read(&id).await["status"], "scheduled", "asking cancels nothing");
+        leads_to(&Filled::of(&question, "/cancel").send(app, &cookie).await);
+        assert_eq!(stage.read(&id).await["status"], "draft");
+        stage.call("POST", &format!("{path}/send"), json!({})).await;
+        stage.take().await;
+        let question = page(app, &cookie, &format!("{path}/cancel")).await;
+        assert!(question.contains("Whoever has not got it yet does not get it."), "{question}");
+        let canceled = leads_to(&Filled::of(&question, "/cancel").send(app, &cookie).await);
+        let shown = page(app, &cookie, &canceled).await;
+        assert!(shown.contains("The rest is not sent.") && !shown.contains(&link), "{shown}");
+        stage.run().await;
+        assert_eq!((stage.read(&id).await["state"].clone(), sink.kept().len()), (json!("canceled"), 0));
+        refused(app, &cookie, &format!("{path}/cancel"), 409).await;
+        refused(app, &cookie, &format!("{path}/pause"), 404).await;
+    }
+
     async fn a_page_does_not_wait_until_very_many_recipients_are_counted_or_looked_through(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 3).await;

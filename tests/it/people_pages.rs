@@ -4,7 +4,11 @@ use serde_json::json;
 
 use crate::asking::encoded;
 use crate::automation_pages::{owner, page};
+use crate::broadcasts::Stage;
+use crate::graphs::{automation, delay, link, trigger};
 use crate::harness::{Answer, TestApp, on_both};
+use crate::sink::Sink;
+use crate::store::Store;
 
 /// Sends the form of a page whose action ends so: its hidden fields, and what is typed.
 pub async fn submit(app: &TestApp, cookie: &str, page: &str, action: &str, typed: &[(&str, &str)]) -> Answer {
@@ -174,6 +178,39 @@ on_both! {
         }
         assert!(!one.contains("order.lost") && !one.contains("Look further back"));
         assert!(one.find("Your order") < one.find("order.paid"), "the newest comes first");
+    }
+
+    async fn the_time_line_has_the_runs_and_the_broadcasts_of_the_contact(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 5).await;
+        let app = &stage.post.app;
+        let cookie = owner(app).await;
+        let graph = json!({"name": "Welcome", "status": "enabled", "steps": [trigger(), delay("wait")],
+            "connections": [link("start", "wait")]});
+        let listening = automation(app, &stage.key, graph).await;
+        stage.call("POST", "/events/send", json!({"event": "user.created", "email": "p3@example.com"})).await;
+        stage.send(json!({"name": "Spring"})).await;
+        stage.run().await;
+        stage.call("PATCH", "/contacts/p3@example.com", json!({"unsubscribed": true})).await;
+        stage.send(json!({"name": "Summer"})).await;
+        stage.run().await;
+        stage.send(json!({"name": "Autumn"})).await;
+        stage.take().await;
+        for number in 0..5 {
+            let email = format!("p{number}@example.com");
+            let contact = stage.call("GET", &format!("/contacts/{email}"), json!({})).await;
+            let one = page(app, &cookie, &format!("/contacts/{}", contact["id"].as_str().expect("an id"))).await;
+            let wants_mail = number != 3;
+            let entry = |name: &str, state: &str| format!("<bdi>{name}</bdi></a> <span class=\"badge off\">{state}</span>");
+            assert!(one.contains(&entry("Spring", "delivered")), "{email}: {one}");
+            assert_eq!(one.contains(&entry("Summer", "delivered")), wants_mail, "{email}: {one}");
+            assert_eq!(one.contains(&entry("Autumn", "queued")), wants_mail, "{email}: {one}");
+            assert_eq!(one.contains(&entry("Welcome", "running")), !wants_mail, "{email}: {one}");
+            assert_eq!(one.contains(&format!("/automations/{listening}/runs/")), !wants_mail, "{email}");
+            let own = one.split("\"><bdi>Spring</bdi>").next().and_then(|before| before.rsplit("href=\"/dashboard").next());
+            let mail = page(app, &cookie, own.expect("a link")).await;
+            assert!(mail.contains(&format!("<bdi class=\"strong clip\">{email}</bdi>")), "{email}: {mail}");
+        }
     }
 
     async fn members_look_and_strangers_see_nothing(app: TestApp) {

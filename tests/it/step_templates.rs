@@ -202,8 +202,12 @@ on_both! {
         let path = format!("/automations/{automation}/runs/{}", run["id"].as_str().expect("an id"));
         let shown = page(&stage.app, &cookie, &path).await;
         assert!(shown.contains("until its template is published") && shown.contains("Drop the message"), "{shown}");
+        let link = shown.split("href=\"/dashboard").find(|rest| rest.contains("/drop\">Drop the message")).expect("a link");
+        let question = page(&stage.app, &cookie, link.split('"').next().expect("an address")).await;
+        assert!(question.contains("Drop this message?") && question.contains(">s1<"), "{question}");
+        assert_eq!(stage.run(&automation).await["steps"][1]["output"]["waiting"]["held"], false, "asking drops nothing");
         for status in [303, 409] {
-            assert_eq!(press(&stage.app, &cookie, &shown, "/drop").await.status, status);
+            assert_eq!(press(&stage.app, &cookie, &question, "/drop").await.status, status);
         }
         let step = stage.run(&automation).await["steps"][1].clone();
         assert_eq!((&step["status"], &step["output"]["reason"]), (&json!("skipped"), &json!("a person decided not to send it")));

@@ -111,9 +111,15 @@ on_both! {
         app.clock.advance(7 * 24 * 3_600_000_000 + 1);
         assert_eq!(app.get(&second).send().await.status, 404);
         let owner = app.browser(owner.id, &owner.email).await;
-        let withdrawn = app.fill(&owner, "/team", &format!("/team/invitations/{id}/withdraw"), "").await;
+        let path = format!("/team/invitations/{id}/withdraw");
+        assert!(app.see("/dashboard/team", &owner).await.text().contains(&format!("href=\"/dashboard{path}\"")));
+        let question = app.see(&format!("/dashboard{path}"), &owner).await.text();
+        assert!(question.contains("Withdraw this invitation?") && question.contains("new@example.com"), "{question}");
+        assert_eq!(app.count("invitations").await, 1, "asking withdraws nothing");
+        let withdrawn = app.fill(&owner, &path, &path, "").await;
         assert_eq!(withdrawn.status, 303, "{}", withdrawn.text());
         assert_eq!(app.count("invitations").await, 0);
+        assert_eq!(app.see(&format!("/dashboard{path}"), &owner).await.status, 404);
     }
 
     async fn refused_invitations_keep_what_was_typed(app: TestApp) {
@@ -214,7 +220,11 @@ on_both! {
         let alive = async |person: &Person| app.see("/dashboard/account", person).await.status == 200;
         assert_eq!([alive(&owner).await, alive(&other).await ^ alive(&third).await], [true, true]);
         let fourth = app.browser(owner.id, &owner.email).await;
-        assert_eq!(app.fill(&owner, "/account", "/account/sessions/end-others", "").await.status, 303);
+        let path = "/account/sessions/end-others";
+        assert!(app.see("/dashboard/account", &owner).await.text().contains(&format!("href=\"/dashboard{path}\"")));
+        assert!(app.see(&format!("/dashboard{path}"), &owner).await.text().contains("Sign out everywhere else?"));
+        assert!(alive(&fourth).await, "asking signs nobody out");
+        assert_eq!(app.fill(&owner, path, path, "").await.status, 303);
         assert_eq!([alive(&owner).await, alive(&other).await, alive(&third).await, alive(&fourth).await], [true, false, false, false]);
         let stranger = app.person("other@example.com", Role::Member).await;
         let page = app.see("/dashboard/account", &stranger).await.text();

@@ -25,14 +25,14 @@ use crate::db::{Batch, DbError, Stmt};
 use crate::emails;
 use crate::error::Error;
 use crate::id::{AutomationId, MessageId, RunId};
-use crate::web::{self, Form, Layout, Leaf, PageResult, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Form, Layout, Leaf, PageResult, Shell, Stamp};
 
 pub fn router() -> Router<App> {
     Router::new()
         .route("/automations/{id}/runs/{run_id}", get(read))
-        .route("/automations/{id}/runs/{run_id}/cancel", post(cancel))
+        .route("/automations/{id}/runs/{run_id}/cancel", get(ask_cancel).post(cancel))
         .route("/automations/{id}/runs/{run_id}/retry", post(retry))
-        .route("/automations/{id}/runs/{run_id}/messages/{message_id}/drop", post(drop_message))
+        .route("/automations/{id}/runs/{run_id}/messages/{message_id}/drop", get(ask_drop).post(drop_message))
         .route("/automations/{id}/runs/{run_id}/messages/{message_id}/send", post(send_message))
 }
 
@@ -123,8 +123,8 @@ struct RunPage {
     payload: Option<String>,
     picture: Picture,
     steps: Vec<StepRow>,
-    /// Cancels a run in flight.
-    cancel: Option<Act>,
+    /// Where a run in flight is cancelled.
+    cancel: Option<String>,
     /// Lets a failed run go on.
     retry: Option<Act>,
 }
@@ -141,8 +141,8 @@ struct StepRow {
     waits: Option<String>,
     /// The page of its mail, and how far that is.
     mail: Option<(String, &'static str)>,
-    /// Drops a message that waits.
-    drop: Option<Act>,
+    /// Where a message that waits is dropped.
+    drop: Option<String>,
     /// Sends one that is held, when its template is there.
     send: Option<Act>,
 }
@@ -155,7 +155,7 @@ impl StepRow {
             }
             Some(StepMail::Waits(id, is_held)) if member.may_manage() => {
                 let send = is_held.then(|| message_act(member, run, id, "send"));
-                (None, Some(message_act(member, run, id, "drop")), send)
+                (None, Some(message_address(member, run, id, "drop")), send)
             }
             _ => (None, None, None),
         };
@@ -203,10 +203,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     let id = id.map_err(|_| gone())?;
     let record = find(&member, &id).await?;
     let look = |key: &str| record.steps.iter().find(|step| step.key == key).map_or("", |step| step.status);
-    let act = |act: &str| Act {
-        action: member.address(&format!("/automations/{}/runs/{}/{act}", id.automation, id.run)),
-        hidden: member.hidden(&purpose(act, &id)),
-    };
+    let address = |act: &str| format!("{}/{act}", address_of(&member, &id));
     let status = record.listed.status.as_str();
     let automation: Option<automations::Stored> =
         member.query(automations::by_id(member.workspace_id(), id.automation)).await?;
@@ -221,8 +218,9 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
             .or(member.notice("dropped", "The message will not be sent."))
             .or(member.notice("wanted", "The message is sent as soon as its template is published.")),
         back: member.address(&format!("/automations/{}", id.automation)),
-        cancel: (member.may_manage() && status == "running").then(|| act("cancel")),
-        retry: (member.may_manage() && status == "failed").then(|| act("retry")),
+        cancel: (member.may_manage() && status == "running").then(|| address("cancel")),
+        retry: (member.may_manage() && status == "failed")
+            .then(|| Act { action: address("retry"), hidden: member.hidden(&purpose("retry", &id)) }),
         picture: Picture::draw(&record.graph, &names, look).zoomed(member.asked("zoom").as_deref()),
         status: Badge::of(status),
         started: Stamp::new(record.listed.created_at),
@@ -249,8 +247,32 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     Ok(web::page(StatusCode::OK, &content))
 }
 
+fn address_of<D: Duty>(member: &Member<D>, id: &RunPath) -> String {
+    member.address(&format!("/automations/{}/runs/{}", id.automation, id.run))
+}
+
 fn purpose(act: &str, id: &RunPath) -> String {
     format!("{act} run {} of automation {}", id.run, id.automation)
+}
+
+async fn ask_cancel(member: Member<Manage>, id: Result<RunPath, Error>) -> PageResult {
+    let id = id.map_err(|_| gone())?;
+    let record = find(&member, &id).await?;
+    let address = address_of(&member, &id);
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        title: "Cancel this run?".into(),
+        subject: ContactLink::find(&member, record.contact_id).await?.label,
+        sentence: "It goes no further from where it is. What its steps have done stays, mail that they have sent too. \
+                   This cannot be undone."
+            .into(),
+        action: format!("{address}/cancel"),
+        hidden: member.hidden(&purpose("cancel", &id)),
+        button: "Cancel the run".into(),
+        cancel: address,
+    };
+    Ok(web::page(StatusCode::OK, &content))
 }
 
 async fn cancel(member: Member<Manage>, id: Result<RunPath, Error>, form: Form) -> PageResult {
@@ -288,36 +310,65 @@ fn message_purpose(act: &str, message: MessageId, id: &RunPath) -> String {
     format!("{act} message {message} of run {}", id.run)
 }
 
-fn message_act(member: &Member<Look>, run: &RunPath, id: MessageId, act: &str) -> Act {
-    let path = format!("/automations/{}/runs/{}/messages/{id}/{act}", run.automation, run.run);
-    Act { action: member.address(&path), hidden: member.hidden(&message_purpose(act, id, run)) }
+fn message_address<D: Duty>(member: &Member<D>, run: &RunPath, id: MessageId, act: &str) -> String {
+    format!("{}/messages/{id}/{act}", address_of(member, run))
 }
 
-async fn drop_message(member: Member<Manage>, path: Path<(String, String, String)>, form: Form) -> PageResult {
+fn message_act(member: &Member<Look>, run: &RunPath, id: MessageId, act: &str) -> Act {
+    Act { action: message_address(member, run, id, act), hidden: member.hidden(&message_purpose(act, id, run)) }
+}
+
+type MessagePath = Path<(String, String, String)>;
+
+/// The ids in the path of a message.
+fn message_path(Path((automation, run, message)): MessagePath) -> Result<(RunPath, MessageId), Error> {
+    let run = automation.parse().ok().zip(run.parse().ok()).map(|(automation, run)| RunPath { automation, run });
+    run.zip(message.parse().ok()).ok_or_else(gone)
+}
+
+/// The key of the step whose message waits.
+async fn waiting_step(member: &Member<Manage>, run: &RunPath, message: MessageId) -> Result<String, Error> {
+    let waits = |mail: &StepMail| matches!(mail, StepMail::Waits(id, _) if *id == message);
+    let mut steps = find(member, run).await?.steps.into_iter();
+    let found = steps.find(|step| step.mail.as_ref().is_some_and(waits));
+    found.map(|step| step.key).ok_or_else(|| Error::Conflict { message: "The message does not wait any more.".into() })
+}
+
+async fn ask_drop(member: Member<Manage>, path: MessagePath) -> PageResult {
+    let (run, message) = message_path(path)?;
+    let content = ConfirmPage {
+        layout: member.layout(),
+        shell: member.shell("/automations"),
+        title: "Drop this message?".into(),
+        subject: waiting_step(&member, &run, message).await?,
+        sentence: "It waits for its template, and will not be sent. This cannot be undone.".into(),
+        action: message_address(&member, &run, message, "drop"),
+        hidden: member.hidden(&message_purpose("drop", message, &run)),
+        button: "Drop the message".into(),
+        cancel: address_of(&member, &run),
+    };
+    Ok(web::page(StatusCode::OK, &content))
+}
+
+async fn drop_message(member: Member<Manage>, path: MessagePath, form: Form) -> PageResult {
     decide(&member, path, &form, ("drop", "dropped"), store::drop_message).await
 }
 
-async fn send_message(member: Member<Manage>, path: Path<(String, String, String)>, form: Form) -> PageResult {
+async fn send_message(member: Member<Manage>, path: MessagePath, form: Form) -> PageResult {
     decide(&member, path, &form, ("send", "wanted"), store::want_message).await
 }
 
 /// What a person decides of a message that waits.
 async fn decide(
     member: &Member<Manage>,
-    Path((automation, run, message)): Path<(String, String, String)>,
+    path: MessagePath,
     form: &Form,
     (act, done): (&str, &str),
     decision: fn(RunId, MessageId, i64) -> Stmt,
 ) -> PageResult {
-    let path = automation.parse().ok().zip(run.parse().ok());
-    let run = path.map(|(automation, run)| RunPath { automation, run }).ok_or_else(gone)?;
-    let message: MessageId = message.parse().map_err(|_| gone())?;
+    let (run, message) = message_path(path)?;
     let accepted = member.accept(&message_purpose(act, message, &run), form)?;
-    let record = find(member, &run).await?;
-    let waits = |mail: &StepMail| matches!(mail, StepMail::Waits(id, _) if *id == message);
-    if !record.steps.iter().any(|step| step.mail.as_ref().is_some_and(waits)) {
-        return Err(Error::Conflict { message: "The message does not wait any more.".into() }.into());
-    }
+    waiting_step(member, &run, message).await?;
     let decision = decision(run.run, message, member.app.clock.now());
     match accepted.commit(decision.into()).await? {
         // Somebody else was first, which comes to the same.

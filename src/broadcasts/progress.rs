@@ -211,7 +211,8 @@ impl Broadcasts {
         }
         let now = self.clock.steady();
         let known = self.progress.known.get(&broadcast.id);
-        if known.as_ref().is_none_or(|known| now - known.at >= SHOWN_FOR) {
+        let is_old = |known: &Sample| now - known.at >= SHOWN_FOR || known.state != broadcast.state;
+        if known.as_ref().is_none_or(is_old) {
             self.count_beside(broadcast, now);
         }
         let Some(sample) = known.filter(|known| now - known.at < OUTDATED) else {

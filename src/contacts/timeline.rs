@@ -78,11 +78,11 @@ statements! {
                  UNION ALL
                  SELECT h.id, h.name, h.started_at, CASE WHEN r.contact_id < $2 THEN r.number + 1 ELSE h.low END,
                      CASE WHEN r.contact_id < $2 THEN h.high ELSE r.number END
-                 FROM halves h JOIN email_recipients r ON r.email_id = h.id AND r.number = (h.low + h.high) / 2
-                 WHERE h.low < h.high)
+                 FROM halves h CROSS JOIN email_recipients r
+                 WHERE h.low < h.high AND r.email_id = h.id AND r.number = (h.low + h.high) / 2)
              SELECT h.id, r.number, h.name, h.started_at
-             FROM halves h JOIN email_recipients r ON r.email_id = h.id AND r.number = h.low
-             WHERE h.low = h.high AND r.contact_id = $2");
+             FROM halves h CROSS JOIN email_recipients r
+             WHERE h.low = h.high AND r.email_id = h.id AND r.number = h.low AND r.contact_id = $2");
         /// What happened last to each of some mails.
         fn last_events(ids: &[EmailId]) with [json_array(ids.iter().copied())] = among!(
             "SELECT v.email_id, v.type FROM email_events v WHERE v.email_id", ids "$1",

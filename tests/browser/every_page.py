@@ -14,21 +14,23 @@ from server import ROOT
 SENDER = "Acme <hello@acme.example>"
 # A page that is looked at, below the dashboard. In braces: the id of something that `furnish` or the test makes.
 INSIDE = """
-    / /account /account/second-factor /apps /apps/{grant}/revoke /audit
+    / /account /account/second-factor /account/sessions/end-others /apps /apps/{grant}/revoke /audit
     /automations /automations/new /automations/{automation} /automations/{automation}/delete
     /automations/{automation}/edit /automations/{automation}/edit?step=start /automations/{automation}/edit?step=pro
     /automations/{automation}/edit?step=receipt /automations/{automation}/edit?step=paid
     /automations/{automation}/edit?step=mark /automations/{automation}/edit?after=start&way=default
     /automations/{automation}/edit/discard /automations/{automation}/edit/publish
     /automations/{automation}/runs/{run} /automations/{automation}/runs/{failed_run}
+    /automations/{automation}/runs/{run}/cancel
     /automations/{automation}/versions/1 /automations/{automation}/versions/1..2
     /branding /broadcasts /broadcasts/new /broadcasts/{broadcast} /broadcasts/{broadcast}/recipients
     /broadcasts/{draft} /broadcasts/{draft}/delete /broadcasts/{draft}/edit /broadcasts/{draft}/review
+    /broadcasts/{planned} /broadcasts/{planned}/cancel
     /clients /clients/{client} /clients/{client}/delete
     /contacts /contacts?q=nobody /contacts/new /contacts/{contact} /contacts/{contact}/delete /contacts/{contact}/erase
     /deliverability /domains /domains/{domain} /domains/{domain}/delete /domains/{domain}/settings
     /emails /emails?search=nobody /emails/new /emails/{email} /emails/{bounced} /emails/{scheduled}
-    /emails/{scheduled}/cancel /erasures/{erasure}
+    /emails/{scheduled}/cancel /emails/{scheduled}/recipients/0/drop /erasures/{erasure}
     /events /events/new /events/send /events/{event} /events/{event}/delete /events/{event}/test
     /forms /forms/new /forms/{form} /forms/{form}/delete
     /imports /imports/{import} /imports/{waiting_import}/map
@@ -36,8 +38,10 @@ INSIDE = """
     /password /properties /properties/{property}/delete
     /received /received/{received} /received/{received}/forward /runs
     /segments /segments/new /segments/{segment} /segments/{segment}/delete /segments/{rules} /segments/{rules}/rules
+    /segments/{rules}/rules/clear
     /settings /suppressions /suppressions/{suppression}/delete
     /team /team/leave /team/{colleague}/remove /team/{colleague}/transfer
+    /team/invitations/{invited}/withdraw
     /templates /templates/new /templates/{template} /templates/{template}/delete /templates/{template}/edit
     /templates/{template}/publish /templates/{template}/test
     /topics /topics/{topic} /topics/{topic}/delete /usage
@@ -54,6 +58,7 @@ OUTSIDE = "/ /subscribe/{form} /subscribe/confirm/{confirmation} /unsubscribe/{p
 DOCS = "/docs /docs/search?q=signature /docs/{page} /docs/api/{resource}".split()
 # What is not looked at, and why.
 LEFT_OUT = {
+    "/automations/{id}/runs/{run_id}/messages/{message_id}/drop": "asks as /emails/{id}/recipients/{number}/drop does",
     "/.well-known/oauth-protected-resource/{*path}": "JSON",
     "/assets/{name}": "a file of the program",
     "/broadcasts/{id}/html": "a mail, seen in the frame of /broadcasts/{id}/review",
@@ -195,6 +200,8 @@ def furnish(server, hook):
     wait(lambda: not server.store.query("SELECT 1 FROM broadcasts WHERE due_at IS NOT NULL"), "the end of the broadcast")
     busy = "SELECT 1 FROM email_recipients WHERE due_at IS NOT NULL AND email_id <> x'{}'"
     wait(lambda: not server.store.query(busy.format(made["scheduled"].replace("-", ""))), "the last mail")
+    planned = make("planned", "/broadcasts", news)
+    call("POST", f"/broadcasts/{planned}/send", {"scheduled_at": "in 1 hour"})
     return made
 
 

@@ -3,22 +3,21 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{FromRef, FromRequest, Request, State};
-use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::routes::{add_one, remove};
 use super::store;
 use super::suppression::{Entry, MailAddress, Name, Origin};
-use super::transfer::{Imported, export_for, take_in};
+use super::transfer::{Imported, PATIENCE, export_for, take_in};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::auth;
 use crate::error::Error;
 use crate::id::SuppressionId;
 use crate::web::{
-    self, ConfirmPage, Field, Form, LIMIT_OF_MANY, Layout, Leaf, MultipartForm, Page, PageResult, PathId, RECENT,
-    Shell, Spool, Stamp,
+    self, ConfirmPage, Field, Form, LIMIT_OF_MANY, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId,
+    RECENT, Shell, Spool, Stamp,
 };
 
 pub fn router() -> Router<App> {
@@ -179,18 +178,15 @@ impl<S: Send + Sync> FromRequest<S> for Upload
 where
     App: FromRef<S>,
 {
-    type Rejection = Response;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Upload, Response> {
+    async fn from_request(request: Request, state: &S) -> Result<Upload, PageError> {
         let app = &App::from_ref(state);
         let (parts, body) = request.into_parts();
-        let read = async {
-            auth::refuse_foreign(app, &parts.headers)?;
-            let body = Spool::receive(app, body, LIMIT_OF_MANY, std::time::Duration::from_secs(120)).await?;
-            app.admission.admit().await?;
-            MultipartForm::parse(&parts.headers, body)
-        };
-        read.await.map(Upload).map_err(|error| web::error_page(app, &error))
+        auth::refuse_foreign(app, &parts.headers)?;
+        let body = Spool::receive(app, body, LIMIT_OF_MANY, PATIENCE).await?;
+        app.admission.admit().await?;
+        Ok(Upload(MultipartForm::parse(&parts.headers, body)?))
     }
 }
 

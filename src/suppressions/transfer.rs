@@ -34,7 +34,7 @@ const COLUMNS: [&str; 5] = ["email", "origin", "reason", "source_id", "created_a
 const ROWS: usize = 500;
 
 /// How long a file may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How many rows that failed are told with their reasons.
 const MOST_PROBLEMS: usize = 100;

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequest, Request};
-use axum::response::Response;
 use bytes::Bytes;
+use http::HeaderMap;
 
-use super::input::LIGHT;
-use super::layout::Field;
+use super::input::{self, LIGHT};
+use super::layout::{Field, PageError};
 use super::multipart::{self, FormFile, Sorted};
 use super::query::Params;
 use super::spool::Spool;
-use super::{input, layout};
 use crate::app::App;
 use crate::auth;
 use crate::error::Error;
@@ -34,6 +33,9 @@ const LIMIT_WITH_FILES: usize = (40 << 20) + LIMIT_OF_SOURCE;
 /// How long files may take to arrive.
 const PATIENCE_WITH_FILES: Duration = Duration::from_secs(300);
 
+/// What is made of a form that is longer is held in memory by few at a time.
+const LIGHT_FORM: usize = LIGHT / 4;
+
 /// How many fields and files there may be; who wants the files says how many of them he takes.
 const MOST_WITH_FILES: usize = 256;
 
@@ -46,8 +48,7 @@ enum Typed {
     Parts(Vec<(String, String)>),
 }
 
-/// The same, with room for the source of a mail. It arrives on disk where it is large, and is held in memory by few at
-/// a time.
+/// The same, with room for the source of a mail. It arrives on disk where it is large.
 pub struct LongForm(Form);
 
 impl Deref for LongForm {
@@ -77,24 +78,15 @@ impl<S: Send + Sync> FromRequest<S> for FileForm
 where
     App: FromRef<S>,
 {
-    type Rejection = Response;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<FileForm, Response> {
+    async fn from_request(request: Request, state: &S) -> Result<FileForm, PageError> {
         let app = &App::from_ref(state);
-        let (parts, body) = request.into_parts();
-        let read = async {
-            auth::refuse_foreign(app, &parts.headers)?;
-            let body = Spool::receive(app, body, LIMIT_WITH_FILES, PATIENCE_WITH_FILES).await?;
-            let is_large = body.len() > LIGHT / 4;
-            let sort =
-                move || multipart::Form::parse_up_to(&parts.headers, body, MOST_WITH_FILES)?.sorted(LIMIT_OF_SOURCE);
-            if !is_large {
-                return sort();
-            }
-            app.admission.admit().await?;
-            app.admission.build(sort).await?
-        };
-        let Sorted { typed, files, body } = read.await.map_err(|error| layout::error_page(app, &error))?;
+        let (headers, body) = receive(app, request, LIMIT_WITH_FILES, PATIENCE_WITH_FILES).await?;
+        let is_light = body.len() <= LIGHT_FORM;
+        let sort = move || multipart::Form::parse_up_to(&headers, body, MOST_WITH_FILES)?.sorted(LIMIT_OF_SOURCE);
+        let sorted = if is_light { sort() } else { app.admission.build(sort).await? };
+        let Sorted { typed, files, body } = sorted?;
         Ok(FileForm { typed: Form(Typed::Parts(typed)), files, body: Arc::new(body) })
     }
 }
@@ -103,37 +95,35 @@ impl<S: Send + Sync> FromRequest<S> for LongForm
 where
     App: FromRef<S>,
 {
-    type Rejection = Response;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<LongForm, Response> {
-        let app = &App::from_ref(state);
-        let (parts, body) = request.into_parts();
-        let read = async {
-            auth::refuse_foreign(app, &parts.headers)?;
-            let body = Spool::receive(app, body, LIMIT_OF_SOURCE, PATIENCE).await?;
-            if body.len() > LIGHT / 4 {
-                app.admission.admit().await?;
-            }
-            body.part(0..body.len())
-        };
-        read.await.map(|body| LongForm(Form(Typed::Encoded(body)))).map_err(|error| layout::error_page(app, &error))
+    async fn from_request(request: Request, state: &S) -> Result<LongForm, PageError> {
+        let (_, body) = receive(&App::from_ref(state), request, LIMIT_OF_SOURCE, PATIENCE).await?;
+        Ok(LongForm(Form(Typed::Encoded(body.part(0..body.len())?))))
     }
+}
+
+/// What a page of ours sends, spooled; where much is made of it, when it is its turn.
+async fn receive(app: &App, request: Request, limit: usize, patience: Duration) -> Result<(HeaderMap, Spool), Error> {
+    let (parts, body) = request.into_parts();
+    auth::refuse_foreign(app, &parts.headers)?;
+    let body = Spool::receive(app, body, limit, patience).await?;
+    if body.len() > LIGHT_FORM {
+        app.admission.admit().await?;
+    }
+    Ok((parts.headers, body))
 }
 
 impl<S: Send + Sync> FromRequest<S> for Form
 where
     App: FromRef<S>,
 {
-    type Rejection = Response;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Form, Response> {
-        let app = &App::from_ref(state);
+    async fn from_request(request: Request, state: &S) -> Result<Form, PageError> {
         let (parts, body) = request.into_parts();
-        let read = async {
-            auth::refuse_foreign(app, &parts.headers)?;
-            input::read(&parts.headers, body, LIMIT).await
-        };
-        read.await.map(|body| Form(Typed::Encoded(body))).map_err(|error| layout::error_page(app, &error))
+        auth::refuse_foreign(&App::from_ref(state), &parts.headers)?;
+        Ok(Form(Typed::Encoded(input::read(&parts.headers, body, LIMIT).await?)))
     }
 }
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{FromRef, FromRequest, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -211,12 +211,12 @@ impl<S: Send + Sync> FromRequest<S> for Handed
 where
     App: FromRef<S>,
 {
-    type Rejection = Response;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Handed, Response> {
-        let refused = |error: Error| PageError::from(error).into_response();
-        auth::refuse_foreign(&App::from_ref(state), request.headers()).map_err(refused)?;
-        HandedIn::from_request(request, state).await.map(|HandedIn(form)| Handed(form)).map_err(refused)
+    async fn from_request(request: Request, state: &S) -> Result<Handed, PageError> {
+        auth::refuse_foreign(&App::from_ref(state), request.headers())?;
+        let HandedIn(form) = HandedIn::from_request(request, state).await?;
+        Ok(Handed(form))
     }
 }
 

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 pub use guard::{Basis, Guard};
 pub use sql::{Batch, ReadLimit, Sql, Stmt};
 pub use sqlite::{Progress, backup, restore};
-pub(crate) use statements::{among, statements};
+pub(crate) use statements::{among, elements, statements};
 pub use value::{Columns, FromRow, FromRows, Row, Value};
 pub(crate) use value::{from_row, from_word};
 

@@ -1,31 +1,38 @@
 //! How statements are written: all of a feature on one list, and those that look among many.
 
-/// A statement with a condition on what a JSON array in a parameter holds: `among!("… WHERE id", ids "$2", " LIMIT 1")`
-/// for ids in hexadecimal, and the same for `numbers` and `texts`.
+/// What a JSON array in a parameter holds, as an engine selects it: `elements!(sqlite ids "$2")` for ids in
+/// hexadecimal, and the same for `numbers` and `texts`, and for `postgres`.
+macro_rules! elements {
+    (sqlite ids $parameter:literal) => {
+        concat!("(SELECT unhex(value) FROM json_each(", $parameter, "))")
+    };
+    (sqlite $kind:ident $parameter:literal) => {
+        concat!("(SELECT value FROM json_each(", $parameter, "))")
+    };
+    (postgres ids $parameter:literal) => {
+        $crate::db::elements!(@ $parameter, "UUID")
+    };
+    (postgres numbers $parameter:literal) => {
+        $crate::db::elements!(@ $parameter, "BIGINT")
+    };
+    (postgres texts $parameter:literal) => {
+        $crate::db::elements!(@ $parameter, "TEXT")
+    };
+    // As text first: a parameter of the type JSON is none that values can be bound to.
+    (@ $parameter:literal, $type:literal) => {
+        concat!("(SELECT CAST(json_array_elements_text(CAST(CAST(", $parameter, " AS TEXT) AS JSON)) AS ", $type, "))")
+    };
+}
+pub(crate) use elements;
+
+/// A statement with a condition on what a JSON array in a parameter holds: `among!("… WHERE id", ids "$2", " LIMIT 1")`,
+/// of a kind that [`elements!`] knows.
 macro_rules! among {
-    (@ $before:literal, $sqlite:literal, $postgres:literal, $parameter:literal, $after:literal) => {
+    ($before:expr, $kind:ident $parameter:literal, $after:literal) => {
         $crate::db::Sql::each(
-            concat!($before, " IN (SELECT ", $sqlite, " FROM json_each(", $parameter, "))", $after),
-            // As text first: a parameter of the type JSON is none that values can be bound to.
-            concat!(
-                $before,
-                " IN (SELECT CAST(json_array_elements_text(CAST(CAST(",
-                $parameter,
-                " AS TEXT) AS JSON)) AS ",
-                $postgres,
-                "))",
-                $after
-            ),
+            concat!($before, " IN ", $crate::db::elements!(sqlite $kind $parameter), $after),
+            concat!($before, " IN ", $crate::db::elements!(postgres $kind $parameter), $after),
         )
-    };
-    ($before:literal, ids $parameter:literal, $after:literal) => {
-        $crate::db::among!(@ $before, "unhex(value)", "UUID", $parameter, $after)
-    };
-    ($before:literal, numbers $parameter:literal, $after:literal) => {
-        $crate::db::among!(@ $before, "value", "BIGINT", $parameter, $after)
-    };
-    ($before:literal, texts $parameter:literal, $after:literal) => {
-        $crate::db::among!(@ $before, "value", "TEXT", $parameter, $after)
     };
 }
 pub(crate) use among;

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::counts::Counts;
 use crate::clock::DAY;
-use crate::db::{DbError, Row, Sql, Stmt, Value, among, statements};
+use crate::db::{DbError, Row, Sql, Stmt, Value, among, elements, statements};
 use crate::id::{BroadcastId, DomainId, Id, WorkspaceId, json_array};
 
 /// The columns of the counters, and the same with something around each.
@@ -61,23 +61,13 @@ macro_rules! counts_of {
 
 /// Only these domains and broadcasts (JSON, or NULL for all).
 macro_rules! filtered {
-    (sqlite) => {
-        filtered!("SELECT value FROM json_each($4)", "SELECT unhex(value) FROM json_each($5)")
-    };
-    // As text first: a parameter of the type JSON is none that values can be bound to.
-    (postgres) => {
-        filtered!(
-            "SELECT json_array_elements_text(CAST(CAST($4 AS TEXT) AS JSON))",
-            "SELECT CAST(json_array_elements_text(CAST(CAST($5 AS TEXT) AS JSON)) AS UUID)"
-        )
-    };
-    ($domains:literal, $broadcasts:literal) => {
+    ($engine:ident) => {
         concat!(
-            "(CAST($4 AS TEXT) IS NULL OR domain IN (",
-            $domains,
-            ")) AND (CAST($5 AS TEXT) IS NULL OR broadcast_id IN (",
-            $broadcasts,
-            "))"
+            "(CAST($4 AS TEXT) IS NULL OR domain IN ",
+            elements!($engine texts "$4"),
+            ") AND (CAST($5 AS TEXT) IS NULL OR broadcast_id IN ",
+            elements!($engine ids "$5"),
+            ")"
         )
     };
 }

@@ -12,6 +12,19 @@ use crate::id::{EmailEventId, EmailId, RunId, WorkspaceId, json_array};
 use crate::mime::Address;
 use crate::web::Page;
 
+/// The columns that [`Summary::read`] reads, or all that [`Stored::read`] does.
+macro_rules! columns {
+    (summary) => {
+        "id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state"
+    };
+    (all) => {
+        concat!(
+            columns!(summary),
+            ", origin, lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step"
+        )
+    };
+}
+
 statements! {
     lists {
         OLDER, NEWER =
@@ -24,10 +37,8 @@ statements! {
         /// Reads one piece of something long.
         pub fn chunk(id: EmailId, part: i64, number: i64) = Sql::both(
             "SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");
-        pub fn by_id(workspace_id: WorkspaceId, id: EmailId) = Sql::both(
-            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
-                 lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-             FROM emails WHERE workspace_id = $1 AND id = $2");
+        pub fn by_id(workspace_id: WorkspaceId, id: EmailId) = Sql::both(concat!(
+            "SELECT ", columns!(all), " FROM emails WHERE workspace_id = $1 AND id = $2"));
         /// The mails that the steps of a run sent: step, id, state.
         pub fn of_run(run_id: RunId) = Sql::both("SELECT step, id, state FROM emails WHERE run_id = $1");
         /// How many there are, counted to a bound, and when the newest was handed in.
@@ -81,17 +92,10 @@ statements! {
              ($25, $26, $27, $28, $29, $30, $31, $32, $32, 0, 0, 0, FALSE)");
     /// Apart, because most mail is about nothing in particular.
     SET_TOPIC = Sql::both("UPDATE emails SET topic_id = $2 WHERE id = $1");
-    LOAD = Sql::both(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
-             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-         FROM emails WHERE id = $1");
+    LOAD = Sql::both(concat!("SELECT ", columns!(all), " FROM emails WHERE id = $1"));
     LOAD_SMALL = among!(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state, origin,
-             lane, sender_domain, html, text, size, updated_at, when_uncertain, run_id, step
-         FROM emails WHERE id", ids "$1", " AND size <= $2");
-    SUMMARY = Sql::both(
-        "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-         FROM emails WHERE id = $1");
+        concat!("SELECT ", columns!(all), " FROM emails WHERE id"), ids "$1", " AND size <= $2");
+    SUMMARY = Sql::both(concat!("SELECT ", columns!(summary), " FROM emails WHERE id = $1"));
     /// Only those that nobody has claimed yet.
     CANCEL_RECIPIENTS = Sql::both(
         "UPDATE email_recipients SET state = $2, due_at = NULL WHERE email_id = $1 AND attempt = 0 AND state <= $3");

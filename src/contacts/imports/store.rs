@@ -6,13 +6,29 @@ use super::apply::{Counts, Problem};
 use super::plan::{Plan, Upload};
 use super::shapes::{ImportDetail, ImportStatus, Item};
 use crate::clock::SECOND;
-use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, among, from_row, statements};
+use crate::db::{Batch, DbError, FromRow, Row, Sql, Stmt, among, elements, from_row, statements};
 use crate::id::{Id, ImportId, TopicId, WorkspaceId, json_array};
 use crate::web::Page;
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How large a piece of a file is.
 pub const CHUNK: usize = 256 << 10;
+
+/// Of the contacts with the addresses `$2`, who wants mail about which of the topics `$3`.
+macro_rules! opted_in {
+    ($engine:ident) => {
+        concat!(
+            "SELECT c.id, t.id FROM contacts c
+                 JOIN topics t ON t.workspace_id = $1 AND t.id IN ",
+            elements!($engine ids "$3"),
+            " LEFT JOIN topic_subscriptions s
+                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
+             WHERE c.workspace_id = $1 AND c.email_key IN ",
+            elements!($engine texts "$2"),
+            " AND COALESCE(s.subscription, t.default_subscription) = 'opt_in'"
+        )
+    };
+}
 
 statements! {
     lists {
@@ -58,20 +74,7 @@ statements! {
         /// Who of those that have these addresses wants mail about which of these topics.
         pub(super) fn opted_in(workspace_id: WorkspaceId, keys: &[String], topic_ids: &[TopicId])
             with [workspace_id, written(&keys), json_array(topic_ids.iter().copied())] = Sql::each(
-            "SELECT c.id, t.id FROM contacts c
-                 JOIN topics t ON t.workspace_id = $1 AND t.id IN (SELECT unhex(value) FROM json_each($3))
-                 LEFT JOIN topic_subscriptions s
-                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
-             WHERE c.workspace_id = $1 AND c.email_key IN (SELECT value FROM json_each($2))
-               AND COALESCE(s.subscription, t.default_subscription) = 'opt_in'",
-            "SELECT c.id, t.id FROM contacts c
-                 JOIN topics t ON t.workspace_id = $1 AND t.id IN
-                     (SELECT CAST(jsonb_array_elements_text(CAST(CAST($3 AS TEXT) AS JSONB)) AS UUID))
-                 LEFT JOIN topic_subscriptions s
-                     ON s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = t.id
-             WHERE c.workspace_id = $1
-               AND c.email_key IN (SELECT jsonb_array_elements_text(CAST(CAST($2 AS TEXT) AS JSONB)))
-               AND COALESCE(s.subscription, t.default_subscription) = 'opt_in'");
+            opted_in!(sqlite), opted_in!(postgres));
         /// Where an import stands once some rows are in, if nobody else has claimed it since.
         pub(super) fn advance(import: &Claimed, to: &Advance<'_>)
             with [import.workspace_id, import.id, import.attempt, to.position, to.line, to.counts.total,

@@ -205,7 +205,7 @@ async fn page(member: &Member<Manage>, subject: Subject<'_>, typed: Typed) -> Re
     let mut hidden = member.hidden(&purpose(id));
     hidden.push(stamp);
     let segments: Vec<(SegmentId, String)> = member.query(segments::names(member.workspace_id())).await?;
-    let topics: Vec<(TopicId, String)> = member.query(topics::names(member.workspace_id())).await?;
+    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let segments = segments.into_iter().map(|(id, name)| (id.to_string(), name));
     let topics = topics.into_iter().map(|(id, name)| (id.to_string(), name));
     let none = |word: &str| std::iter::once((String::new(), word.to_owned()));

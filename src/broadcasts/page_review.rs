@@ -153,7 +153,7 @@ async fn facts(member: &Member<Manage>, content: &Content) -> Result<Vec<(&'stat
     let workspace_id = member.workspace_id();
     let segments = member.query(segments::names(workspace_id)).await?;
     let topic = match content.topic_id {
-        Some(id) => name(member.query(topics::names(workspace_id)).await?, &id.to_string()),
+        Some(id) => name(member.query(topics::choices(workspace_id)).await?, &id.to_string()),
         None => None,
     };
     let template = content.template.as_ref().map(|used| used.id.clone());

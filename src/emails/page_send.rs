@@ -267,7 +267,7 @@ pub async fn ask(member: Member<Manage>) -> PageResult {
 }
 
 async fn topics_of(member: &Member<Manage>) -> Result<Vec<(String, String)>, Error> {
-    let topics: Vec<(TopicId, String)> = member.query(topics::names(member.workspace_id())).await?;
+    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let none = (String::new(), "None".to_owned());
     Ok(std::iter::once(none).chain(topics.into_iter().map(|(id, name)| (id.to_string(), name))).collect())
 }

@@ -194,7 +194,7 @@ async fn one_page<D: Duty>(
     typed: Typed,
 ) -> Result<Response, Error> {
     let segments: Vec<(SegmentId, String)> = member.query(segments::names(member.workspace_id())).await?;
-    let topics: Vec<(TopicId, String)> = member.query(topics::names(member.workspace_id())).await?;
+    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let none = (String::new(), "None".to_owned());
     let is_chosen = |id: TopicId| typed.topics.contains(&id.to_string());
     let (purpose, path) = match &shown {

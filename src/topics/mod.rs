@@ -14,7 +14,7 @@ use crate::db::Sql;
 pub use pages::router as pages;
 pub use routes::{must_exist, not_found, router as routes};
 pub use shapes::{Chosen, Standing};
-pub use store::{all_of_contact, choices, choose, forget, names, page_of_contact};
+pub use store::{all_of_contact, choices, choose, forget, page_of_contact};
 pub use topic::{Choice, ChoiceList, Subscription, TopicChoices, Visibility};
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];

@@ -24,9 +24,6 @@ statements! {
             = Sql::both(
             "INSERT INTO topics (workspace_id, id, name, description, default_subscription, visibility, created_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7)");
-        /// What to choose from: ids and names.
-        pub fn names(workspace_id: WorkspaceId) = Sql::both(
-            "SELECT id, name FROM topics WHERE workspace_id = $1 ORDER BY id DESC LIMIT 500");
         /// Changes what is named and leaves the rest, whatever others change meanwhile.
         pub fn change(workspace_id: WorkspaceId, id: TopicId, changes: &TopicChange)
             with [workspace_id, id, changes.name.as_ref().map(|name| name.as_str()),
@@ -56,7 +53,7 @@ statements! {
              FROM topics t LEFT JOIN topic_subscriptions s
                  ON s.workspace_id = t.workspace_id AND s.contact_id = $2 AND s.topic_id = t.id
              WHERE t.workspace_id = $1 ORDER BY t.id");
-        /// The newest topics, to choose from.
+        /// The newest topics, to choose from: ids and names.
         pub fn choices(workspace_id: WorkspaceId) = Sql::both(
             "SELECT id, name FROM topics WHERE workspace_id = $1 ORDER BY id DESC LIMIT 500");
         /// Forgets all that a contact chose.

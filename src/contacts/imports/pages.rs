@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::apply::Problem;
 use super::plan::Sample;
-use super::routes::{CHUNKS_AT_ONCE, HandedIn, LARGEST};
+use super::routes::{CHUNKS_AT_ONCE, HandedIn, LARGEST, check_ties};
 use super::shapes::{ImportDetail, Item};
 use super::store::{self, CHUNK};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -113,20 +113,13 @@ impl Wishes {
         }
     }
 
-    /// As a request would say it, if there are such segments and topics.
-    async fn ties(&self, actor: &dyn Actor) -> Result<Ties, Error> {
+    /// As a request would say it.
+    fn ties(&self) -> Result<Ties, Error> {
         let chosen = self.topics.iter().filter_map(|one| one.split_once(' '));
         let chosen: Vec<Value> =
             chosen.map(|(id, subscription)| json!({"id": id, "subscription": subscription})).collect();
         let chosen: TopicChoices = web::read_fields(Map::from_iter([("topics".to_owned(), chosen.into())]))?;
-        let ties = Ties { segment_ids: self.segment_ids.clone(), choices: chosen.topics.0 };
-        for segment_id in &ties.segment_ids {
-            segments::must_take_members(actor, *segment_id).await?;
-        }
-        for choice in &ties.choices {
-            topics::must_exist(actor, choice.topic_id).await?;
-        }
-        Ok(ties)
+        Ok(Ties { segment_ids: self.segment_ids.clone(), choices: chosen.topics.0 })
     }
 }
 
@@ -340,7 +333,8 @@ async fn begin(
     let (sample, size) = waiting(&member, id).await?;
     let (meanings, wishes) = (form.all("column"), Wishes::sent(&form));
     let begun = async {
-        let upload = sample.upload(size, &meanings, wishes.overwrites, wishes.ties(&accepted).await?)?;
+        let upload = sample.upload(size, &meanings, wishes.overwrites, wishes.ties()?)?;
+        check_ties(&accepted, &upload.plan).await?;
         let insert = store::insert(member.workspace_id(), id, &upload, app.clock.now(), app.clock.steady());
         match accepted.try_commit(|| insert.clone().into()).await? {
             // Sent twice: it is under way.

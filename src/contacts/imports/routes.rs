@@ -9,11 +9,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::form::NewImport;
-use super::plan::Upload;
+use super::plan::{Plan, Upload};
 use super::shapes::{Filter, ImportDetail, Item, Reference};
 use super::store::{self, CHUNK};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::contacts::{properties::Declared, properties_store};
 use crate::db::Batch;
 use crate::error::Error;
@@ -99,13 +99,19 @@ async fn accept(
     if upload.file.len() > LARGEST {
         return Err(Error::TooLarge { limit: LARGEST });
     }
-    for id in &upload.plan.segment_ids {
-        segments::must_take_members(caller, *id).await?;
-    }
-    for choice in &upload.plan.choices {
-        topics::must_exist(caller, choice.topic_id).await?;
-    }
+    check_ties(caller, &upload.plan).await?;
     keep(caller, app, request, form, &upload).await
+}
+
+/// Refuses what contacts cannot be tied to: segments that take no members, topics that there are not.
+pub(super) async fn check_ties(actor: &dyn Actor, plan: &Plan) -> Result<(), Error> {
+    for id in &plan.segment_ids {
+        segments::must_take_members(actor, *id).await?;
+    }
+    for choice in &plan.choices {
+        topics::must_exist(actor, choice.topic_id).await?;
+    }
+    Ok(())
 }
 
 /// Stores a file, some pieces at a time. The import itself comes with the last of

@@ -323,11 +323,9 @@ async fn show(
 
 /// Only what cannot be taken back is asked for.
 async fn ask(member: Member<Manage>, Path((id, act)): Path<(String, String)>) -> PageResult {
-    let (id, act) = (id.parse().map_err(|_| gone())?, Act::parse(&act).ok_or_else(gone)?);
+    let act = Act::parse(&act).filter(|act| *act == Act::Cancel).ok_or_else(gone)?;
+    let id = id.parse().map_err(|_| gone())?;
     let broadcast = find(&member, id).await?;
-    if act != Act::Cancel {
-        return Err(gone().into());
-    }
     if !act.is_open(broadcast.state) {
         return Err(act.refusal(&broadcast).into());
     }

@@ -25,8 +25,8 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
-/// A statement with a condition on what a JSON array in a parameter holds: `among!("… WHERE id", ids "$2", " LIMIT 1")`,
-/// of a kind that [`elements!`] knows.
+/// A statement with a condition on what a JSON array in a parameter holds, of a kind that [`elements!`] knows:
+/// `among!("… WHERE id", ids "$2", " LIMIT 1")`.
 macro_rules! among {
     ($before:expr, $kind:ident $parameter:literal, $after:literal) => {
         $crate::db::Sql::each(

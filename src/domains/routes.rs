@@ -59,11 +59,7 @@ async fn create(
         let answer = Answer::created(&Whole::new(&domain, &domains.records(&domain, &keys)))?;
         match request.commit(answer, || batch.clone()).await? {
             Ok(response) => Ok(response),
-            // Somebody was faster: now it is known with what.
-            Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
-                may_add(&caller, new.name.as_str()).await?;
-                Err(Error::Unavailable)
-            }
+            Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => Err(overtaken(&caller, new.name.as_str()).await),
             Err(error) => Err(error.into()),
         }
     };
@@ -79,18 +75,20 @@ pub(super) async fn add(domains: &Domains, actor: &dyn Actor, new: &NewDomain) -
     let (domain, _, batch) = domains.prepare(actor.workspace_id(), new).await?;
     match actor.act(batch).await? {
         Ok(_) => Ok(domain.id),
-        Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => {
-            may_add(actor, new.name.as_str()).await?;
-            Err(Error::Unavailable)
-        }
+        Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => Err(overtaken(actor, new.name.as_str()).await),
         Err(error) => Err(error.into()),
     }
 }
 
+/// Why a name was not added after all: somebody was faster, and now it is known with what.
+async fn overtaken(actor: &dyn Actor, name: &str) -> Error {
+    may_add(actor, name).await.err().unwrap_or(Error::Unavailable)
+}
+
 /// Refuses a name that cannot be added, before anything costs.
-async fn may_add(caller: &dyn Actor, name: &str) -> Result<(), Error> {
-    let workspace_id = caller.workspace_id();
-    let whose = caller.read(|| store::taken(workspace_id, name)).await?;
+async fn may_add(actor: &dyn Actor, name: &str) -> Result<(), Error> {
+    let workspace_id = actor.workspace_id();
+    let whose = actor.read(|| store::taken(workspace_id, name)).await?;
     let whose: Vec<WorkspaceId> = whose.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
     if whose.contains(&workspace_id) {
         let message = format!("The domain `{name}` has been added already. `GET /domains` lists those there are.");
@@ -99,7 +97,7 @@ async fn may_add(caller: &dyn Actor, name: &str) -> Result<(), Error> {
     if !whose.is_empty() {
         return Err(anothers(name));
     }
-    let count = caller.read(|| store::count(workspace_id)).await?;
+    let count = actor.read(|| store::count(workspace_id)).await?;
     match count.first().map_or(Ok(0), |row| row.int(0))? < MOST {
         true => Ok(()),
         false => Err(Error::invalid(format!(

@@ -402,8 +402,6 @@ fn payload(schema: Option<&str>, values: &[ValueField], more: &str) -> Result<Va
         payload.insert(field.key.clone(), json!(field.typed.value));
     }
     let payload = Value::Object(payload);
-    match Types::of(schema).check(Some(&payload)).err() {
-        Some(flaw) => Err(flaw.message().into_owned()),
-        None => Ok(payload),
-    }
+    Types::of(schema).check(Some(&payload)).map_err(|flaw| flaw.message().into_owned())?;
+    Ok(payload)
 }

@@ -11,7 +11,7 @@ mod store;
 use std::sync::Arc;
 
 pub use batch::{FollowUp, Moment, Occurrence, OccurrenceBatch, Whom};
-pub use ended_run::EndedRun;
+pub use ended_run::{EndedRun, Ending};
 pub use listeners::{Automations, Cause, Entry, Listeners, Loaded, Starts};
 pub use names::SystemEvent;
 pub use retention::forget_old;

@@ -27,7 +27,7 @@ use crate::domains::Domains;
 use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId, WorkspaceId};
-use crate::occurrences::{EndedRun, Occurrences};
+use crate::occurrences::{EndedRun, Ending, Occurrences};
 use crate::templates::Templates;
 use crate::webhooks::{self, EventType};
 use crate::work::{self, Next, Tasks, Worker};
@@ -201,7 +201,7 @@ pub async fn sweep(app: &App) -> Result<(), DbError> {
 /// Its automation is gone: it ends where it is.
 fn cut_short(batch: &mut Batch, app: &App, (workspace_id, automation_id): (WorkspaceId, AutomationId), run: &LeftRun) {
     let LeftRun { id, contact_id, occurrence_id, created_at, .. } = *run;
-    let (event_type, now) = (EventType::RunCancelled, app.clock.now());
-    let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, event_type, now };
+    let (ending, now) = (Ending::Cancelled, app.clock.now());
+    let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now };
     ended.cut_short(batch, &app.clock, workspace_id);
 }

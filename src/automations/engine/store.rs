@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::LEASE;
 use crate::automations::app_grants::grant_stands;
-use crate::automations::run::{Ending, Heard, Run};
+use crate::automations::run::{Heard, Run};
 use crate::clock::time_of;
 use crate::contacts::Contact;
 use crate::db::{Batch, Columns, DbError, FromRow, Row, Sql, Stmt, among, from_row, statements};
 use crate::id::{AutomationId, ContactId, OccurrenceId, RunId, WorkspaceId};
+use crate::occurrences::Ending;
 use crate::windows::{Window, Zone};
 use crate::work::{Claimable, InOrder, claim_rows};
 

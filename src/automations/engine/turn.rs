@@ -10,7 +10,7 @@ use super::mail::RefusedMail;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
 use super::{Engine, Plan, webhook};
-use crate::automations::run::{Call, Effect, Ending, Run};
+use crate::automations::run::{Call, Effect, Run};
 use crate::calls::destination;
 use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared, UnsubscribedBy};
@@ -18,7 +18,6 @@ use crate::db::{Batch, DbError};
 use crate::emails;
 use crate::occurrences::{EndedRun, OccurrenceBatch, SystemEvent};
 use crate::web;
-use crate::webhooks::{self, EventType, When};
 use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
@@ -145,7 +144,7 @@ impl Engine {
         let settled_at = occurrences.batch.len();
         occurrences.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
         if let Some(ended) = ended(claimed, run, view.now) {
-            occurrences.publish(ended.event_type, || ended.data());
+            occurrences.publish(ended.event_type(), || ended.data());
         }
         emails::add(&mut occurrences.batch, &self.app.clock, &mails);
         // After the run is settled: it may wait for this by now.
@@ -205,8 +204,7 @@ impl Engine {
     ) -> Result<(), DbError> {
         let mut batch = Batch::from(store::settle(claimed, run, ahead, now, steady));
         if let Some(ended) = ended(claimed, run, now) {
-            let told = (ended.event_type, When::Always, now);
-            webhooks::publish(&mut batch, &self.app.clock, claimed.workspace_id, told, &ended.data());
+            ended.tell(&mut batch, &self.app.clock, claimed.workspace_id);
         }
         unless_lost(self.app.db.commit(batch).await)
     }
@@ -331,12 +329,8 @@ fn fill(
 
 fn ended(claimed: &Claimed, run: &Run, now: i64) -> Option<EndedRun> {
     let Claimed { id, automation_id, contact_id, occurrence_id, created_at, .. } = *claimed;
-    let event_type = match run.ending()? {
-        Ending::Completed => EventType::RunCompleted,
-        Ending::Failed => EventType::RunFailed,
-        Ending::Cancelled => EventType::RunCancelled,
-    };
-    Some(EndedRun { id, automation_id, contact_id, occurrence_id, created_at, event_type, now })
+    let ending = run.ending()?;
+    Some(EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now })
 }
 
 /// Whether others may be told of what a run does to its contact.

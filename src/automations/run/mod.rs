@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::automations::graph::{Action, Exit, Graph, Step};
 use crate::clock::{SECOND, time_of};
 use crate::id::RunId;
-use crate::text::words;
+use crate::occurrences::Ending;
 
 pub use advance::{Call, ContactRules, Effect, Heard, HistoryPart, World};
 
@@ -66,17 +66,6 @@ impl Position {
         }
     }
 }
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ending {
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-words!(Ending { Completed = "completed", Failed = "failed", Cancelled = "cancelled" });
 
 /// What is kept of a step that was reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

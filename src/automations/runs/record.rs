@@ -12,8 +12,7 @@ use crate::clock::{Clock, Time, rfc3339};
 use crate::db::Batch;
 use crate::error::Error;
 use crate::id::{AutomationId, ContactId, OccurrenceId, WorkspaceId};
-use crate::occurrences::EndedRun;
-use crate::webhooks::{self, EventType, When};
+use crate::occurrences::{EndedRun, Ending};
 
 /// A run with all that is known of it.
 pub struct Record {
@@ -94,10 +93,9 @@ impl Record {
         self.run.cancel(now);
         let Listed { id, created_at, .. } = self.listed;
         let mut batch = Batch::from(store::cancel(automation_id, id, self.fence, &self.state()?, now));
-        let (contact_id, occurrence_id, event_type) = (self.contact_id, self.occurrence_id, EventType::RunCancelled);
-        let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, event_type, now };
-        let told = (event_type, When::Always, now);
-        webhooks::publish(&mut batch, clock, workspace_id, told, &ended.data());
+        let (contact_id, occurrence_id, ending) = (self.contact_id, self.occurrence_id, Ending::Cancelled);
+        let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now };
+        ended.tell(&mut batch, clock, workspace_id);
         Ok(batch)
     }
 

@@ -1,9 +1,9 @@
 //! Runs in the store, as far as people and programs look at them.
 
 use super::STATUSES;
-use crate::automations::run::Ending;
 use crate::db::{Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::occurrences::Ending;
 use crate::web::Page;
 
 /// What a list of runs of several automations shows.

@@ -11,9 +11,10 @@ use super::world::time_shown_as;
 use crate::automations::automation::ReEntry;
 use crate::automations::engine::{LEASE, changed};
 use crate::automations::graph::{Action, Exit, Graph};
-use crate::automations::run::{Effect, Ending, Position, Run, Status, Trace};
+use crate::automations::run::{Effect, Position, Run, Status, Trace};
 use crate::clock::MINUTE;
 use crate::id::RunId;
+use crate::occurrences::Ending;
 use crate::rules::{Budget, Rule, Values};
 
 /// The longest that a run which has something to do may be left alone: a lease,

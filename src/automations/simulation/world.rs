@@ -14,9 +14,10 @@ use super::store::Store;
 use super::workers::Worker;
 use super::{Flaw, graphs};
 use crate::automations::engine::{LEASE, Plan};
-use crate::automations::run::{Ending, Run};
+use crate::automations::run::Run;
 use crate::clock::{HOUR, MINUTE, SECOND};
 use crate::id::SegmentId;
+use crate::occurrences::Ending;
 
 /// How many actions a seed takes before the faults stop.
 const ACTIONS: usize = 120;

@@ -13,9 +13,8 @@ use crate::contacts::{contact::Contact, contact::email_key, write};
 use crate::db::{Batch, DbError, FromRow, from_row};
 use crate::error::{Error, OrMissing};
 use crate::id::{ContactId, EmailId, Id};
-use crate::occurrences::{EndedRun, OccurrenceBatch, Occurrences};
+use crate::occurrences::{EndedRun, Ending, OccurrenceBatch, Occurrences};
 use crate::suppressions::{self, Origin, Suppression};
-use crate::webhooks::EventType;
 use crate::work::{self, Claimable, Next, Tasks, Worker};
 
 /// After so many commits another erasure has its turn.
@@ -168,8 +167,8 @@ async fn forget_runs(app: &Occurrences, person: &Person, batch: &mut Batch) -> R
     for run in &runs {
         if run.status == "running" {
             let Run { id, automation_id, occurrence_id, created_at: Time(created_at), .. } = *run;
-            let (contact_id, event_type) = (person.id, EventType::RunCancelled);
-            let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, event_type, now };
+            let (contact_id, ending) = (person.id, Ending::Cancelled);
+            let ended = EndedRun { id, automation_id, contact_id, occurrence_id, created_at, ending, now };
             ended.cut_short(batch, &app.clock, person.workspace_id);
         }
         batch.push(store::delete_outbox(run.id));

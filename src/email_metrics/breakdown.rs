@@ -11,6 +11,7 @@ use super::metric::Metric;
 use super::query::{Dimension, Question};
 use super::store::Domains;
 use crate::clock::rfc3339;
+use crate::db::from_row;
 use crate::error::Error;
 use crate::id::{BroadcastId, DomainId, EmailId};
 
@@ -25,6 +26,8 @@ pub struct Group {
     pub broadcast_id: Option<BroadcastId>,
     pub counts: Counts,
 }
+
+from_row!(Group { period, domain, email_id = None, broadcast_id, counts });
 
 /// What one row of an answer is about; the earliest comes first.
 type Place = (Option<i64>, Option<String>, Option<EmailId>, Option<BroadcastId>);

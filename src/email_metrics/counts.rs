@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::period;
 use super::store::{self, Key};
 use crate::clock::Clock;
-use crate::db::{Batch, DbError, Row};
+use crate::db::{Batch, Columns, DbError, FromRow, Row};
 use crate::id::{BroadcastId, WorkspaceId};
 
 /// What can happen, in the order of the columns. Of a mail to several, each recipient counts.
@@ -88,11 +88,17 @@ impl Counts {
         self.0
     }
 
-    /// From the columns of a row, the first of which is this one.
-    pub fn read(row: &Row, first: usize) -> Result<Counts, DbError> {
+    /// From a row of nothing else.
+    pub fn read(row: &Row) -> Result<Counts, DbError> {
+        Counts::of_row(row)
+    }
+}
+
+impl FromRow for Counts {
+    fn take(columns: &mut Columns<'_>) -> Result<Counts, DbError> {
         let mut counts = Counts::default();
-        for (at, column) in counts.0.iter_mut().enumerate() {
-            *column = row.int(first + at)?;
+        for count in &mut counts.0 {
+            *count = FromRow::take(columns)?;
         }
         Ok(counts)
     }

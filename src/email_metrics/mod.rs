@@ -14,6 +14,7 @@ mod query;
 mod routes;
 mod store;
 
+pub use breakdown::Group;
 pub use counts::{Counted, Counts, Tally};
 pub use fold::fold;
 pub use mails::MOST_KEPT;

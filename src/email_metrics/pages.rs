@@ -9,12 +9,12 @@ use axum::routing::get;
 use http::StatusCode;
 use jiff::Timestamp;
 
+use super::breakdown::Group;
 use super::counts::{Counted, Counts};
 use super::store::{self, Apart, Period, Which};
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::clock::DAY;
-use crate::error::Error;
 use crate::web::{self, Layout, PageResult, Shell};
 
 /// How many days can be looked at; the first where nothing is said.
@@ -152,9 +152,9 @@ async fn show(member: Member<Look>) -> PageResult {
     let (workspace_id, span) = (member.workspace_id(), (first, first + days * DAY));
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
     let apart = Apart { by_period: Some(Period::Day), by_domain: false, by_broadcast: false };
-    let rows = member.read(store::grouped(&which, &apart, MOST_ROWS)).await?;
-    let rows = rows.iter().map(|row| Ok((row.int(0)?, Counts::read(row, 3)?))).collect::<Result<Vec<_>, Error>>()?;
-    let by_day = by_days(&rows, first, days);
+    let groups: Vec<Group> = member.query(store::grouped(&which, &apart, MOST_ROWS)).await?;
+    let counted: Vec<(i64, Counts)> = groups.iter().map(|group| (group.period, group.counts)).collect();
+    let by_day = by_days(&counted, first, days);
     let mut total = Counts::default();
     by_day.iter().for_each(|(_, counts)| total += *counts);
     let share = |class: &str, part: i64| {

@@ -19,9 +19,8 @@ use super::store::{self, Apart, Domains, Which};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock::Time;
-use crate::db::{DbError, Row};
 use crate::error::Error;
-use crate::id::{BroadcastId, Id, json_array};
+use crate::id::{Id, json_array};
 use crate::web::{JsonResult, Query};
 
 pub fn router() -> OpenApiRouter<App> {
@@ -110,7 +109,7 @@ fn which<'a>(caller: &Caller, question: &'a Question, domains: Option<&'a [Strin
 
 async fn totals(caller: &Caller, question: &Question, domains: Option<&[String]>) -> Result<Counts, Error> {
     let rows = caller.read(|| store::totals_of(&which(caller, question, domains))).await?;
-    Ok(Counts::read(rows.first().ok_or(Error::Internal)?, 0)?)
+    Ok(Counts::read(rows.first().ok_or(Error::Internal)?)?)
 }
 
 async fn groups(caller: &Caller, question: &Question, domains: Option<&[String]>) -> Result<Vec<Group>, Error> {
@@ -129,12 +128,9 @@ async fn groups(caller: &Caller, question: &Question, domains: Option<&[String]>
     if rows.len() as i64 > MOST_GROUPS {
         return Err(too_many());
     }
-    Ok(rows.iter().map(group).collect::<Result<_, _>>()?)
-}
-
-fn group(row: &Row) -> Result<Group, DbError> {
-    let broadcast_id: Option<BroadcastId> = row.maybe(2, Row::id)?;
-    let broadcast_id = broadcast_id.filter(|id| id.uuid() != Uuid::nil());
-    let (period, domain, counts) = (row.int(0)?, row.text(1)?, Counts::read(row, 3)?);
-    Ok(Group { period, domain, email_id: None, broadcast_id, counts })
+    let mut groups: Vec<Group> = rows.iter().map(Group::read).collect::<Result<_, _>>()?;
+    for group in &mut groups {
+        group.broadcast_id = group.broadcast_id.filter(|id| id.uuid() != Uuid::nil());
+    }
+    Ok(groups)
 }

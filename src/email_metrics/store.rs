@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::counts::Counts;
 use crate::clock::DAY;
-use crate::db::{DbError, Row, Sql, Stmt, Value, among, elements, statements};
+use crate::db::{DbError, Row, Sql, Stmt, Value, among, elements, from_row, statements};
 use crate::id::{BroadcastId, DomainId, Id, WorkspaceId, json_array};
 
 /// The columns of the counters, and the same with something around each.
@@ -191,13 +191,8 @@ pub struct Delta {
     pub counts: Counts,
 }
 
-impl Delta {
-    pub fn read(row: &Row) -> Result<Delta, DbError> {
-        let (workspace_id, period, domain, broadcast_id) = (row.id(0)?, row.int(1)?, row.text(2)?, row.id(3)?);
-        let key = Key { workspace_id, period, domain, broadcast_id };
-        Ok(Delta { key, id: row.id(4)?, counts: Counts::read(row, 5)? })
-    }
-}
+from_row!(Key { workspace_id, period, domain, broadcast_id });
+from_row!(Delta { key, id, counts });
 
 fn values(counts: &Counts) -> impl Iterator<Item = Value> {
     counts.columns().into_iter().map(Value::from)
@@ -266,7 +261,7 @@ pub enum Period {
     Day,
 }
 
-/// Apart at least as far as wanted.
+/// Apart at least as far as wanted, each as a [`Group`](super::Group).
 pub fn grouped(which: &Which<'_>, apart: &Apart, most: i64) -> Stmt {
     let Apart { by_period, by_domain, by_broadcast } = *apart;
     let by_quarter = match (by_domain, by_broadcast) {
@@ -286,15 +281,14 @@ pub fn totals(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
     totals_of(&Which { workspace_id, span, domains: None, broadcasts: None })
 }
 
-/// The same, apart by quarter-hours: when each begins, two columns that tell nothing, and its counters.
+/// The same, apart by quarter-hours.
 pub fn by_quarter(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
     let apart = Apart { by_period: Some(Period::Quarter), by_domain: false, by_broadcast: false };
     grouped(&which, &apart, MOST_QUARTERS)
 }
 
-/// The same, apart by the domains that mail was sent from: a column that tells nothing, the domain, another such column,
-/// and its counters.
+/// The same, apart by the domains that mail was sent from.
 pub fn by_domain(workspace_id: WorkspaceId, span: (i64, i64), most: i64) -> Stmt {
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
     grouped(&which, &Apart { by_period: None, by_domain: true, by_broadcast: false }, most)

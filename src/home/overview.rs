@@ -3,13 +3,13 @@
 use askama::Template;
 use http::StatusCode;
 
-use super::plot::{self, Plot, Span};
+use super::plot::{Plot, Span};
 use super::store::{self, FaultyDomain, MOST};
 use crate::accounts::{Look, Member};
 use crate::clock::DAY;
 use crate::config::TransportKind;
 use crate::db::{Stmt, from_row};
-use crate::email_metrics::{Counted, Counts};
+use crate::email_metrics::{Counted, Counts, Group};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
 use crate::{api_keys, email_metrics, emails, events, oauth};
@@ -183,11 +183,10 @@ async fn bouncing(member: &Member<Look>) -> Result<Vec<(String, f64)>, Error> {
     let now = member.app.clock.now();
     // Whole days, as the page of deliverability shows them.
     let first = Span::Week.start(now);
-    let rows =
-        member.read(email_metrics::by_domain(member.workspace_id(), (first, first + 7 * DAY), MOST_DOMAINS)).await?;
+    let span = (first, first + 7 * DAY);
+    let groups: Vec<Group> = member.query(email_metrics::by_domain(member.workspace_id(), span, MOST_DOMAINS)).await?;
     let mut found = Vec::new();
-    for row in &rows {
-        let (domain, counts) = (row.text(1)?, Counts::read(row, 3)?);
+    for Group { domain, counts, .. } in groups {
         let sent = counts.of(Counted::Sent);
         let percent = counts.bounced() as f64 * 100.0 / sent.max(1) as f64;
         if !domain.is_empty() && sent >= FEWEST_SENT && percent > MOST_BOUNCED {
@@ -201,15 +200,14 @@ async fn bouncing(member: &Member<Look>) -> Result<Vec<(String, f64)>, Error> {
 /// Mail of the last day and of the last week.
 async fn plots(member: &Member<Look>, now: i64) -> Result<Vec<Plot>, Error> {
     let span = (Span::Week.start(now), now + DAY);
-    let rows = member.read(email_metrics::by_quarter(member.workspace_id(), span)).await?;
-    let counts = plot::read(&rows)?;
-    Ok([Span::Day, Span::Week].map(|span| Plot::new(span, &counts, now)).into())
+    let groups: Vec<Group> = member.query(email_metrics::by_quarter(member.workspace_id(), span)).await?;
+    let counted: Vec<(i64, Counts)> = groups.iter().map(|group| (group.period, group.counts)).collect();
+    Ok([Span::Day, Span::Week].map(|span| Plot::new(span, &counted, now)).into())
 }
 
 async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<Step>, Error> {
     let workspace = member.workspace_id();
     let link = |path: &str, label: &str| Some(Link { href: member.address(path), label: label.into() });
-    let automated: bool = member.query(store::any_automation(workspace)).await?;
     let mut steps = vec![
         Step {
             title: "Create an API key",
@@ -225,28 +223,27 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             command: Some(first_mail(member)),
             done: sent,
         },
-        Step {
-            title: "Automate something",
-            text: "An automation answers events: a welcome, a reminder, a receipt.",
-            link: match member.may_manage() {
-                true => link("/automations/new?start=welcome", "Begin with a welcome"),
-                false => link("/automations", "To the automations"),
-            },
-            command: None,
-            done: automated,
-        },
     ];
     // Nothing leaves a server that captures: there no domain is needed.
     if member.app.config.transport() != TransportKind::Capture {
-        let domain = Step {
+        steps.push(Step {
             title: "Add your domain",
             text: "It is shown which DNS records to set, and when they were found.",
             link: link("/domains", "To the domains"),
             command: None,
             done: member.query(store::verified_domain(workspace)).await?,
-        };
-        steps.insert(2, domain);
+        });
     }
+    steps.push(Step {
+        title: "Automate something",
+        text: "An automation answers events: a welcome, a reminder, a receipt.",
+        link: match member.may_manage() {
+            true => link("/automations/new?start=welcome", "Begin with a welcome"),
+            false => link("/automations", "To the automations"),
+        },
+        command: None,
+        done: member.query(store::any_automation(workspace)).await?,
+    });
     Ok(steps)
 }
 

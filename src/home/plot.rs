@@ -1,7 +1,6 @@
 //! What became of mail, drawn by the server: bars, told apart by lightness and by words.
 
 use crate::clock::{DAY, HOUR};
-use crate::db::{DbError, Row};
 use crate::email_metrics::{Counted, Counts};
 
 /// How high the tallest bar is, and how wide a place.
@@ -69,16 +68,12 @@ impl Span {
     }
 }
 
-/// The counters of each quarter-hour, as the store tells them.
-pub fn read(rows: &[Row]) -> Result<Vec<(i64, Counts)>, DbError> {
-    rows.iter().map(|row| Ok((row.int(0)?, Counts::read(row, 3)?))).collect()
-}
-
 fn bounced(counts: &Counts) -> i64 {
     counts.bounced() + counts.of(Counted::Failed)
 }
 
 impl Plot {
+    /// Of counters by when they were counted.
     pub fn new(span: Span, counted: &[(i64, Counts)], now: i64) -> Plot {
         let start = span.start(now);
         let mut buckets = vec![Counts::default(); span.count() as usize];

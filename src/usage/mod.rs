@@ -156,7 +156,7 @@ async fn usage(actor: &dyn Actor, app: &App, most: i64) -> Result<Usage, Error> 
 
 async fn mails(actor: &dyn Actor, span: (i64, i64), limit: Option<u32>) -> Result<Mails, Error> {
     let rows: Vec<Row> = actor.read(|| email_metrics::totals(actor.workspace_id(), span)).await?;
-    let counts = Counts::read(rows.first().ok_or(Error::Internal)?, 0)?;
+    let counts = Counts::read(rows.first().ok_or(Error::Internal)?)?;
     let (sent, received) = (counts.of(Counted::Sent), counts.of(Counted::Received));
     Ok(Mails { used: sent + received, limit, sent, received, resets_at: Time(span.1) })
 }

@@ -36,7 +36,7 @@ pub fn delete(workspace_id: WorkspaceId, id: &str, clock: &Clock) -> Batch {
 
 /// Vouches for a client of a workspace when it sends people to this host, or no longer does.
 pub fn verify((workspace_id, user_id): (WorkspaceId, UserId), id: &str, host: Option<&str>) -> Batch {
-    let mut batch = Batch::from(is_own(id, workspace_id));
+    let mut batch = Batch::from(is_own(id, workspace_id)).when(runs_server(workspace_id, user_id));
     batch.append(verify_client(id, host));
-    batch.fence(runs_server(workspace_id, user_id))
+    batch
 }

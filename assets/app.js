@@ -172,10 +172,10 @@ document.addEventListener("submit", async (event) => {
   form.submit();
 });
 
-// ---- what was typed and not sent yet: it survives a reload, in this tab
+// ---- what was typed and not sent yet: it survives a reload, in this tab, unless there is a secret in it
 
 const kept = (form) => `posthorn-typed ${location.pathname}${location.search} ${form.getAttribute("action")}`;
-const unsent = () => all("main form[method=post]").filter((form) => !form.querySelector("[type=password]"));
+const unsent = () => all("main form[method=post]").filter((form) => !form.querySelector("[type=password], [data-secret]"));
 const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden], [type=file]), textarea, select"));
 const stateOf = (field) => (field.matches("[type=checkbox], [type=radio]") ? field.checked : field.value);
 

@@ -184,6 +184,19 @@ class Browser:
         finally:
             self.ask("POST", "/frame", {"id": None})
 
+    @property
+    def status(self):
+        """What the server answered the page with."""
+        return self.run("performance.getEntriesByType('navigation')[0].responseStatus")
+
+    def run_in_frame(self, script):
+        """The same as `run`, in the page's only frame."""
+        self.ask("POST", "/frame", {"id": 0})
+        try:
+            return self.run(script)
+        finally:
+            self.ask("POST", "/frame", {"id": None})
+
     def shows(self, css):
         return self.ask("GET", f"/element/{self.find(css)}/displayed")
 
@@ -192,7 +205,11 @@ class Browser:
 
     def barriers(self):
         """What keeps people from using the page, as axe finds it: each rule with the elements that break it."""
-        script = f"{AXE.read_text()}; const done = arguments[arguments.length - 1]; axe.run(document).then(done)"
+        if not self.run("!!window.axe"):
+            self.ask("POST", "/execute/sync", {"script": AXE.read_text(), "args": []})
+        # Frames of ours are sandboxed: axe cannot look into them, and would only wait for an answer.
+        options = json.dumps({"iframes": False, "resultTypes": ["violations"]})
+        script = f"const done = arguments[arguments.length - 1]; axe.run(document, {options}).then(done)"
         found = self.ask("POST", "/execute/async", {"script": script, "args": []})
         return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']][:3]}" for one in found["violations"]]
 

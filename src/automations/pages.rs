@@ -4,6 +4,7 @@ use askama::Template;
 use axum::Router;
 use axum::routing::{get, post};
 use http::StatusCode;
+use serde_json::json;
 
 use super::automation::{self, ReEntry, Status};
 use super::editor::{self, Unpublished, VersionRow};
@@ -16,7 +17,7 @@ use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
-use crate::docs::{Call, Sample};
+use crate::docs::{Call, Example, Sample};
 use crate::error::{Error, OrMissing};
 use crate::events::{RESERVED_PREFIX, sending_as_code};
 use crate::id::AutomationId;
@@ -50,8 +51,8 @@ struct AutomationsPage {
     drafts: Vec<DraftRow>,
     may_manage: bool,
     new: String,
-    /// A command that makes an automation, for the empty list.
-    example: String,
+    /// How an automation is made, for the empty list.
+    example: Example,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -115,17 +116,26 @@ async fn list(member: Member<Look>) -> PageResult {
     Ok(web::page(StatusCode::OK, &content))
 }
 
-/// A command that makes an automation.
-fn first_automation(app: &App) -> String {
-    let base = app.addresses.base.as_str();
-    format!(
-        "curl {base}/automations \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
-         -H \"Content-Type: application/json\" \\\n  \
-         -d '{{\"name\":\"Welcome\",\"steps\":[\
-         {{\"key\":\"start\",\"type\":\"trigger\",\"config\":{{\"event_name\":\"user.created\"}}}},\
-         {{\"key\":\"wait\",\"type\":\"delay\",\"config\":{{\"duration\":\"1 day\"}}}}],\
-         \"connections\":[{{\"from\":\"start\",\"to\":\"wait\"}}]}}'"
-    )
+/// An automation is made, as a program does it.
+fn first_automation(app: &App) -> Example {
+    let steps = |event_name: &str| {
+        json!([
+            {"key": "start", "type": "trigger", "config": {event_name: "user.created"}},
+            {"key": "wait", "type": "delay", "config": {"duration": "1 day"}},
+        ])
+    };
+    let connections = json!([{"from": "start", "to": "wait"}]);
+    // The client writes names of settings in a way of its own.
+    let (own_steps, links) = (steps("eventName").to_string(), connections.to_string());
+    let words =
+        ["automations", "create", "--name", "Welcome", "--steps", own_steps.as_str(), "--connections", links.as_str()];
+    let body = json!({"name": "Welcome", "steps": steps("event_name"), "connections": connections});
+    Example::new(&Call::to(app, "POST", "/automations", Some(body)), Sample::client(app, &words))
+}
+
+fn reading(app: &App, id: AutomationId) -> Example {
+    let command = Sample::client(app, &["automations", "get", &id.to_string()]);
+    Example::new(&Call::to(app, "GET", &format!("/automations/{id}"), None), command)
 }
 
 #[derive(Template)]
@@ -159,7 +169,7 @@ struct AutomationPage {
     runs: Vec<RunRow>,
     newer: Option<String>,
     older: Option<String>,
-    code: Vec<Sample>,
+    code: Example,
 }
 
 /// A step in words, for those who do not see the picture.
@@ -214,7 +224,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let is_system = stored.listed.event_name.starts_with(RESERVED_PREFIX);
     let acts = member.may_manage().then(|| acts(&member, id, enabled, enabled && !is_system));
     let code = match is_system {
-        true => Call::to(&member.app, "GET", &format!("/automations/{id}"), None).samples(),
+        true => reading(&member.app, id),
         false => sending_as_code(&member.app, &stored.listed.event_name, None),
     };
     let content = AutomationPage {

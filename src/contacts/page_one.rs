@@ -15,7 +15,7 @@ use super::timeline::Timeline;
 use super::{properties_store, store};
 use crate::accounts::{Duty, Look, Member};
 use crate::app::App;
-use crate::docs::{Call, Sample};
+use crate::docs::{Call, Example, Sample};
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
@@ -47,7 +47,7 @@ struct OnePage {
     topics: Vec<TopicRow>,
     topics_hidden: Vec<(String, String)>,
     timeline: Timeline,
-    code: Vec<Sample>,
+    code: Example,
 }
 
 /// Whether mail reaches the contact.
@@ -152,10 +152,9 @@ pub async fn page<D: Duty>(
     Ok(web::page(status, &content))
 }
 
-fn code(app: &App, contact: &Contact) -> Vec<Sample> {
-    let mut samples = Call::to(app, "GET", &format!("/contacts/{}", contact.id), None).samples();
-    samples.push(Sample::command(&["posthorn", "contacts", "export", &contact.email]));
-    samples
+fn code(app: &App, contact: &Contact) -> Example {
+    let command = Sample::command(&["posthorn", "contacts", "export", &contact.email]);
+    Example::new(&Call::to(app, "GET", &format!("/contacts/{}", contact.id), None), command)
 }
 
 async fn verdict<D: Duty>(member: &Member<D>, contact: &Contact) -> Result<Verdict, Error> {

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::Router;
 use axum::routing::{get, post};
 use http::StatusCode;
+use serde_json::json;
 
 use super::person_form::{Choice, choices};
 use super::search::{self, Wanted};
@@ -14,6 +15,7 @@ use super::{download, imports, page_edit, page_erase, page_one, property_pages, 
 use crate::accounts::{Look, Member};
 use crate::app::App;
 use crate::db::DbError;
+use crate::docs::{Call, Example, Sample};
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
@@ -63,8 +65,8 @@ struct ContactsPage {
     /// Where to go on, if the look ended early.
     stopped: Option<String>,
     window: String,
-    /// A command that adds a contact, for the empty list.
-    example: String,
+    /// How a contact is added, for the empty list.
+    example: Example,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -197,14 +199,12 @@ pub(super) fn whole_name(first: Option<String>, last: Option<String>) -> String 
     [first, last].into_iter().flatten().filter(|name| !name.trim().is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A command that adds a contact through the API of this server.
-fn example(app: &App) -> String {
-    let base = app.addresses.base.as_str();
-    format!(
-        "curl {base}/contacts \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
-         -H \"Content-Type: application/json\" \\\n  \
-         -d '{{\"email\":\"ada@example.com\",\"first_name\":\"Ada\"}}'"
-    )
+/// A contact is added, as a program does it.
+fn example(app: &App) -> Example {
+    let (email, first_name) = ("ada@example.com", "Ada");
+    let command = Sample::client(app, &["contacts", "create", "--email", email, "--first-name", first_name]);
+    let contact = json!({"email": email, "first_name": first_name});
+    Example::new(&Call::to(app, "POST", "/contacts", Some(contact)), command)
 }
 
 #[cfg(test)]

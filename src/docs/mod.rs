@@ -24,7 +24,7 @@ use crate::web::{self, Layout, Link, Params, ShownDescription, StaticContent};
 pub use guides::Guide;
 use markdown::Section;
 use reference::Resource;
-pub use reference::{Call, Sample};
+pub use reference::{Call, Example, Sample};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 const JSON: &str = "application/json";

@@ -12,7 +12,7 @@ use super::{Emails, NewEmail, Origin, contents, queue, store};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
-use crate::docs::{Call, Sample};
+use crate::docs::{Call, Example, Sample};
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId, TopicId};
 use crate::templates::{self, Named};
@@ -54,7 +54,7 @@ struct SendPage {
     had_files: bool,
     /// Addresses to fetch further attachments from.
     paths: Field,
-    code: Vec<Sample>,
+    code: Option<Example>,
 }
 
 fn field(value: impl Into<String>) -> Field {
@@ -93,7 +93,7 @@ impl SendPage {
             attachments: Field::default(),
             had_files: false,
             paths: Field::default(),
-            code: Vec::new(),
+            code: None,
         }
     }
 
@@ -261,7 +261,7 @@ fn is_about_form(refusal: &Error) -> bool {
 
 pub async fn ask(member: Member<Manage>) -> PageResult {
     let page = SendPage::empty(&member, member.app.clock.ordered_id());
-    let code = code(&member.app, &member.session.email);
+    let code = Some(code(&member.app, &member.session.email));
     let topics = topics_of(&member).await?;
     Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), topics, code, ..page }))
 }
@@ -272,13 +272,12 @@ async fn topics_of(member: &Member<Manage>) -> Result<Vec<(String, String)>, Err
     Ok(std::iter::once(none).chain(topics.into_iter().map(|(id, name)| (id.to_string(), name))).collect())
 }
 
-fn code(app: &App, to: &str) -> Vec<Sample> {
+/// A first mail, as a program sends it.
+pub fn code(app: &App, to: &str) -> Example {
     let (from, subject, text) = ("you@example.com", "Hello", "It works.");
     let mail = json!({"from": from, "to": to, "subject": subject, "text": text});
-    let mut samples = Call::to(app, "POST", "/emails", Some(mail)).samples();
     let command = ["posthorn", "send", "--from", from, "--to", to, "--subject", subject, "--text", text];
-    samples.push(Sample::command(&command));
-    samples
+    Example::new(&Call::to(app, "POST", "/emails", Some(mail)), Sample::command(&command))
 }
 
 pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: FileForm) -> PageResult {

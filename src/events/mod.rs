@@ -23,7 +23,7 @@ use crate::app::holds_app;
 use crate::db::Sql;
 use crate::occurrences::Occurrences;
 
-pub use as_code::sending as sending_as_code;
+pub use as_code::{defining as defining_as_code, sending as sending_as_code};
 pub use event::{EventName, RESERVED_PREFIX};
 pub use fuzzing::event_body;
 pub use in_force::Definitions;

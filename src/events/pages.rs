@@ -7,8 +7,10 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::Events;
+use super::as_code::defining;
 use super::store::{self, Stored};
 use crate::accounts::{Look, Member};
+use crate::docs::Example;
 use crate::id::EventId;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
@@ -27,8 +29,8 @@ struct EventsPage {
     notice: Option<String>,
     may_manage: bool,
     events: Vec<EventRow>,
-    /// A command that defines an event, for the empty list.
-    example: String,
+    /// How an event is defined, for the empty list.
+    example: Example,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -58,7 +60,7 @@ async fn list(member: Member<Look>) -> PageResult {
         notice: member.notice("deleted", "The event is deleted."),
         may_manage: member.may_manage(),
         events: items.into_iter().map(|(event, in_force)| row(event, in_force, now)).collect(),
-        example: web::first_call(&member.app),
+        example: defining(&member.app),
         newer,
         older,
     };

@@ -9,6 +9,7 @@ use crate::accounts::{Look, Member};
 use crate::clock::DAY;
 use crate::config::TransportKind;
 use crate::db::{Stmt, from_row};
+use crate::docs::Example;
 use crate::email_metrics::{Counted, Counts, Group};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
@@ -46,7 +47,7 @@ struct Step {
     title: &'static str,
     text: &'static str,
     link: Option<Link>,
-    command: Option<String>,
+    example: Option<Example>,
     done: bool,
 }
 
@@ -213,14 +214,14 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             title: "Create an API key",
             text: "Programs show it when they call the API.",
             link: link("/keys", "To the API keys"),
-            command: None,
+            example: None,
             done: keyed,
         },
         Step {
             title: "Send a first mail",
             text: "Put the key into POSTHORN_KEY first. What this server captures can be read under Emails.",
             link: None,
-            command: Some(first_mail(member)),
+            example: Some(emails::sending_as_code(&member.app, &member.session.email)),
             done: sent,
         },
     ];
@@ -230,7 +231,7 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             title: "Add your domain",
             text: "It is shown which DNS records to set, and when they were found.",
             link: link("/domains", "To the domains"),
-            command: None,
+            example: None,
             done: member.query(store::verified_domain(workspace)).await?,
         });
     }
@@ -241,20 +242,10 @@ async fn steps(member: &Member<Look>, [keyed, sent]: [bool; 2]) -> Result<Vec<St
             true => link("/automations/new?start=welcome", "Begin with a welcome"),
             false => link("/automations", "To the automations"),
         },
-        command: None,
+        example: None,
         done: member.query(store::any_automation(workspace)).await?,
     });
     Ok(steps)
-}
-
-fn first_mail(member: &Member<Look>) -> String {
-    let base = member.app.addresses.base.as_str();
-    let to = &member.session.email;
-    format!(
-        "curl {base}/emails \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
-         -H \"Content-Type: application/json\" \\\n  \
-         -d '{{\"from\":\"you@example.com\",\"to\":\"{to}\",\"subject\":\"Hello\",\"text\":\"It works.\"}}'"
-    )
 }
 
 #[cfg(test)]

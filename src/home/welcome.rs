@@ -5,10 +5,11 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 
-use crate::accounts;
 use crate::app::App;
+use crate::docs::Example;
 use crate::error::Error;
 use crate::web::{self, Layout};
+use crate::{accounts, events};
 
 #[derive(Template)]
 #[template(path = "home/welcome.html")]
@@ -18,7 +19,7 @@ struct WelcomePage {
     version: String,
     docs_url: String,
     awaiting_setup: bool,
-    example: String,
+    example: Example,
     doors: Vec<Door>,
 }
 
@@ -41,7 +42,7 @@ pub async fn show(State(app): State<App>) -> Result<Response, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         docs_url: format!("{base}/docs"),
         awaiting_setup: !accounts::any_user(&app.db).await?,
-        example: web::first_call(&app),
+        example: events::defining_as_code(&app),
         doors: vec![
             door("/openapi.json", "OpenAPI description", "The whole API, for generators and tests"),
             door("/.well-known/oauth-authorization-server", "OAuth metadata", "Where clients find the endpoints"),

@@ -279,16 +279,6 @@ pub fn error_of(response: &mut Response) -> Option<Arc<Error>> {
     response.extensions_mut().remove()
 }
 
-/// A command that calls the API of this server.
-pub fn first_call(app: &App) -> String {
-    let base = app.addresses.base.as_str();
-    format!(
-        "curl {base}/events \\\n  -H \"Authorization: Bearer $POSTHORN_KEY\" \\\n  \
-         -H \"Content-Type: application/json\" \\\n  \
-         -d '{{\"name\":\"order.placed\",\"schema\":{{\"total\":\"number\"}}}}'"
-    )
-}
-
 #[cfg(test)]
 impl Layout {
     /// For templates that a test renders without a server.

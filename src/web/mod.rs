@@ -52,7 +52,7 @@ pub use input::{
 };
 pub use layout::{
     DOCS_POLICY, Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside,
-    first_call, page, page_framing, page_leading_away, rendered,
+    page, page_framing, page_leading_away, rendered,
 };
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};

@@ -14,11 +14,15 @@ async fn code(app: &TestApp, cookie: &str, path: &str) -> String {
     let whole = page(app, cookie, path).await;
     assert!(whole.len() < LARGEST, "{path} has {} bytes", whole.len());
     let code = whole.split("<summary>Copy as code</summary>").nth(1).unwrap_or_else(|| panic!("{path}: {whole}"));
-    for language in ["curl", "Node", "Python", "Rust"] {
-        assert!(code.contains(&format!("<summary>{language}</summary>")), "{path}: {language}: {code}");
-    }
-    assert!(code.matches(" data-copy hidden>").count() >= 4 && code.contains("Bearer $POSTHORN_KEY"), "{path}: {code}");
+    assert_in_every_language(path, code);
     code.to_owned()
+}
+
+fn assert_in_every_language(path: &str, code: &str) {
+    for language in ["curl", "Node", "Python", "Rust", "Command line"] {
+        assert_eq!(code.matches(&format!("<summary>{language}</summary>")).count(), 1, "{path}: {language}: {code}");
+    }
+    assert!(code.matches(" data-copy hidden>").count() >= 5 && code.contains("Bearer $POSTHORN_KEY"), "{path}: {code}");
 }
 
 on_both! {
@@ -49,6 +53,23 @@ on_both! {
         let shown = code(&app, &cookie, "/emails/new").await;
         assert!(shown.contains(&format!("fetch(&#34;{BASE}/emails&#34;")), "{shown}");
         assert!(shown.contains("posthorn send --from you@example.com --to owner@example.com"), "{shown}");
+    }
+
+    async fn examples_of_empty_pages_are_in_every_language(app: TestApp) {
+        let cookie = owner(&app).await;
+        let client = format!("RESEND_BASE_URL={BASE} RESEND_API_KEY=&#34;$POSTHORN_KEY&#34; \\\n  resend");
+        for (path, command) in [
+            ("", "posthorn send --from you@example.com".to_owned()),
+            ("/events", format!("{client} events create --name order.placed")),
+            ("/contacts", format!("{client} contacts create --email ada@example.com")),
+            ("/automations", format!("{client} automations create --name Welcome")),
+        ] {
+            let whole = page(&app, &cookie, path).await;
+            assert_in_every_language(path, &whole);
+            assert!(whole.contains(&command), "{path}: {whole}");
+        }
+        let welcome = app.get("/").send().await.text();
+        assert_in_every_language("/", &welcome);
     }
 
     async fn whatever_a_name_holds_stays_text(app: TestApp) {

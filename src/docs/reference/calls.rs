@@ -19,14 +19,35 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The same by a command, of words that are quoted where a shell wants it.
+    /// The same by a command of this program, of words that are quoted where a shell wants it.
     pub fn command(words: &[&str]) -> Sample {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         Sample { language: "Command line", code: words.join(" ") }
     }
 
+    /// The same by the command line that clients of this API have, where this program has no command for it.
+    pub fn client(app: &App, words: &[&str]) -> Sample {
+        let Sample { language, code } = Sample::command(words);
+        let base = quoted(app.addresses.base.as_str());
+        let code = format!("RESEND_BASE_URL={base} RESEND_API_KEY=\"$POSTHORN_KEY\" \\\n  resend {code}");
+        Sample { language, code }
+    }
+
     pub fn html(&self) -> String {
         snippet("", &self.code)
+    }
+}
+
+/// What a page shows to be copied: one call in every language, and by a command.
+pub struct Example(Vec<Sample>);
+
+impl Example {
+    pub fn new(call: &Call, command: Sample) -> Example {
+        Example(call.samples().into_iter().chain([command]).collect())
+    }
+
+    pub fn samples(&self) -> &[Sample] {
+        &self.0
     }
 }
 
@@ -97,7 +118,7 @@ impl Call {
         }
     }
 
-    pub fn samples(&self) -> Vec<Sample> {
+    pub(super) fn samples(&self) -> Vec<Sample> {
         let sample = |language, code| Sample { language, code };
         vec![
             sample("curl", self.curl()),

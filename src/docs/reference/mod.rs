@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::markdown::{anchor, snippet};
 use super::{Catalogue, Heading};
-pub use calls::{Call, Sample};
+pub use calls::{Call, Example, Sample};
 use schema::{Schemas, Told};
 
 /// Everything about one resource, which the description calls a tag.

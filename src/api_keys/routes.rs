@@ -28,7 +28,7 @@ pub fn router() -> OpenApiRouter<App> {
 
 /// What to make.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = NewApiKey)]
+#[schema(as = NewApiKey, example = json!({"name": "web shop", "permission": "sending_access"}))]
 pub struct NewApiKey {
     /// What will use it. One line, and not only spaces.
     name: KeyName,

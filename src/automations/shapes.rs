@@ -49,7 +49,7 @@ pub struct Wish {
 
 /// What to change: at least one of these.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = AutomationChange)]
+#[schema(as = AutomationChange, example = json!({"name": "Welcome", "status": "disabled"}))]
 pub struct Change {
     /// The name of an event that ends a run wherever it is; null removes it.
     #[schema(value_type = Option<ExitEvent>)]
@@ -70,15 +70,19 @@ pub struct Change {
 
 /// A graph to look at. Whatever stands here is judged, not refused.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = AutomationDraft)]
+#[schema(as = AutomationDraft, example = json!({
+    "steps": [
+        {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
+        {"key": "wait", "type": "delay", "config": {"duration": "1 day"}},
+    ],
+    "connections": [{"from": "start", "to": "wait"}],
+}))]
 pub struct Draft {
     /// An array of steps, as for a new automation.
-    #[schema(value_type = Value, example = json!([
-        {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
-    ]))]
+    #[schema(value_type = Value)]
     pub steps: OrNull<Value>,
     /// An array of connections, as for a new automation.
-    #[schema(value_type = Value, example = json!([]))]
+    #[schema(value_type = Value)]
     pub connections: OrNull<Value>,
     /// When its mail may be sent, as for a new automation.
     pub send_window: Option<Value>,

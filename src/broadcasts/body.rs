@@ -157,7 +157,10 @@ fn check_bodies(content: &Content) -> Result<(), Error> {
 
 /// What to change of a draft. What is left out stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = BroadcastChange)]
+#[schema(as = BroadcastChange, example = json!({
+    "subject": "What is new in May",
+    "html": "<p>Hello {{{FIRST_NAME|there}}}</p><a href=\"{{{UNSUBSCRIBE_URL}}}\">Unsubscribe</a>",
+}))]
 pub struct BroadcastChange {
     #[schema(value_type = Option<Uuid>)]
     segment_id: Option<SegmentId>,

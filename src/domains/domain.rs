@@ -176,6 +176,7 @@ impl WarmUp {
 
 /// What to make.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"name": "example.com", "click_tracking": true, "tracking_subdomain": "links"}))]
 pub struct NewDomain {
     /// Mail is sent from addresses of exactly this domain: a subdomain is a domain of its own.
     pub name: DomainName,
@@ -199,6 +200,7 @@ pub struct NewDomain {
 
 /// What to change. What is left out stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"click_tracking": true, "tracking_subdomain": "links", "tls": "enforced"}))]
 pub struct DomainChange {
     pub open_tracking: Option<bool>,
     pub click_tracking: Option<bool>,

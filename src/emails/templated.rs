@@ -153,7 +153,7 @@ fn fill(fields: &mut Map<String, Value>, rendered: Rendered, rendering: &Renderi
 
 /// Whom to send a test to.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = TemplateTest)]
+#[schema(as = TemplateTest, example = json!({"to": "ada@example.com", "variables": {"ORDER_ID": "A-1"}}))]
 pub struct TestWish {
     /// An address, or up to 50.
     #[schema(value_type = AddressList)]

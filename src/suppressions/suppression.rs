@@ -71,7 +71,7 @@ pub struct NewSuppressions {
 
 /// What to remove: by `emails` or by `ids`, not by both.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = SuppressionRemoval)]
+#[schema(as = SuppressionRemoval, example = json!({"emails": ["ada@example.com"]}))]
 pub struct Removal {
     /// The addresses that may get mail again.
     #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 100, example = json!(["ada@example.com"]))]

@@ -168,6 +168,7 @@ pub struct NewTemplate {
 
 /// What to change. What is left out stays as it is, null empties it.
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"subject": "Your order {{{ORDER_ID}}} is on its way"}))]
 pub struct TemplateChange {
     pub name: Option<TemplateName>,
     #[schema(value_type = Option<Alias>)]

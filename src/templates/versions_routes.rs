@@ -70,7 +70,7 @@ async fn read(
 
 /// With what to render it.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = TemplatePreviewWish)]
+#[schema(as = TemplatePreviewWish, example = json!({"variables": {"ORDER_ID": "A-1"}}))]
 struct Wish {
     /// Values of variables. What is missing is shown with a sample.
     #[schema(value_type = Option<Object>)]

@@ -94,7 +94,21 @@ impl<'a> Schemas<'a> {
         self.example_within(schema, DEPTH)
     }
 
+    /// The example that a schema gives of itself: a choice may give one, and what may also be null is in a wrapper.
+    fn given(self, schema: &'a Value) -> Option<&'a Value> {
+        let schema = self.resolve(schema);
+        let first = |name: &str| schema.get(name).and_then(|all| all.get(0));
+        let inner = || match choice(schema).as_slice() {
+            [only] => self.given(only),
+            _ => None,
+        };
+        schema.get("example").or(first("examples")).or_else(inner)
+    }
+
     fn example_within(self, schema: &'a Value, depth: usize) -> Value {
+        if let Some(value) = self.given(schema) {
+            return value.clone();
+        }
         let schema = self.main(schema);
         let first = |name: &str| schema.get(name).and_then(|all| all.get(0));
         let given = schema.get("example").or(first("examples")).or(schema.get("const")).or(schema.get("default"));
@@ -371,6 +385,8 @@ mod tests {
             (json!({"type": "integer", "minimum": 3}), json!(3)),
             (json!({"$ref": "#/components/schemas/Both"}), json!({"x": 7})),
             (json!({"oneOf": [{"type": "null"}, {"type": "boolean"}]}), json!(false)),
+            (json!({"oneOf": [{"type": "string"}, {"type": "boolean"}], "examples": [true]}), json!(true)),
+            (json!({"oneOf": [{"oneOf": [{}, {}], "example": 2}, {"type": "null"}]}), json!(2)),
         ] {
             assert_eq!(schemas.example(&schema), value, "{schema}");
         }

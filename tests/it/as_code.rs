@@ -59,7 +59,7 @@ on_both! {
         let cookie = owner(&app).await;
         let client = format!("RESEND_BASE_URL={BASE} RESEND_API_KEY=&#34;$POSTHORN_KEY&#34; \\\n  resend");
         for (path, command) in [
-            ("", "posthorn send --from you@example.com".to_owned()),
+            ("/", "posthorn send --from you@example.com".to_owned()),
             ("/events", format!("{client} events create --name order.placed")),
             ("/contacts", format!("{client} contacts create --email ada@example.com")),
             ("/automations", format!("{client} automations create --name Welcome")),

@@ -1,0 +1,187 @@
+"""Every example of the API reference and of the dashboard, in every language, against the started binary.
+
+Each language has a server and a store of its own, so that what an example makes is in nobody else's way.
+"""
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from urllib.parse import urljoin
+
+from clients.installed import command_line, node_22
+from person import Browser, visit
+from programs import Example, run_all
+from seeds import OWNER, UUID, Seeds, replaced
+from served import examples
+from server import ENGINES, Server, binary, clean_env, free_port
+
+REFERENCE = ("curl", "Node", "Python", "Rust")
+DASHBOARD = (*REFERENCE, "Command line")
+FEWEST_OPERATIONS = 150
+CONTACTS = "email,first_name\nada.file@example.com,Ada\ngrace.file@example.com,Grace\n"
+
+
+def check(engine, languages=DASHBOARD):
+    """Runs all examples of these languages on an engine; returns what went wrong."""
+    return [problem for language in languages for problem in check_language(engine, language)]
+
+
+def check_language(engine, language):
+    store, inbound = ENGINES[engine](), free_port()
+    server = Server(store, "--inbound-listen", f"127.0.0.1:{inbound}")
+    try:
+        server.start().wait()
+        key = server.create_key()
+        seeds = Seeds(server, key, inbound)
+        found, problems = of_dashboard(seeds, language)
+        if language in REFERENCE:
+            more, others = of_reference(seeds, language)
+            found, problems = found + more, problems + others
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "contacts.csv").write_text(CONTACTS)
+            problems += run_all(language, found, server.base, environment(server, key, folder), folder)
+        print(f"{language} on {engine}: {len(found)} examples", flush=True)
+        if problems:
+            print(server.tail(), flush=True)
+        server.stop()
+        return [f"{problem} on {engine}" for problem in problems]
+    finally:
+        if server.process and server.process.poll() is None:
+            server.kill()
+        store.remove()
+
+
+def environment(server, key, folder):
+    """What a reader has: a key, and the commands that examples name, beside the server's store."""
+    commands = Path(folder) / "commands"
+    commands.mkdir()
+    (commands / "posthorn").symlink_to(binary())
+    (commands / "resend").write_text(f'#!/bin/sh\nexec "{node_22()}" "{command_line()}" "$@"\n')
+    (commands / "resend").chmod(0o755)
+    settings = zip(server.store.args[::2], server.store.args[1::2])
+    return (
+        clean_env()
+        | {f"POSTHORN_{name[2:].replace('-', '_').upper()}": value for name, value in settings}
+        | {
+            "POSTHORN_KEY": key,
+            "POSTHORN_BASE_URL": server.base,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder),
+            "RESEND_CREDENTIAL_STORE": "file",
+            "RESEND_TELEMETRY_DISABLED": "1",
+            "RESEND_NO_UPDATE_NOTIFIER": "1",
+            "DO_NOT_TRACK": "1",
+        }
+    )
+
+
+# ---- the reference ---------------------------------------------------------
+
+
+def of_reference(seeds, language):
+    """An example for every operation, and the operations that have none or more than one."""
+    operations = described(seeds.server)
+    found, problems, seen = [], [], []
+    for page in pages(seeds.server):
+        for operation, shown_in, code in examples(page):
+            if shown_in != language:
+                continue
+            seen.append(operation)
+            path, wanted = operations[operation]
+            try:
+                found.append(Example(operation, language, code, replaced(seeds, operation, path, code), wanted))
+            except AssertionError as problem:
+                problems.append(f"{operation}: {problem}")
+    if len(operations) < FEWEST_OPERATIONS or sorted(seen) != sorted(operations):
+        problems.append(f"{len(operations)} operations, shown: {sorted(set(operations) ^ set(seen))} in {language}")
+    return found, problems
+
+
+def described(server):
+    """By the name of each operation: its path, and the statuses that it answers where all is well."""
+    document = json.loads(server.ask("GET", "/openapi.json")[2])
+    return {
+        operation["operationId"]: (path, {int(status) for status in operation["responses"] if status[0] in "23"})
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+    }
+
+
+def pages(server):
+    home = server.ask("GET", "/docs")[2].decode()
+    for address in dict.fromkeys(re.findall(r'href="[^"]*?(/docs/api/[^"#]+)', home)):
+        status, _, body = server.ask("GET", address)
+        assert status == 200, f"{address} is {status}"
+        yield body.decode()
+
+
+# ---- the dashboard ---------------------------------------------------------
+
+
+def of_dashboard(seeds, language):
+    """The examples of all pages that have one: of empty lists, and of what there is."""
+    browser = Browser()
+    base = f"{seeds.server.base}/dashboard"
+    form = visit(browser, f"{base}/login").form(field="password")
+    typed = dict(form["fields"]) | {"email": OWNER[0], "password": OWNER[1]}
+    status, _, body = browser.open(urljoin(f"{base}/login", form["action"]), typed)
+    assert status == 303, f"logging in answered {status}: {body}"
+
+    found, problems = [], []
+
+    def look(place, address):
+        status, away, body = browser.open(address)
+        while away:
+            address = urljoin(address, away)
+            status, away, body = browser.open(address)
+        assert status == 200, f"{address} is {status}"
+        shown = examples(body)
+        if [one for _, one, _ in shown] != list(DASHBOARD):
+            problems.append(f"the page {place} has examples in {[one for _, one, _ in shown]}")
+        for _, shown_in, code in shown:
+            if shown_in == language:
+                found.append(known(place, language, code))
+
+    look("of the server", seeds.server.base)
+    for place in ("", "/events", "/contacts", "/automations", "/emails/new"):
+        look(place or "overview", base + place)
+    for place, path in things(seeds):
+        look(place, base + path)
+    return found, problems
+
+
+def known(place, language, code):
+    """An example whose ids are the same on every store until it runs."""
+    replaced = []
+    for one in dict.fromkeys(UUID.findall(code)):
+        name = f"00000000-0000-7000-8000-{len(replaced):012}"
+        replaced.append((name, one))
+        code = code.replace(one, name)
+    return Example(f"the page {place}", language, code, replaced, STATUSES if language in REFERENCE else ())
+
+
+STATUSES = (200, 201, 202)
+
+
+def things(seeds):
+    """Pages of things: what they are of, and where they are."""
+    contact = seeds.id("/contacts", {"email": "copied@example.com"})
+    event = seeds.id("/events", {"name": "copied.once", "schema": {"total": "number", "at": "date"}})
+    own = seeds.automation(name="copied.once")
+    system = seeds.automation(name="svc:contact.created")
+    wish = {"name": "Copied", "from": "Acme <hello@acme.example>", "subject": "Hi", "html": "<p>{{{NAME}}}</p>"}
+    wish |= {"alias": "copied", "variables": [{"key": "NAME", "type": "string"}]}
+    published = seeds.id("/templates", wish)
+    seeds.id(f"/templates/{published}/publish")
+    draft = seeds.id("/templates", {"name": "Draft", "from": "a@acme.example", "subject": "Hi", "html": "<p>Hi</p>"})
+    return [
+        ("of a contact", f"/contacts/{contact}"),
+        ("of an event", f"/events/{event}"),
+        ("of an automation", f"/automations/{own}"),
+        ("of an automation that a system event starts", f"/automations/{system}"),
+        ("of a template", f"/templates/{published}"),
+        ("of a draft", f"/templates/{draft}"),
+    ]

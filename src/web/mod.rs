@@ -51,8 +51,8 @@ pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,
 };
 pub use layout::{
-    DOCS_POLICY, Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside,
-    page, page_framing, page_leading_away, rendered,
+    DOCS_POLICY, Field, Layout, Link, PageError, PageResult, Stamp, error_of, error_page, error_page_inside, page,
+    page_framing, page_leading_away, rendered,
 };
 pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};

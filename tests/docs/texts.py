@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from clients.installed import node_22, node_modules, venv
-from fences import ROOT, fenced
+from fences import ROOT, fenced, texts
 from programs import signed, signed_in_env
 from samples import environment
 from server import ENGINES, Server, binary, clean_env, free_port
@@ -98,11 +98,6 @@ NOT_RUN = {
 
 # Blocks that another test runs: by the text and their kinds, and that test.
 ELSEWHERE = {("docs/templates.md", ("html", "json", "text")): "src/render/tests.rs"}
-
-
-def texts():
-    """The names of all texts, README first: its tour makes the reader an account."""
-    return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def check(engine, only=()):

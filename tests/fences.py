@@ -1,9 +1,14 @@
-"""Blocks of code in Markdown."""
+"""The texts of the documentation, and the blocks of code in them."""
 
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def texts():
+    """The names of all texts, README first: its tour makes the reader an account."""
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def fenced(text):

@@ -6,6 +6,7 @@ they have learnt over HTTP, from exit codes and from the rows in the store.
 """
 
 import atexit
+import contextlib
 import csv
 import http.client
 import io
@@ -282,6 +283,21 @@ class Server:
         """The end of what the server logged, and the one before it, for a message about a failure."""
         logs = [path.read_text(errors="replace") for path in (self.log.with_suffix(".old"), self.log) if path.exists()]
         return "\n".join("  | " + line for text in logs for line in text.splitlines()[-lines:])
+
+
+@contextlib.contextmanager
+def serving(engine, *extra):
+    """A server on a store of its own; where nothing went wrong meanwhile, it has to end as promised."""
+    store = ENGINES[engine]()
+    server = Server(store, *extra)
+    try:
+        server.start().wait()
+        yield server
+        server.stop()
+    finally:
+        if server.process and server.process.poll() is None:
+            server.kill()
+        store.remove()
 
 
 def _kill_all():

@@ -15,7 +15,7 @@ from person import Browser, visit
 from programs import Example, run_all
 from seeds import OWNER, UUID, Seeds, replaced
 from served import examples
-from server import ENGINES, Server, binary, clean_env, free_port
+from server import binary, clean_env, free_port, serving
 
 REFERENCE = ("curl", "Node", "Python", "Rust")
 DASHBOARD = (*REFERENCE, "Command line")
@@ -29,10 +29,8 @@ def check(engine, languages=DASHBOARD):
 
 
 def check_language(engine, language):
-    store, inbound = ENGINES[engine](), free_port()
-    server = Server(store, "--inbound-listen", f"127.0.0.1:{inbound}")
-    try:
-        server.start().wait()
+    inbound = free_port()
+    with serving(engine, "--inbound-listen", f"127.0.0.1:{inbound}") as server:
         key = server.create_key()
         seeds = Seeds(server, key, inbound)
         found, problems = of_dashboard(seeds, language)
@@ -45,12 +43,7 @@ def check_language(engine, language):
         print(f"{language} on {engine}: {len(found)} examples", flush=True)
         if problems:
             print(server.tail(), flush=True)
-        server.stop()
-        return [f"{problem} on {engine}" for problem in problems]
-    finally:
-        if server.process and server.process.poll() is None:
-            server.kill()
-        store.remove()
+    return [f"{problem} on {engine}" for problem in problems]
 
 
 def environment(server, key, folder):

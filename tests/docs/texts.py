@@ -16,10 +16,10 @@ from clients.installed import node_22, node_modules, venv
 from fences import ROOT, fenced, texts
 from programs import signed, signed_in_env
 from samples import environment
-from server import ENGINES, Server, binary, clean_env, free_port
+from server import binary, clean_env, free_port, serving
 
 PERSON = Path(__file__).resolve().parent.parent / "person.py"
-READER = ("you@example.com", "correct horse battery staple")
+OWNER = ("owner@example.com", "correct horse battery staple")
 LIMIT = 120  # seconds for the shell of one text
 
 # curl as the texts call it, but loud: what is refused ends the shell, or must not succeed. A server that a text
@@ -102,21 +102,20 @@ ELSEWHERE = {("docs/templates.md", ("html", "json", "text")): "src/render/tests.
 
 def check(engine, only=()):
     """Runs the blocks of all texts, or of those named; returns what went wrong."""
-    store, problems = ENGINES[engine](), []
     with tempfile.TemporaryDirectory() as folder:
-        desk = Desk(store, Path(folder))
-        try:
-            desk.server.start().wait()
-            desk.key = desk.server.create_key()
-            desk.server.create_user("owner@example.com", READER[1])
-            for name in only or texts():
-                problems += [f"{name} on {engine}: {problem}" for problem in desk.check(name)]
-            desk.server.stop()
-        finally:
-            if desk.server.process and desk.server.process.poll() is None:
-                desk.server.kill()
-            store.remove()
+        certificate, submission = make_certificate(folder), free_port()
+        with serving(engine, "--submission-listen", f"127.0.0.1:{submission}", *certificate) as server:
+            desk = Desk(server, Path(folder), submission)
+            problems = [f"{name} on {engine}: {problem}" for name in only or texts() for problem in desk.check(name)]
     return problems + list(stale())
+
+
+def make_certificate(folder):
+    """What a reader has from Let's Encrypt, as the settings that name it."""
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=mail.example.com"
+    key, certificate = f"{folder}/privkey.pem", f"{folder}/fullchain.pem"
+    subprocess.run([*make.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return "--submission-cert", certificate, "--submission-key", key
 
 
 def stale():
@@ -133,17 +132,10 @@ def stale():
 class Desk:
     """Where a reader sits: a server, a key, and the commands that texts name."""
 
-    def __init__(self, store, folder):
-        self.folder, self.submission, self.key = folder, free_port(), None
-        make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=mail.example.com"
-        made = [*make.split(), "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem"]
-        subprocess.run(made, check=True, capture_output=True)
-        self.server = Server(
-            store,
-            *("--submission-listen", f"127.0.0.1:{self.submission}"),
-            *("--submission-cert", str(folder / "fullchain.pem")),
-            *("--submission-key", str(folder / "privkey.pem")),
-        )
+    def __init__(self, server, folder, submission):
+        self.server, self.folder, self.submission = server, folder, submission
+        self.key = server.create_key()
+        server.create_user(*OWNER)
 
     def read(self, name):
         """A text with what its reader has in place of what its writer had."""
@@ -175,8 +167,8 @@ class Desk:
                 "RESEND_API_URL": self.server.base,
                 "RESEND_BASE_URL": self.server.base,
                 "PERSON": str(PERSON),
-                "PERSON_EMAIL": "owner@example.com",
-                "PERSON_PASSWORD": READER[1],
+                "PERSON_EMAIL": OWNER[0],
+                "PERSON_PASSWORD": OWNER[1],
                 "SERVE_PORT": str(free_port()),
             }
             shell = [PRELUDE]

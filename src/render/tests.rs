@@ -247,6 +247,8 @@ fn the_documentation_shows_what_happens() {
         assert_eq!(html(source, values), *expected, "{source}");
         shown += 1;
     }
+    let count = |wanted: &str| parts.iter().filter(|(kind, _)| *kind == wanted).count();
+    assert_eq!(["html", "json", "text"].map(count), [shown; 3], "none stands alone");
     assert!(shown >= 4, "{shown} examples");
 }
 

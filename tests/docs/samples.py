@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 from clients.installed import command_line, node_22
 from person import Browser, visit
 from programs import Example, run_all
-from seeds import OWNER, UUID, Seeds, replaced
+from seeds import OWNER, UUID, Seeds, replaced, stale
 from served import examples
-from server import binary, clean_env, free_port, serving
+from server import ROOT, binary, clean_env, free_port, serving
 
 REFERENCE = ("curl", "Node", "Python", "Rust")
 DASHBOARD = (*REFERENCE, "Command line")
@@ -77,7 +77,7 @@ def environment(server, key, folder):
 def of_reference(seeds, language):
     """An example for every operation, and the operations that have none or more than one."""
     operations = described(seeds.server)
-    found, problems, seen = [], [], []
+    found, problems, seen = [], list(stale(operations)), []
     for page in pages(seeds.server):
         for operation, shown_in, code in examples(page):
             if shown_in != language:
@@ -115,35 +115,34 @@ def pages(server):
 
 
 def of_dashboard(seeds, language):
-    """The examples of all pages that have one: of empty lists, and of what there is."""
-    browser = Browser()
-    base = f"{seeds.server.base}/dashboard"
-    form = visit(browser, f"{base}/login").form(field="password")
+    """The examples of all pages that have one, and the pages that should."""
+    browser, base = Browser(), seeds.server.base
+    form = visit(browser, f"{base}/dashboard/login").form(field="password")
     typed = dict(form["fields"]) | {"email": OWNER[0], "password": OWNER[1]}
-    status, _, body = browser.open(urljoin(f"{base}/login", form["action"]), typed)
+    status, _, body = browser.open(urljoin(f"{base}/dashboard/login", form["action"]), typed)
     assert status == 303, f"logging in answered {status}: {body}"
 
-    found, problems = [], []
-
-    def look(place, address):
-        status, away, body = browser.open(address)
+    found, problems, seen = [], [], set()
+    for template, place, path in pages_with_example(seeds):
+        seen.add(template)
+        status, away, body = browser.open(address := base + path)
         while away:
-            address = urljoin(address, away)
-            status, away, body = browser.open(address)
+            status, away, body = browser.open(address := urljoin(address, away))
         assert status == 200, f"{address} is {status}"
         shown = examples(body)
         if [one for _, one, _ in shown] != list(DASHBOARD):
             problems.append(f"the page {place} has examples in {[one for _, one, _ in shown]}")
-        for _, shown_in, code in shown:
-            if shown_in == language:
-                found.append(known(place, language, code))
-
-    look("of the server", seeds.server.base)
-    for place in ("", "/events", "/contacts", "/automations", "/emails/new"):
-        look(place or "overview", base + place)
-    for place, path in things(seeds):
-        look(place, base + path)
+        found += [known(place, language, code) for _, one, code in shown if one == language]
+    if seen != with_example():
+        problems.append(f"pages_with_example does not know all pages that have one: {sorted(seen ^ with_example())}")
     return found, problems
+
+
+def with_example():
+    """The templates of pages that show an example."""
+    folder = ROOT / "templates"
+    shows = re.compile(r"ui::(languages|as_code)\(")
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.html") if shows.search(path.read_text())}
 
 
 def known(place, language, code):
@@ -153,14 +152,17 @@ def known(place, language, code):
         name = f"00000000-0000-7000-8000-{len(replaced):012}"
         replaced.append((name, one))
         code = code.replace(one, name)
-    return Example(f"the page {place}", language, code, replaced, STATUSES if language in REFERENCE else ())
+    return Example(f"the page {place}", language, code, replaced, (200, 201, 202) if language in REFERENCE else (0,))
 
 
-STATUSES = (200, 201, 202)
-
-
-def things(seeds):
-    """Pages of things: what they are of, and where they are."""
+def pages_with_example(seeds):
+    """Of each its template, what it is of and where it is; empty lists come before there is anything."""
+    yield "home/welcome.html", "of the server", "/"
+    yield "home/overview.html", "of the workspace", "/dashboard"
+    yield "events/list.html", "of no events", "/dashboard/events"
+    yield "contacts/list.html", "of no contacts", "/dashboard/contacts"
+    yield "automations/list.html", "of no automations", "/dashboard/automations"
+    yield "emails/send.html", "that sends a mail", "/dashboard/emails/new"
     contact = seeds.id("/contacts", {"email": "copied@example.com"})
     event = seeds.id("/events", {"name": "copied.once", "schema": {"total": "number", "at": "date"}})
     own = seeds.automation(name="copied.once")
@@ -170,11 +172,9 @@ def things(seeds):
     published = seeds.id("/templates", wish)
     seeds.id(f"/templates/{published}/publish")
     draft = seeds.id("/templates", {"name": "Draft", "from": "a@acme.example", "subject": "Hi", "html": "<p>Hi</p>"})
-    return [
-        ("of a contact", f"/contacts/{contact}"),
-        ("of an event", f"/events/{event}"),
-        ("of an automation", f"/automations/{own}"),
-        ("of an automation that a system event starts", f"/automations/{system}"),
-        ("of a template", f"/templates/{published}"),
-        ("of a draft", f"/templates/{draft}"),
-    ]
+    yield "contacts/one.html", "of a contact", f"/dashboard/contacts/{contact}"
+    yield "events/one.html", "of an event", f"/dashboard/events/{event}"
+    yield "automations/one.html", "of an automation", f"/dashboard/automations/{own}"
+    yield "automations/one.html", "of one that a system event starts", f"/dashboard/automations/{system}"
+    yield "templates/one.html", "of a template", f"/dashboard/templates/{published}"
+    yield "templates/one.html", "of a draft", f"/dashboard/templates/{draft}"

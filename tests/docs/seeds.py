@@ -310,11 +310,25 @@ ELSEWHERE = {
 }
 
 
+def place(path):
+    """The first of PLACES that a path begins with: how it begins, and what makes what stands in it."""
+    return next(one for one in PLACES if path.startswith(one[0]))
+
+
+def stale(operations):
+    """Entries of the lists above that are about nothing; operations by their names, each with its path first."""
+    for name in sorted({*IN_STATE, *ELSEWHERE} - set(operations)):
+        yield f"there is no operation {name} to make something for"
+    paths = [path for name, (path, *_) in operations.items() if "{" in path and name not in IN_STATE]
+    for start in sorted({start for start, _ in PLACES} - {place(path)[0] for path in paths}):
+        yield f"no path that begins with {start} needs something"
+
+
 def replaced(seeds, operation, path, code):
     """What stands for what in the code of an operation."""
     base, pairs, in_path = seeds.server.base, [], {}
     if "{" in path:
-        make = IN_STATE.get(operation) or next(make for start, make in PLACES if path.startswith(start))
+        make = IN_STATE.get(operation) or place(path)[1]
         in_path = make(seeds)
         parts = [re.escape(part) for part in re.split(r"\{\w+\}", path)]
         shown = re.search(re.escape(base) + r"[^/?\"'\s]+".join(parts) + r"(?=[?\"'\s]|$)", code)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clients.installed import node_22, node_modules, venv
 from fences import ROOT, fenced, texts
-from programs import signed, signed_in_env
+from programs import IN_TEXTS, signed, signed_in_env
 from samples import environment
 from server import binary, clean_env, free_port, serving
 
@@ -124,6 +124,8 @@ def stale():
     for name, start in [*NOT_RUN, *BEFORE]:
         if not any(code.startswith(start) for code in known.get(name, ())):
             yield f"no block of {name} begins with {start!r}"
+    for name in PRINTED.keys() - known.keys():
+        yield f"there is no {name}"
     for (name, _), test in ELSEWHERE.items():
         if name not in (ROOT / test).read_text():
             yield f"{test} does not read {name}"
@@ -284,8 +286,8 @@ exit(verify($secret, $headers, $body) && !verify($secret, $headers, 'other') && 
 
 
 def in_rust(desk, code, env, folder):
-    """`programs.py` compiles it, together with all examples in Rust, and tries it on a delivery."""
-    return []
+    """`programs.py` compiles what it knows, together with all examples in Rust, and tries it on a delivery."""
+    return [] if code in IN_TEXTS else unknown(desk, code, env, folder)
 
 
 def preview(desk, code, env, folder):
@@ -327,8 +329,12 @@ def read_nginx(desk, code, env, folder):
     """Blocks that are closed, and settings that end, for the address that Posthorn listens on."""
     lines = [line.strip() for line in code.splitlines()]
     wrong = [line for line in lines if not re.fullmatch(r"\w+( [^;{}]+)?;|[\w]+ [^;{}]+ \{|\}", line)]
-    depth = code.count("{") - code.count("}")
-    return [f"{line!r} is no line for nginx" for line in wrong] + (["a block is not closed"] if depth else [])
+    problems = [f"{line!r} is no line for nginx" for line in wrong]
+    if code.count("{") != code.count("}"):
+        problems.append("a block is not closed")
+    if f"proxy_pass {desk.server.base};" not in code:
+        problems.append("it does not lead to Posthorn")
+    return problems
 
 
 KINDS = {

@@ -113,12 +113,14 @@ def leads_to(address, known):
 
 
 def unseen():
-    """Paths that nobody looks at and no reason leaves out, and addresses and reasons for what is not there any more."""
+    """Paths that nobody looks at and no reason leaves out; addresses and reasons for what is not there any more, and
+    reasons for what is looked at."""
     known = routes()
     addresses = [*INSIDE, *DOORS, SETUP, *OUTSIDE, *DOCS]
     seen = {address: leads_to(address, known) for address in addresses}
     missing = known - set(seen.values()) - set(LEFT_OUT)
-    stale = {address for address, path in seen.items() if path is None} | (set(LEFT_OUT) - known)
+    stale = {address for address, path in seen.items() if path is None}
+    stale |= {path for path in LEFT_OUT if path not in known or path in seen.values()}
     return sorted(missing), sorted(stale)
 
 

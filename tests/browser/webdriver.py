@@ -205,13 +205,16 @@ class Browser:
 
     def barriers(self):
         """What keeps people from using the page, as axe finds it: each rule with the elements that break it."""
-        if not self.run("!!window.axe"):
-            self.ask("POST", "/execute/sync", {"script": AXE.read_text(), "args": []})
         # Frames of ours are sandboxed: axe cannot look into them, and would only wait for an answer.
         options = json.dumps({"iframes": False, "resultTypes": ["violations"]})
-        script = f"const done = arguments[arguments.length - 1]; axe.run(document, {options}).then(done)"
+        # All that axe notes about a page is much: what is wrong with it will do.
+        look = f"axe.run(document, {options}).then((found) => done(found.violations))"
+        script = f"const done = arguments[arguments.length - 1]; if (window.axe) {look}; else done(null)"
         found = self.ask("POST", "/execute/async", {"script": script, "args": []})
-        return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']][:3]}" for one in found["violations"]]
+        if found is None:
+            self.ask("POST", "/execute/sync", {"script": AXE.read_text(), "args": []})
+            found = self.ask("POST", "/execute/async", {"script": script, "args": []})
+        return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']][:3]}" for one in found]
 
     def cookies(self):
         return {cookie["name"]: cookie for cookie in self.ask("GET", "/cookie")}
@@ -237,9 +240,12 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.cdp("Emulation.setEmulatedMedia", features=[scheme])
 
-    def photograph(self, path):
+    def measure(self):
+        """How wide and how high the page is, and how wide the screen."""
+        return self.run("[document.documentElement.scrollWidth, document.documentElement.scrollHeight, innerWidth]")
+
+    def photograph(self, path, width, height):
         """The page, also what lies below the fold, but not to the end of a long reference."""
-        size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 4000), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, 4000), "scale": 1}
         shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, optimizeForSpeed=True, clip=clip)
         Path(path).write_bytes(base64.b64decode(shot["data"]))

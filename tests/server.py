@@ -1,8 +1,8 @@
 """One Posthorn under test, seen from outside: its process and its store.
 
-Used by `tests/clients/run` and by the scripts in `tests/faults/`. Standard library
-only, and nothing of Posthorn's own code: what these tests believe about the product
-they have learnt over HTTP, from exit codes and from the rows in the store.
+Used by all tests that are written in Python. Standard library only, and nothing of
+Posthorn's own code: what these tests believe about the product they have learnt over
+HTTP, from exit codes and from the rows in the store.
 """
 
 import atexit

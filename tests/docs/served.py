@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 LARGEST = 100_000  # bytes of a page
+FEWEST = 30  # pages
 
 
 class Page(HTMLParser):
@@ -59,10 +60,10 @@ def check_pages(server):
             goal = pages.get(target or path)
             if anchor and goal and anchor not in goal.ids:
                 problems.append(f"{path}: there is no {link}")
-    sizes = sum(1 for page in pages.values() if page)
-    print(f"{sizes} pages, all linked", flush=True)
-    if sizes < 30:
-        problems.append(f"only {sizes} pages are linked")
+    count = sum(1 for page in pages.values() if page)
+    print(f"{count} pages", flush=True)
+    if count < FEWEST:
+        problems.append(f"only {count} pages are linked")
     problems += check_search(server)
     return problems
 

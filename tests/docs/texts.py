@@ -250,6 +250,8 @@ def indented(code):
 
 
 def run_node(desk, code, env, folder):
+    """The same; what sends would only print what was refused, so that is made a failure."""
+    prints = "console.log(error ?? data.id)"
     secret, headers, body = map(json.dumps, signed())
     if "export function verify" in code:
         code += (
@@ -266,7 +268,10 @@ def run_node(desk, code, env, folder):
             "let refused = false;\ntry { taken('{}'); } catch { refused = true; }\n"
             "if (!refused) throw new Error('another body is taken');\n"
         )
-    code = code.replace("console.log(error ?? data.id)", "if (error) throw new Error(error.message)")
+    elif prints in code:
+        code = code.replace(prints, "if (error) throw new Error(error.message)")
+    else:
+        return unknown(desk, code, env, folder)
     modules = folder / "node_modules"
     if not modules.exists():
         modules.symlink_to(node_modules())

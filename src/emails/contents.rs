@@ -285,19 +285,11 @@ async fn keep(
             held[..ready].chunks(CHUNK).zip(number..).map(|(chunk, at)| store::add_chunk(id, part, at, chunk)).collect()
         };
         let _turn = emails.admission.write().await?;
-        match caller.try_commit_part(chunks).await? {
-            Err(DbError::Duplicate(_)) => return Err(under_way()),
-            settled => settled?,
-        };
+        caller.try_commit_part(chunks).await??;
         number += ready.div_ceil(CHUNK) as i64;
         held.drain(..ready);
     }
     Ok(size)
-}
-
-/// Somebody sent a form twice, and the pieces of the first come in meanwhile.
-fn under_way() -> Error {
-    Error::Conflict { message: "This mail is being sent already.".into() }
 }
 
 fn too_large(part: i64) -> Error {

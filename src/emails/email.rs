@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::envelope::CHUNK;
 use super::store;
 use crate::config::WhenUncertain;
 use crate::id::{AttachmentId, EmailId, RunId, TemplateId, TopicId, WorkspaceId};
@@ -59,6 +60,14 @@ impl<T: AsRef<[u8]>> Content<T> {
         match self {
             Content::Here(content) => content.as_ref().len() as u64,
             Content::Stored { size } => *size,
+        }
+    }
+
+    /// How many pieces of it stand in the store.
+    fn pieces(&self) -> u64 {
+        match self {
+            Content::Here(_) => 0,
+            Content::Stored { size } => size.div_ceil(CHUNK as u64),
         }
     }
 }
@@ -169,6 +178,13 @@ impl NewEmail {
             return message.content.size();
         }
         self.size_with(|attachment| attachment)
+    }
+
+    /// How many pieces stand in the store before the mail does.
+    pub fn pieces(&self) -> u64 {
+        let bodies = [&self.html, &self.text].into_iter().flatten().map(Content::pieces);
+        let attached = self.attachments.iter().map(|attachment| attachment.content.pieces());
+        bodies.chain(attached).sum()
     }
 
     /// How many bytes count against what a mail may hold: attachments as base64 writes them.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::draft::{self, Draft};
 use super::send::{StoredFile, allowed, attach, forget_refused};
 use super::templated::{TestWish, filled, test_mail};
-use super::{Emails, NewEmail, Origin, contents, queue, store};
+use super::{Emails, NewEmail, Origin, contents, queue};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
@@ -288,11 +288,12 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
     let sending = async {
         let mut draft = drafted(&emails, &accepted, id, page.fields(&form.files)?).await?.with_files(&form);
         if draft.pending.is_empty() {
-            return hand_over(&emails, &accepted, id, draft).await;
+            return hand_over(&emails, &accepted, (id, None), draft).await;
         }
         emails.admission.admit().await?;
-        let stored = contents::store(&emails, &accepted, id, &mut draft, None).await;
-        hand_over_stored(&emails, &accepted, id, stored.map(|()| draft)).await
+        let stored_as = emails.clock.ordered_id();
+        let stored = contents::store(&emails, &accepted, stored_as, &mut draft, None).await;
+        hand_over_stored(&emails, &accepted, (id, stored_as), stored.map(|()| draft)).await
     };
     match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
@@ -311,11 +312,12 @@ pub async fn send_fields(
 ) -> Result<(), Error> {
     let mut draft = drafted(emails, accepted, id, fields).await?;
     if files.is_empty() {
-        return hand_over(emails, accepted, id, draft).await;
+        return hand_over(emails, accepted, (id, None), draft).await;
     }
     emails.admission.admit().await?;
-    let stored = attach(emails, accepted, id, &mut draft, files).await;
-    hand_over_stored(emails, accepted, id, stored.map(|()| draft)).await
+    let stored_as = emails.clock.ordered_id();
+    let stored = attach(emails, accepted, stored_as, &mut draft, files).await;
+    hand_over_stored(emails, accepted, (id, stored_as), stored.map(|()| draft)).await
 }
 
 /// The mail that a request with these fields would make, if it may be sent.
@@ -332,33 +334,32 @@ async fn drafted(
     Ok(draft)
 }
 
-/// Sends a mail whose files are in the store, or forgets those of one that is refused.
+/// Sends a mail whose files are in the store. They came under an id of their own: whoever sends the form twice, or
+/// again after it was cut off, meets no pieces of before, and takes none away from the mail that is there.
 async fn hand_over_stored(
     emails: &Emails,
     accepted: &Accepted<'_>,
-    id: EmailId,
+    (id, stored_as): (EmailId, EmailId),
     stored: Result<Draft, Error>,
 ) -> Result<(), Error> {
     let sent = match stored {
-        Ok(draft) => hand_over(emails, accepted, id, draft).await,
+        Ok(draft) => hand_over(emails, accepted, (id, Some(stored_as)), draft).await,
         Err(refusal) => Err(refusal),
     };
-    match sent {
-        // The pieces belong to the same form, sent before.
-        Err(Error::Conflict { .. }) if store::summary(&emails.db, id).await?.is_some() => Ok(()),
-        Err(refusal @ Error::Conflict { .. }) => Err(refusal),
-        Err(refusal) if refusal.status().is_client_error() => {
-            forget_refused(emails, id).await;
-            Err(refusal)
-        }
-        settled => settled,
-    }
+    // Whatever no mail has taken over: a commit that is still under way would miss it, and do nothing.
+    forget_refused(emails, stored_as).await;
+    sent
 }
 
 /// It was no program that handed it in.
-async fn hand_over(emails: &Emails, accepted: &Accepted<'_>, id: EmailId, draft: Draft) -> Result<(), Error> {
+async fn hand_over(
+    emails: &Emails,
+    accepted: &Accepted<'_>,
+    (id, stored_as): (EmailId, Option<EmailId>),
+    draft: Draft,
+) -> Result<(), Error> {
     let email = NewEmail { origin: Origin::Command, ..draft.email };
-    queue::send((&emails.occurrences, &emails.domains), accepted, id, email).await
+    queue::send_stored((&emails.occurrences, &emails.domains), accepted, id, email, stored_as).await
 }
 
 async fn outline(
@@ -394,7 +395,7 @@ pub async fn send_test(
         fields.extend((!from.is_empty()).then(|| ("from".to_owned(), from.into())));
         let wish: TestWish = web::read_fields(fields)?;
         let draft = test_mail(&emails, &accepted, &Named::from(template_id), wish).await?;
-        hand_over(&emails, &accepted, id, draft).await
+        hand_over(&emails, &accepted, (id, None), draft).await
     };
     match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::draft::Draft;
 use super::sender::{line, may_send};
 use super::templated::filled;
-use super::{Emails, NewEmail, Origin, insert_tracked, tags};
+use super::{Emails, NewEmail, Origin, insert_tracked, store, tags};
 use crate::auth::{Actor, Principal};
 use crate::clock::{Clock, rfc3339};
 use crate::contacts;
@@ -91,11 +91,18 @@ pub async fn commit_once(
 }
 
 /// Queues the mail of a person's form, which carries the id that the mail gets: sent twice, it is one mail.
-pub async fn send(
+pub async fn send(of: (&Occurrences, &Domains), actor: &dyn Actor, id: EmailId, email: NewEmail) -> Result<(), Error> {
+    send_stored(of, actor, id, email, None).await
+}
+
+/// The same, of a mail whose long contents are in the store under an id of their own: it takes over all of them, or
+/// nothing happens.
+pub async fn send_stored(
     (occurrences, domains): (&Occurrences, &Domains),
     actor: &dyn Actor,
     id: EmailId,
     email: NewEmail,
+    stored_as: Option<EmailId>,
 ) -> Result<(), Error> {
     let (workspace_id, domain) = (actor.workspace_id(), email.from.address.ascii_domain().to_owned());
     let sender = domains.may_send(workspace_id, actor.domain_id(), &domain).await?;
@@ -104,6 +111,9 @@ pub async fn send(
         let listeners = occurrences.listeners_for(workspace_id, attempt).await?;
         let mut told = OccurrenceBatch::new(workspace_id, &listeners, &occurrences.clock, occurrences.clock.now());
         add(&mut told.batch, &occurrences.clock, std::slice::from_ref(&mail));
+        if let Some(stored_as) = stored_as {
+            told.batch.push(store::take_over(stored_as, id).expect(mail.email.pieces()));
+        }
         tell_queued(&mut told, std::slice::from_ref(&mail));
         let (batch, follow_up) = told.follow_up();
         match actor.commit_once(batch).await? {
@@ -113,6 +123,8 @@ pub async fn send(
                 return Ok(());
             }
             Err(DbError::Duplicate(_)) => return Ok(()),
+            // Its pieces were swept away: it took them more than an hour to come.
+            Err(DbError::Unexpected { .. }) if stored_as.is_some() => return Err(Error::Unavailable),
             Err(DbError::Stale) => {
                 occurrences.forget_listeners(workspace_id);
                 domains.forget_sender(workspace_id, &domain);

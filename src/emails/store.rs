@@ -34,6 +34,9 @@ statements! {
     functions {
         pub fn add_chunk(id: EmailId, part: i64, number: i64, bytes: &[u8]) = Sql::both(
             "INSERT INTO email_chunks (email_id, part, number, bytes) VALUES ($1, $2, $3, $4)");
+        /// Gives pieces that were stored before their mail to the mail that they belong to.
+        pub fn take_over(stored_as: EmailId, id: EmailId) = Sql::both(
+            "UPDATE email_chunks SET email_id = $2 WHERE email_id = $1");
         /// Reads one piece of something long.
         pub fn chunk(id: EmailId, part: i64, number: i64) = Sql::both(
             "SELECT bytes FROM email_chunks WHERE email_id = $1 AND part = $2 AND number = $3");

@@ -163,31 +163,34 @@ const LONG_HEAD: Flaw = Flaw::Broken("The head of a field of the form is longer 
 fn boundary(headers: &HeaderMap) -> Option<String> {
     let label = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let (essence, rest) = label.split_once(';')?;
-    let named = parameter(rest, "boundary").filter(|text| (1..=LONGEST_BOUNDARY).contains(&text.len()));
+    let named = parameter(rest, "boundary").ok().flatten();
+    let named = named.filter(|text| (1..=LONGEST_BOUNDARY).contains(&text.len()));
     named.filter(|_| essence.trim().eq_ignore_ascii_case("multipart/form-data"))
 }
 
-/// A parameter of a header, with or without quotes around its value.
-fn parameter(text: &str, name: &str) -> Option<String> {
+/// A parameter of a header, with or without quotes around its value. A quote that is not closed breaks the header.
+fn parameter(text: &str, name: &str) -> Result<Option<String>, Flaw> {
     let mut rest = text;
     loop {
-        let (key, value) = rest.trim_start_matches([' ', '\t', ';']).split_once('=')?;
+        let Some((key, value)) = rest.trim_start_matches([' ', '\t', ';']).split_once('=') else { return Ok(None) };
         let (value, behind) = match value.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted)?,
+            Some(quoted) => unquoted(quoted).ok_or(BROKEN)?,
             None => {
                 let end = value.find(';').unwrap_or(value.len());
                 (value[..end].trim().to_owned(), &value[end..])
             }
         };
         if key.trim().eq_ignore_ascii_case(name) {
-            return Some(value);
+            return Ok(Some(value));
         }
         rest = behind;
     }
 }
 
-/// What stands before the closing quote, and what behind it.
+/// What stands before the closing quote, and what behind it. Some programs escape quotes and backslashes by a backslash;
+/// browsers send a backslash as it is, be it the last letter of a name.
 fn unquoted(text: &str) -> Option<(String, &str)> {
+    let last = text.rfind('"')?;
     let (mut value, mut escaped) = (String::new(), false);
     for (at, char) in text.char_indices() {
         match char {
@@ -195,7 +198,10 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
                 value.push(char);
                 escaped = false;
             }
-            '\\' => escaped = true,
+            '\\' => {
+                escaped = text[at + 1..].starts_with('\\') || text[at + 1..].starts_with('"') && at + 1 < last;
+                value.extend((!escaped).then_some(char));
+            }
             '"' => return Some((value, &text[at + 1..])),
             _ => value.push(char),
         }
@@ -240,9 +246,10 @@ fn field(body: &Spool, part: Range<usize>) -> Result<Option<Part>, Flaw> {
     };
     let lines = std::str::from_utf8(&start[..head]).map_err(|_| BROKEN)?;
     let parameters = || values(lines, "content-disposition").filter_map(|value| Some(value.split_once(';')?.1));
-    let Some(name) = parameters().find_map(|rest| parameter(rest, "name")) else { return Ok(None) };
+    let first = |name| parameters().find_map(|rest| parameter(rest, name).transpose()).transpose();
+    let Some(name) = first("name")? else { return Ok(None) };
     let content_type = values(lines, "content-type").next().map(str::to_owned);
-    let filename = parameters().find_map(|rest| parameter(rest, "filename"));
+    let filename = first("filename")?;
     let file = filename.map(|filename| FileLabel { filename, content_type });
     Ok(Some(Part { name, file, place: part.start + head + 4..part.end }))
 }
@@ -352,6 +359,26 @@ mod tests {
         assert_eq!(sorted.body.part(file.place.clone()).expect("its content"), "PDF".as_bytes());
         let refusal = parse(LABEL, body).expect("a form").sorted(3).map(drop).expect_err("too long");
         assert!(matches!(refusal, Error::TooLarge { limit: 3 }), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_file_is_one_whatever_its_name_is() {
+        let sent = |name: &str| {
+            let head = format!("Content-Disposition: form-data; name=\"f\"; filename=\"{name}\"");
+            parse(LABEL, format!("--x\r\n{head}\r\n\r\nPDF\r\n--x--\r\n"))?.sorted(10)
+        };
+        let names = [
+            ("C:\\temp\\x.txt", "C:\\temp\\x.txt"),
+            ("weird\\", "weird\\"),
+            ("a\\\"b.txt", "a\"b.txt"),
+            ("a\\\\b.txt", "a\\b.txt"),
+        ];
+        for (name, wanted) in names {
+            let sorted = sent(name).expect("a form");
+            assert_eq!(sorted.files[0].filename, wanted);
+        }
+        let refusal = sent("a\r\nb.txt").map(drop).expect_err("its head is broken");
+        assert!(matches!(refusal, Error::BadRequest { .. }), "{refusal:?}");
     }
 
     #[test]

@@ -189,6 +189,29 @@ on_both! {
         assert!(saved.status == 200 && saved.text() == large, "{}: {} bytes", saved.status, saved.text().len());
     }
 
+    async fn a_form_with_a_file_that_is_sent_several_times_at_once_is_one_mail_with_the_whole_file(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let (new, large) = (page(&app, &cookie, "/emails/new").await, "0123456789".repeat(200_000));
+        let filled = || {
+            let form = Filled::of(&new, "/emails/new").with("from", "ann@acme.example").with("subject", "File").with("text", "Hello");
+            form.file("attachments", "a.txt", "text/plain", large.as_str())
+        };
+        let (whole, same, flawed) = (filled(), filled(), filled().with("paths", "http://127.0.0.1/x"));
+        let (whole, same, flawed) = tokio::join!(whole.send(&app, &cookie), same.send(&app, &cookie), flawed.send(&app, &cookie));
+        assert_eq!((leads_to(&whole), flawed.status), (leads_to(&same), 422), "{}", flawed.text());
+        let mails = app.get("/emails").key(&key).send().await.json();
+        let [mail] = &mails["data"].as_array().expect("mails")[..] else { panic!("{mails}") };
+        let id = mail["id"].as_str().expect("an id");
+        let files = app.get(format!("/emails/{id}/attachments")).key(&key).send().await.json();
+        let file = files["data"][0]["id"].as_str().expect("an id");
+        let saved = app.get(format!("/dashboard/emails/{id}/attachments/{file}")).header("cookie", &cookie).send().await;
+        assert!(saved.status == 200 && saved.text() == large, "{}: {} bytes", saved.status, saved.text().len());
+        assert_eq!(app.count("email_chunks").await, 8, "and no pieces of the others are left");
+        let again = filled().with("subject", "Later").send(&app, &cookie).await;
+        assert_eq!((leads_to(&again), app.count("emails").await, app.count("email_chunks").await), (leads_to(&whole), 1, 8));
+    }
+
     async fn files_of_a_form_are_held_to_the_limits_of_the_api(app: TestApp) {
         let cookie = owner(&app).await;
         let new = async || Filled::of(&page(&app, &cookie, "/emails/new").await, "/emails/new").with("from", "ann@acme.example").with("subject", "Hi").with("text", "Hello");

@@ -330,6 +330,9 @@ async fn begin(
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(id), &form)?;
+    if !member.read(store::by_id(member.workspace_id(), id)).await?.is_empty() {
+        return Ok(member.see_other(&format!("/imports/{id}")));
+    }
     let (sample, size) = waiting(&member, id).await?;
     let (meanings, wishes) = (form.all("column"), Wishes::sent(&form));
     let begun = async {

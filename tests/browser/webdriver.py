@@ -176,13 +176,18 @@ class Browser:
     def text(self, css):
         return self.ask("GET", f"/element/{self.find(css)}/text")
 
-    def text_in_frame(self, css):
-        """The text of an element of the page's only frame."""
+    @contextlib.contextmanager
+    def frame(self):
+        """Meanwhile, everything is asked of the page's only frame."""
         self.ask("POST", "/frame", {"id": 0})
         try:
-            return self.text(css)
+            yield
         finally:
             self.ask("POST", "/frame", {"id": None})
+
+    def text_in_frame(self, css):
+        with self.frame():
+            return self.text(css)
 
     @property
     def status(self):
@@ -190,12 +195,8 @@ class Browser:
         return self.run("performance.getEntriesByType('navigation')[0].responseStatus")
 
     def run_in_frame(self, script):
-        """The same as `run`, in the page's only frame."""
-        self.ask("POST", "/frame", {"id": 0})
-        try:
+        with self.frame():
             return self.run(script)
-        finally:
-            self.ask("POST", "/frame", {"id": None})
 
     def shows(self, css):
         return self.ask("GET", f"/element/{self.find(css)}/displayed")

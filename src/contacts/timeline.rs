@@ -237,7 +237,7 @@ impl Timeline {
         entries.sort_by_key(|entry| (std::cmp::Reverse(entry.micros), std::cmp::Reverse(entry.id)));
         let mut seen = std::collections::HashSet::new();
         entries.retain(|entry| seen.insert(entry.id));
-        let (events, mails) = (event_edge.unwrap_or(Uuid::nil()), mail_edge.unwrap_or(Uuid::nil()));
+        let (events, mails) = (event_edge.unwrap_or_default(), mail_edge.unwrap_or_default());
         let is_more = !member.read(has_older(workspace, events, mails)).await?.is_empty();
         let address = || member.address(&format!("/contacts/{}?events={events}&mails={mails}#timeline", contact.id));
         Ok(Timeline { entries, further: is_more.then(address), is_further, broadcasts: BROADCASTS })

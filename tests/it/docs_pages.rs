@@ -100,7 +100,7 @@ on_both! {
 #[test]
 fn guides_name_everything_there_is() {
     let guide = |name: &str| {
-        let path = format!("{}/docs/guides/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../docs/guides/{name}.md", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(path).expect("a guide")
     };
     let description = serde_json::to_value(posthorn::product::openapi("https://h.example")).expect("JSON");

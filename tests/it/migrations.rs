@@ -110,7 +110,7 @@ async fn a_file_that_is_no_store_is_refused_and_kept() {
 /// Makes the store that version 0017 of the schema made, which kept ids as text, with
 /// all that was in it.
 async fn make_old(store: &Store) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut steps: Vec<_> = folder.read_dir().expect("migrations").map(|file| file.expect("a file").path()).collect();
     steps.sort();
     let history =

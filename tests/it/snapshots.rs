@@ -13,7 +13,7 @@ use crate::runs::{Scene, branching};
 
 /// Fails unless the text is the one that was accepted under this name.
 pub fn unchanged(name: &str, text: &str) {
-    println!("If the new text is wanted: INSTA_UPDATE=always cargo test --test it snapshots");
+    println!("If the new text is wanted: INSTA_UPDATE=always cargo test -p posthorn-tests snapshots");
     let mut settings = insta::Settings::clone_current();
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);

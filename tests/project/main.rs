@@ -6,3 +6,11 @@
 mod imports;
 mod rules;
 mod walls;
+
+use std::env;
+use std::path::PathBuf;
+
+/// Where the project is.
+fn root() -> PathBuf {
+    env::var("CARGO_MANIFEST_DIR").map_or_else(|_| ".".into(), |tests| PathBuf::from(tests).join(".."))
+}

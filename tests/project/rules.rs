@@ -9,7 +9,7 @@ const SOURCES: &[&str] = &["spec", "decisions", "architecture", "reliability", "
 
 #[test]
 fn every_rule_that_is_cited_is_written_down() {
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".into()));
+    let root = crate::root();
     let known = written_down(&fs::read_to_string(root.join("docs/rules.md")).expect("the index of rules"));
     let mut unknown = Vec::new();
     let mut count = 0;

@@ -163,7 +163,7 @@ type Arrows = BTreeMap<(String, String), Vec<String>>;
 
 impl House {
     fn read() -> House {
-        let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".into()));
+        let root = crate::root();
         let mut files = Vec::new();
         rust_files(&root.join("src"), &mut files);
         let texts: Vec<_> = files

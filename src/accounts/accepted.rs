@@ -1,5 +1,8 @@
 //! Forms that were found to be ours, and what a person does with them.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
@@ -26,6 +29,15 @@ impl Member<Manage> {
         let name = ["name", "subject"].into_iter().map(|field| form.text(field)).find(|text| !text.is_empty());
         let accepted = self.accept_token(purpose, &form.text("token"))?;
         Ok(Accepted { name: name.unwrap_or_default(), ..accepted })
+    }
+
+    /// The same, of a form of [`Member::hidden_making`], with the id that it carries.
+    pub fn accept_making<I: FromStr + Display>(&self, act: &str, form: &Form) -> Result<(I, Accepted<'_>), Error> {
+        let id: I = form.text("id").parse().map_err(|_| Error::BadRequest {
+            message: "The form does not say what it makes. Load the page again.".into(),
+        })?;
+        let accepted = self.accept(&format!("{act} {id}"), form)?;
+        Ok((id, accepted))
     }
 
     /// The same, of a form that came in another way, such as with a file.

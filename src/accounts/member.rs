@@ -2,6 +2,7 @@
 //! page of a workspace begins with one, so that none can forget to ask whether
 //! its visitor belongs there.
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 
@@ -213,6 +214,14 @@ impl<D: Duty> Member<D> {
     /// The hidden fields of a form for this purpose.
     pub fn hidden(&self, purpose: &str) -> Vec<(String, String)> {
         vec![("token".to_owned(), self.session.form_token(&self.purpose(purpose)))]
+    }
+
+    /// The hidden fields of a form that makes something. They carry the id of what is made: sent twice, the form makes
+    /// one. [`DbError::Duplicate`] then says that it is there.
+    pub fn hidden_making(&self, act: &str, id: impl Display) -> Vec<(String, String)> {
+        let mut hidden = self.hidden(&format!("{act} {id}"));
+        hidden.push(("id".to_owned(), id.to_string()));
+        hidden
     }
 
     /// Refuses a form that was not made here for this purpose.

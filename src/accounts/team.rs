@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::id::{Id, InvitationId, UserId};
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell, Stamp};
 
-pub(super) const INVITE: &str = "invite to the team";
+pub(super) const INVITE: &str = "make invitation";
 const LEAVE: &str = "leave the team";
 
 pub fn router() -> Router<Accounts> {
@@ -120,6 +120,7 @@ pub(super) async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft:
     let notices = [
         ("changed", "The role is changed. It counts from the next request on."),
         ("removed", "The member is taken out of this workspace."),
+        ("repeated", "That invitation had been made already. It is in the list below."),
         ("withdrawn", "The invitation is withdrawn. Its link works no more."),
         ("transferred", "The workspace has a new owner. You are an admin of it now."),
         ("joined", "Welcome. You are a member of this workspace now."),
@@ -132,7 +133,7 @@ pub(super) async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft:
         fresh: draft.fresh,
         may_manage: member.may_manage(),
         action: member.address("/team"),
-        hidden: member.hidden(INVITE),
+        hidden: member.hidden_making(INVITE, member.app.clock.ordered_id::<InvitationId>()),
         email: draft.email,
         role: draft.role,
         roles: givable(member),

@@ -10,9 +10,9 @@ use super::team::{Draft, Fresh, INVITE, givable, invitation_purpose, only_owners
 use super::team_store::{self as store, Invitation, ListedInvitation};
 use super::{Accounts, EmailAddress, Role};
 use crate::clock::DAY;
-use crate::db::{Batch, DbError};
-use crate::error::Error;
-use crate::id::{Id, InvitationId};
+use crate::db::{Batch, DbError, Stmt};
+use crate::error::{Error, OrMissing};
+use crate::id::{Id, InvitationId, UserId};
 use crate::secret;
 use crate::web::{self, ConfirmPage, Field, Form, PageResult, PathId};
 
@@ -27,7 +27,7 @@ pub fn router() -> Router<Accounts> {
 }
 
 async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form) -> PageResult {
-    let accepted = member.accept(INVITE, &form)?;
+    let (id, accepted): (InvitationId, _) = member.accept_making(INVITE, &form)?;
     let typed = form.text("email");
     let role = Role::parse(&form.text("role")).unwrap_or(Role::Member);
     let again = async |error: &str| {
@@ -45,9 +45,14 @@ async fn invite(State(app): State<Accounts>, member: Member<Manage>, form: Form)
         return again("This person is a member already.").await;
     }
     has_room(&app, &member)?;
-    let id = app.clock.ordered_id();
-    let (batch, fresh) = prepare(&app, &member, id, &email, role);
-    accepted.noting("member.invited", id.uuid(), email.as_str()).commit(batch).await??;
+    let (batch, fresh) = prepare(&app, &member, store::invite, (id, &email), role);
+    match accepted.noting("member.invited", id.uuid(), email.as_str()).commit(batch).await? {
+        Err(DbError::Unexpected { statement: 0 }) => return Ok(member.see_other("/team?repeated")),
+        Err(DbError::Duplicate(_)) => {
+            return again("This form has invited somebody else already. Send it once more for this person.").await;
+        }
+        settled => drop(settled?),
+    }
     app.wake_mail();
     page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
 }
@@ -62,8 +67,8 @@ fn has_room(app: &Accounts, member: &Member<Manage>) -> Result<(), Error> {
 fn prepare(
     app: &Accounts,
     member: &Member<Manage>,
-    id: InvitationId,
-    email: &EmailAddress,
+    statement: fn(&Invitation, &[u8; 32], &str, UserId, i64) -> Stmt,
+    (id, email): (InvitationId, &EmailAddress),
     role: Role,
 ) -> (Batch, Fresh) {
     let (token, now) = (secret::token(), app.clock.now());
@@ -78,7 +83,7 @@ fn prepare(
         name = workspace.name,
         role = role.as_str(),
     );
-    let mut batch = Batch::from(store::invite(&new, &secret::hash(&token), &email.key(), member.session.user_id, now));
+    let mut batch = Batch::from(statement(&new, &secret::hash(&token), &email.key(), member.session.user_id, now));
     if role == Role::Owner {
         batch.guard(store::owns(workspace.id, member.session.user_id));
     }
@@ -112,8 +117,8 @@ async fn renew(
     }
     let address: EmailAddress = email.parse().map_err(|_| no_invitation())?;
     has_room(&app, &member)?;
-    let (batch, fresh) = prepare(&app, &member, id, &address, role);
-    accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await??;
+    let (batch, fresh) = prepare(&app, &member, store::renew, (id, &address), role);
+    accepted.noting("invitation.renewed", id.uuid(), &email).commit(batch).await?.or_missing(no_invitation)?;
     app.wake_mail();
     page(&member, StatusCode::OK, Draft { fresh: Some(fresh), ..Draft::default() }).await
 }

@@ -30,15 +30,22 @@ statements! {
              WHERE m.workspace_id = $1 AND m.user_id = $2 AND m.role = 'owner'");
         pub(super) fn insert_workspace(workspace_id: WorkspaceId, name: &str, now: i64) = Sql::both(
             "INSERT INTO workspaces (id, name, created_at) VALUES ($1, $2, $3)");
-        /// An address is invited once: who invites it again makes a new link of it.
+        /// An address is invited once: who invites it again makes a new link of it. The same form does nothing again.
         pub(super) fn invite(new: &Invitation, hash: &[u8; 32], email_key: &str, invited_by: UserId, now: i64)
             with [new.id, new.workspace_id, hash, &new.email, email_key, new.role.as_str(), invited_by, now,
-                new.expires_at] = Sql::both(
+                new.expires_at] expects 1 = Sql::both(
             "INSERT INTO invitations (id, workspace_id, hash, email, email_key, role, invited_by, created_at, expires_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
              ON CONFLICT (workspace_id, email_key) DO UPDATE SET id = excluded.id, hash = excluded.hash,
                  role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
-                 expires_at = excluded.expires_at");
+                 expires_at = excluded.expires_at
+             WHERE invitations.id <> excluded.id");
+        /// Makes a new link of an invitation that is there.
+        pub(super) fn renew(new: &Invitation, hash: &[u8; 32], email_key: &str, invited_by: UserId, now: i64)
+            with [new.id, new.workspace_id, hash, email_key, new.role.as_str(), invited_by, now, new.expires_at]
+            expects 1 = Sql::both(
+            "UPDATE invitations SET hash = $3, role = $5, invited_by = $6, created_at = $7, expires_at = $8
+             WHERE id = $1 AND workspace_id = $2 AND email_key = $4");
         pub(super) fn withdraw(workspace_id: WorkspaceId, id: InvitationId) expects 1 = Sql::both(
             "DELETE FROM invitations WHERE workspace_id = $1 AND id = $2");
         /// Uses up a link, if whoever invited may still do so.

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::id::{Id, WorkspaceId};
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
+const CREATE: &str = "create workspace";
 const RENAME: &str = "rename the workspace";
 
 /// How many workspaces somebody can be in who makes another.
@@ -67,10 +68,6 @@ fn page<D: Duty>(member: &Member<D>, status: StatusCode, new_name: Field, create
         role: one.role,
         is_this: one.workspace.id == member.workspace_id(),
     });
-    // The form carries the id of the workspace to come: sent twice, it makes one.
-    let id: WorkspaceId = member.app.clock.ordered_id();
-    let mut create_hidden = member.hidden(&purpose(id));
-    create_hidden.push(("id".into(), id.to_string()));
     let content = WorkspacesPage {
         layout: member.layout(),
         shell: member.shell("/workspaces"),
@@ -81,14 +78,10 @@ fn page<D: Duty>(member: &Member<D>, status: StatusCode, new_name: Field, create
         rename_hidden: member.hidden(RENAME),
         new_name,
         create: member.address("/workspaces"),
-        create_hidden,
+        create_hidden: member.hidden_making(CREATE, member.app.clock.ordered_id::<WorkspaceId>()),
         created_name,
     };
     web::page(status, &content)
-}
-
-fn purpose(id: WorkspaceId) -> String {
-    format!("create workspace {id}")
 }
 
 fn refused(value: String, error: String) -> Field {
@@ -98,11 +91,12 @@ fn refused(value: String, error: String) -> Field {
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
     // Whoever holds a session can make its form tokens, so this may be any id. That of nobody's workspace is kept for
     // letters, which only their addressees may read.
-    let named: Option<WorkspaceId> = form.text("id").parse().ok();
-    let id = named.filter(|id| !id.uuid().is_nil()).ok_or_else(|| Error::BadRequest {
-        message: "The form does not say which workspace it is. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted): (WorkspaceId, _) = member.accept_making(CREATE, &form)?;
+    if id.uuid().is_nil() {
+        return Err(
+            Error::BadRequest { message: "A workspace cannot have this id. Load the page again.".into() }.into()
+        );
+    }
     let full = || format!("You are in {MOST} workspaces, which is as many as one person can be in.");
     let room = if member.workspaces() < MOST { Ok(()) } else { Err(full()) };
     let name = match room.and_then(|()| read_name(&form.text("name"))) {

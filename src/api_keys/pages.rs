@@ -17,6 +17,8 @@ use crate::error::{Error, OrMissing};
 use crate::id::{ApiKeyId, DomainId};
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp};
 
+const CREATE: &str = "create key";
+
 pub fn router() -> Router<App> {
     Router::new()
         .route("/keys", get(list).post(create))
@@ -98,10 +100,6 @@ async fn list(member: Member<Look>) -> PageResult {
 async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draft: Draft) -> PageResult {
     let stored: Vec<Item> = member.query(store::page(member.workspace_id(), page)).await?;
     let Leaf { items, newer, older } = page.leaf(stored, &member.address("/keys"), |key| key.id);
-    // The form carries the id of the key to come: sent twice, it makes one key.
-    let id = member.app.clock.ordered_id();
-    let mut hidden = member.hidden(&purpose(id));
-    hidden.push(("id".into(), id.to_string()));
     let content = KeysPage {
         layout: member.layout(),
         shell: member.shell("/keys"),
@@ -113,7 +111,7 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
         fresh: draft.fresh,
         may_manage: member.may_manage(),
         action: member.address("/keys"),
-        hidden,
+        hidden: member.hidden_making(CREATE, member.app.clock.ordered_id::<ApiKeyId>()),
         key_name: draft.name,
         sending_only: draft.sending_only,
         domains: if member.may_manage() { domain_choices(member, draft.domain_id).await? } else { Vec::new() },
@@ -145,15 +143,8 @@ fn row<D: Duty>(member: &Member<D>, key: Item) -> KeyRow {
     }
 }
 
-fn purpose(id: ApiKeyId) -> String {
-    format!("create key {id}")
-}
-
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
-    let id = form.text("id").parse().map_err(|_| Error::BadRequest {
-        message: "The form does not say which key it is. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted) = member.accept_making(CREATE, &form)?;
     let permission = Permission::parse(&form.text("permission")).ok_or_else(|| Error::BadRequest {
         message: "The form does not say what the key may do. Load the page again.".into(),
     })?;

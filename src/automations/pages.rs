@@ -291,10 +291,7 @@ fn lines(graph: &Graph, names: &Names, traffic: &Traffic) -> Vec<StepLine> {
 fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool, is_sent: bool) -> Acts {
     let path = |act: &str| format!("/automations/{id}/{act}");
     let turn = if enabled { "stop" } else { "enable" };
-    // The form carries the id of the copy to come: sent twice, it makes one copy.
-    let copy: AutomationId = member.app.clock.ordered_id();
-    let mut hidden = member.hidden(&copying(id, copy));
-    hidden.push(("copy".into(), copy.to_string()));
+    let hidden = member.hidden_making(&copying(id), member.app.clock.ordered_id::<AutomationId>());
     Acts {
         edit: member.address(&path("edit")),
         test: is_sent.then(|| member.address("/events/send")),
@@ -308,8 +305,8 @@ fn purpose(act: &str, id: AutomationId) -> String {
     format!("{act} automation {id}")
 }
 
-fn copying(id: AutomationId, copy: AutomationId) -> String {
-    format!("copy automation {id} as {copy}")
+fn copying(id: AutomationId) -> String {
+    format!("copy automation {id} as")
 }
 
 async fn enable(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
@@ -345,10 +342,7 @@ async fn commit(member: &Member<Manage>, purpose: &str, form: &Form, batch: Batc
 
 async fn duplicate(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let copy: AutomationId = form.text("copy").parse().map_err(|_| Error::BadRequest {
-        message: "The form does not say which copy it makes. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&copying(id, copy), &form)?;
+    let (copy, accepted): (AutomationId, _) = member.accept_making(&copying(id), &form)?;
     let (original, now) = (find(&member, id).await?, member.app.clock.now());
     let secret = automation::new_signing_secret(&member.app.seal);
     let new = NewAutomation::copy(member.workspace_id(), copy, original, secret, now);

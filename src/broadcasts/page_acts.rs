@@ -30,22 +30,20 @@ fn purpose(act: &str, id: BroadcastId) -> String {
     format!("{act} broadcast {id}")
 }
 
-fn duplicating(id: BroadcastId, copy: BroadcastId) -> String {
-    format!("duplicate broadcast {id} as {copy}")
+fn duplicating(id: BroadcastId) -> String {
+    format!("duplicate broadcast {id} as")
 }
 
-/// The fields of the form that copies a broadcast. It carries the id of the copy: sent twice, it makes one.
+/// The fields of the form that copies a broadcast.
 pub fn copying<D: Duty>(member: &Member<D>, id: BroadcastId) -> Vec<(String, String)> {
     let copy: BroadcastId = shared_id(member.app.clock.ordered_id());
-    let mut hidden = member.hidden(&duplicating(id, copy));
-    hidden.push(("copy".into(), copy.to_string()));
-    hidden
+    member.hidden_making(&duplicating(id), copy)
 }
 
 async fn duplicate(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id: Id, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    let copy: BroadcastId = form.text("copy").parse().map(shared_id).map_err(|_| gone())?;
-    let accepted = member.accept(&duplicating(id, copy), &form)?;
+    let (copy, accepted) = member.accept_making(&duplicating(id), &form)?;
+    let copy: BroadcastId = shared_id(copy);
     let content = copy_of(content_of(&member, id).await?);
     let (_, lane) = new_id(&broadcasts.clock);
     let (whose, now) = ((member.workspace_id(), copy, lane), broadcasts.clock.now());

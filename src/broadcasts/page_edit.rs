@@ -191,19 +191,19 @@ enum Subject<'a> {
 
 async fn page(member: &Member<Manage>, subject: Subject<'_>, typed: Typed) -> Result<EditPage, Error> {
     let list = member.address("/broadcasts");
-    let (title, back, action, id, stamp) = match subject {
+    let (title, back, action, hidden) = match subject {
         Subject::New(id) => {
             let back = Link { href: list.clone(), label: "Broadcasts".into() };
-            ("New broadcast".to_owned(), back, format!("{list}/new"), id, ("id".to_owned(), id.to_string()))
+            ("New broadcast".to_owned(), back, format!("{list}/new"), member.hidden_making(WRITE, id))
         }
         Subject::Draft(broadcast, version) => {
             let (href, label) = (format!("{list}/{}", broadcast.id), broadcast.content.name.clone());
             let (title, action) = (format!("Edit {label}"), format!("{href}/edit"));
-            (title, Link { href, label }, action, broadcast.id, ("version".to_owned(), version.to_string()))
+            let mut hidden = member.hidden(&purpose(broadcast.id));
+            hidden.push(("version".to_owned(), version.to_string()));
+            (title, Link { href, label }, action, hidden)
         }
     };
-    let mut hidden = member.hidden(&purpose(id));
-    hidden.push(stamp);
     let segments: Vec<(SegmentId, String)> = member.query(segments::names(member.workspace_id())).await?;
     let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let segments = segments.into_iter().map(|(id, name)| (id.to_string(), name));
@@ -224,8 +224,10 @@ async fn page(member: &Member<Manage>, subject: Subject<'_>, typed: Typed) -> Re
     })
 }
 
+const WRITE: &str = "write broadcast";
+
 fn purpose(id: BroadcastId) -> String {
-    format!("write broadcast {id}")
+    format!("{WRITE} {id}")
 }
 
 fn refused(mut page: EditPage, refusal: &Error) -> PageResult {
@@ -240,10 +242,8 @@ async fn ask_new(member: Member<Manage>) -> PageResult {
 }
 
 async fn create(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, form: LongForm) -> PageResult {
-    let unnamed =
-        || Error::BadRequest { message: "The form does not say which broadcast it is. Load it again.".into() };
-    let id: BroadcastId = form.text("id").parse().map(shared_id).map_err(|_| unnamed())?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted) = member.accept_making(WRITE, &form)?;
+    let id: BroadcastId = shared_id(id);
     let typed = Typed::read(&form);
     let making = async {
         let content = typed.content(None)?;

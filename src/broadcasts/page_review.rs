@@ -70,9 +70,8 @@ fn purpose(act: &str, id: BroadcastId) -> String {
     format!("{act} broadcast {id}")
 }
 
-/// A form carries the id of the mail that it sends, and is good for no other.
-fn testing(id: BroadcastId, mail: EmailId) -> String {
-    format!("test broadcast {id} with {mail}")
+fn testing(id: BroadcastId) -> String {
+    format!("test broadcast {id} with")
 }
 
 async fn review(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id: Id) -> PageResult {
@@ -111,8 +110,6 @@ async fn page(
     };
     let here = member.address(&format!("/broadcasts/{id}"));
     let mail: EmailId = member.app.clock.ordered_id();
-    let mut test_hidden = member.hidden(&testing(id, mail));
-    test_hidden.push(("mail".into(), mail.to_string()));
     let content = ReviewPage {
         layout: member.layout(),
         shell: member.shell("/broadcasts"),
@@ -139,7 +136,7 @@ async fn page(
         send_hidden: member.hidden(&purpose("send", id)),
         scheduled_at: typed.scheduled_at,
         test_action: format!("{here}/test"),
-        test_hidden,
+        test_hidden: member.hidden_making(&testing(id), mail),
         to: typed.to,
         back: here,
     };
@@ -231,8 +228,7 @@ async fn send(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id
 async fn test(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id: Id, form: Form) -> PageResult {
     let (broadcast, version) = draft(&member, id).await?;
     let id = broadcast.id;
-    let mail: EmailId = form.text("mail").parse().map_err(|_| gone())?;
-    let accepted = member.accept(&testing(id, mail), &form)?;
+    let (mail, accepted) = member.accept_making(&testing(id), &form)?;
     let to = form.text("to");
     let sending = async {
         let address: Mailbox = to.trim().parse().map_err(|flaw| Error::invalid(format!("The `to` field {flaw}.")))?;

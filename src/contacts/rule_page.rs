@@ -23,7 +23,7 @@ use crate::web::{self, Change, ConfirmPage, Field, Form, Layout, PageResult, Pat
 /// How many blank rows a group ends with.
 const BLANK: usize = 2;
 
-const CREATE: &str = "create a segment that fills itself";
+const CREATE: &str = "create segment";
 
 #[derive(Template)]
 #[template(path = "segments/rules.html")]
@@ -173,7 +173,8 @@ fn shown_row(askable: &[(String, String)], id: String, row: Row) -> ShownRow {
 
 /// What the page is about: a segment to be made, or one that is there.
 struct Subject {
-    id: Option<SegmentId>,
+    id: SegmentId,
+    /// Of one to be made.
     name: Option<Field>,
     may_clear: bool,
 }
@@ -185,33 +186,41 @@ fn page(
     editor: Editor,
     tried: Option<Tried>,
 ) -> Response {
-    let path = match subject.id {
-        Some(id) => format!("/segments/{id}/rules"),
-        None => "/segments/new".into(),
+    let Subject { id, name, may_clear } = subject;
+    let (title, path, back, hidden) = match name {
+        Some(_) => {
+            let hidden = member.hidden_making(CREATE, id);
+            ("A segment that fills itself", "/segments/new".to_owned(), "/segments".to_owned(), hidden)
+        }
+        None => {
+            let back = format!("/segments/{id}");
+            ("Who belongs into it", format!("{back}/rules"), back, member.hidden(&purpose(id)))
+        }
     };
     let content = RulesPage {
         layout: member.layout(),
         shell: member.shell("/segments"),
-        title: if subject.id.is_some() { "Who belongs into it" } else { "A segment that fills itself" },
+        title,
         action: member.address(&path),
-        back: member.address(&subject.id.map_or("/segments".into(), |id| format!("/segments/{id}"))),
-        hidden: member.hidden(&purpose(subject.id)),
-        segment_name: subject.name,
-        may_clear: subject.may_clear,
+        back: member.address(&back),
+        hidden,
+        segment_name: name,
+        may_clear,
         editor,
         tried,
     };
     web::page(status, &content)
 }
 
-fn purpose(id: Option<SegmentId>) -> String {
-    id.map_or(CREATE.into(), |id| format!("rules of segment {id}"))
+fn purpose(id: SegmentId) -> String {
+    format!("rules of segment {id}")
 }
 
 pub async fn blank(member: Member<Manage>) -> PageResult {
     let declared = declared(&member).await?;
     let editor = Editor::shown(&member, Rules::default(), &declared, BLANK + 1).await?;
-    let subject = Subject { id: None, name: Some(Field::default()), may_clear: false };
+    let id = member.app.clock.ordered_id();
+    let subject = Subject { id, name: Some(Field::default()), may_clear: false };
     Ok(page(&member, StatusCode::OK, subject, editor, None))
 }
 
@@ -228,7 +237,7 @@ pub async fn edit(member: Member<Manage>, id: Result<PathId<SegmentId>, Error>) 
         .as_ref()
         .map(|filter| serde_json::to_string_pretty(filter).unwrap_or_default())
         .unwrap_or_default();
-    let subject = Subject { id: Some(id), name: None, may_clear: detail.filter.is_some() };
+    let subject = Subject { id, name: None, may_clear: detail.filter.is_some() };
     Ok(page(&member, StatusCode::OK, subject, editor, None))
 }
 
@@ -237,7 +246,7 @@ pub async fn ask_to_clear(member: Member<Manage>, id: Result<PathId<SegmentId>, 
     let PathId(id) = id.map_err(|_| gone())?;
     let detail = segments::detail(&member, id).await?;
     let address = member.address(&format!("/segments/{id}/rules"));
-    let mut hidden = member.hidden(&purpose(Some(id)));
+    let mut hidden = member.hidden(&purpose(id));
     hidden.push(("act".into(), "clear".into()));
     let content = ConfirmPage {
         layout: member.layout(),
@@ -276,7 +285,10 @@ async fn take(
     id: Option<SegmentId>,
     form: &Form,
 ) -> Result<Response, Error> {
-    let accepted = member.accept(&purpose(id), form)?;
+    let (own_id, accepted) = match id {
+        Some(id) => (id, member.accept(&purpose(id), form)?),
+        None => member.accept_making(CREATE, form)?,
+    };
     let declared = declared(member).await?;
     let (act, given) = (form.text("act"), form.text("name"));
     let name = SegmentName::try_from(given.trim().to_owned());
@@ -299,7 +311,7 @@ async fn take(
             }
             ("save", None) => {
                 let (filter, name) = (filter.ok_or_else(none)?, name.map_err(|_| none())?);
-                segments::create(&accepted, app, &name, Some(&filter)).await.map(Outcome::Saved)
+                segments::create(&accepted, app, (own_id, &name), Some(&filter)).await.map(|()| Outcome::Saved(own_id))
             }
             ("preview", _) => {
                 let filter = filter.ok_or_else(none)?;
@@ -329,7 +341,7 @@ async fn take(
     let subject = Subject {
         name: id.is_none().then_some(Field { value: given, error: wrong_name }),
         may_clear: id.is_some(),
-        id,
+        id: own_id,
     };
     Ok(page(member, status, subject, editor, tried))
 }

@@ -33,7 +33,7 @@ pub fn router() -> Router<Occurrences> {
         .route("/segments/{id}/delete", get(ask).post(delete))
 }
 
-const CREATE: &str = "create a segment";
+const CREATE: &str = "create segment";
 
 #[derive(Template)]
 #[template(path = "segments/list.html")]
@@ -118,7 +118,7 @@ async fn list_page<D: Duty>(
         shell: member.shell("/segments"),
         notice: member.notice("deleted", "The segment is deleted. Its contacts stay."),
         may_manage: member.may_manage(),
-        hidden: member.hidden(CREATE),
+        hidden: member.hidden_making(CREATE, member.app.clock.ordered_id::<SegmentId>()),
         segment_name,
         segments: shown,
         newer,
@@ -128,11 +128,11 @@ async fn list_page<D: Duty>(
 }
 
 async fn create(State(app): State<Occurrences>, member: Member<Manage>, form: Form) -> PageResult {
-    let accepted = member.accept(CREATE, &form)?;
+    let (id, accepted) = member.accept_making(CREATE, &form)?;
     let given = form.text("name");
     match SegmentName::try_from(given.trim().to_owned()) {
         Ok(name) => {
-            let id = segments::create(&accepted, &app, &name, None).await?;
+            segments::create(&accepted, &app, (id, &name), None).await?;
             Ok(member.see_other(&format!("/segments/{id}?created")))
         }
         Err(wrong) => {

@@ -47,7 +47,7 @@ pub use line::{TEST as TEST_LINE, line};
 pub use links::{Link, Signer, open as open_link};
 pub use own_mail::OwnMails;
 pub use page_one::FileRow;
-pub use page_send::{addresses as addresses_of_form, code as sending_as_code, id_of as id_of_form, send_fields};
+pub use page_send::{addresses as addresses_of_form, code as sending_as_code, send_fields};
 pub use pages::{router as pages, titled};
 pub use progress::{Progress, Step, progress};
 pub use published::{mails as published_mails, publish};

@@ -63,8 +63,6 @@ fn field(value: impl Into<String>) -> Field {
 
 impl SendPage {
     fn empty(member: &Member<Manage>, id: EmailId) -> SendPage {
-        let mut hidden = member.hidden(&purpose(id));
-        hidden.push(("id".into(), id.to_string()));
         SendPage {
             layout: member.layout(),
             shell: member.shell("/emails"),
@@ -72,7 +70,7 @@ impl SendPage {
             lede: "One mail, written here. It goes the way of all others, and is found among them.",
             back: Link { href: member.address("/emails"), label: "Emails".into() },
             action: member.address("/emails/new"),
-            hidden,
+            hidden: member.hidden_making(SEND, id),
             problem: None,
             is_test: false,
             from: Field::default(),
@@ -244,15 +242,7 @@ pub fn addresses(list: &Field) -> Option<Value> {
     some(lines(list).map(Value::from))
 }
 
-fn purpose(id: EmailId) -> String {
-    format!("send email {id}")
-}
-
-/// The id that the mail of a form gets.
-pub fn id_of(form: &Form) -> Result<EmailId, Error> {
-    let unnamed = || Error::BadRequest { message: "The form does not say which mail it is. Load it again.".into() };
-    form.text("id").parse().map_err(|_| unnamed())
-}
+const SEND: &str = "send email";
 
 /// Whether a refusal is about what was typed.
 fn is_about_form(refusal: &Error) -> bool {
@@ -281,8 +271,7 @@ pub fn code(app: &App, to: &str) -> Example {
 }
 
 pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: FileForm) -> PageResult {
-    let id = id_of(&form)?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted) = member.accept_making(SEND, &form)?;
     let (topics, had_files) = (topics_of(&member).await?, !form.files.is_empty());
     let page = SendPage { topics, had_files, ..SendPage::of(&member, id, &form) };
     let sending = async {
@@ -385,8 +374,7 @@ pub async fn send_test(
     form: Form,
 ) -> PageResult {
     let (template_id, name) = outline(&member, id).await?;
-    let id = id_of(&form)?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted) = member.accept_making(SEND, &form)?;
     let page = SendPage::of(&member, id, &form).for_test(&member, template_id, &name);
     let sending = async {
         let mut fields = Map::from_iter([("variables".to_owned(), page.values()?.into())]);

@@ -110,26 +110,21 @@ struct NewPage {
     schema: SchemaFields,
 }
 
-fn making(id: EventId) -> String {
-    format!("define event {id}")
-}
+const DEFINE: &str = "define event";
 
 async fn ask_new(member: Member<Manage>) -> PageResult {
     let name = Field { value: member.asked("name").unwrap_or_default(), error: None };
-    // The form carries the id of what is made: sent twice, it makes one.
     let id = member.app.clock.ordered_id();
     Ok(new_page(&member, StatusCode::OK, id, name, SchemaFields::of(None)))
 }
 
 fn new_page(member: &Member<Manage>, status: StatusCode, id: EventId, name: Field, schema: SchemaFields) -> Response {
-    let mut hidden = member.hidden(&making(id));
-    hidden.push(("id".into(), id.to_string()));
     let content = NewPage {
         layout: member.layout(),
         shell: member.shell("/events"),
         back: member.address("/events"),
         action: member.address("/events/new"),
-        hidden,
+        hidden: member.hidden_making(DEFINE, id),
         named: name,
         schema,
     };
@@ -137,10 +132,7 @@ fn new_page(member: &Member<Manage>, status: StatusCode, id: EventId, name: Fiel
 }
 
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
-    let id: EventId = form.text("id").parse().map_err(|_| Error::BadRequest {
-        message: "The form does not say what it makes. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&making(id), &form)?;
+    let (id, accepted): (EventId, _) = member.accept_making(DEFINE, &form)?;
     let mut field = Field { value: form.text("name"), error: None };
     let name = EventName::try_from(field.value.clone());
     let schema = SchemaFields::read(&form);

@@ -104,7 +104,7 @@ async fn find<D: Duty>(member: &Member<D>, id: Result<PathId<OccurrenceId>, Erro
 }
 
 fn replaying(id: OccurrenceId) -> String {
-    format!("replay occurrence {id}")
+    format!("replay occurrence {id} as")
 }
 
 async fn show(member: Member<Look>, id: Result<PathId<OccurrenceId>, Error>) -> PageResult {
@@ -129,7 +129,9 @@ async fn show(member: Member<Look>, id: Result<PathId<OccurrenceId>, Error>) -> 
     }
     let payload: Value = serde_json::from_str(&stored.payload).unwrap_or_default();
     let may_replay = member.may_manage() && !stored.name.starts_with(RESERVED_PREFIX);
-    let replay = (member.address(&format!("/occurrences/{}/replay", stored.id)), member.hidden(&replaying(stored.id)));
+    let again: OccurrenceId = member.app.clock.ordered_id();
+    let hidden = member.hidden_making(&replaying(stored.id), again);
+    let replay = (member.address(&format!("/occurrences/{}/replay", stored.id)), hidden);
     let content = OccurrencePage {
         layout: member.layout(),
         shell: member.shell("/events"),
@@ -157,8 +159,8 @@ async fn replay(
     form: Form,
 ) -> PageResult {
     let stored = find(&member, id).await?;
-    let accepted = member.accept(&replaying(stored.id), &form)?;
-    let order = Order::once_more(&events, stored)?;
+    let (id, accepted) = member.accept_making(&replaying(stored.id), &form)?;
+    let order = Order::once_more(&events, stored)?.of_form(id);
     Ok(happen(&events, &member, &accepted, &order, "again").await?)
 }
 
@@ -221,8 +223,8 @@ impl Subject {
 
     fn purpose(&self) -> String {
         match self {
-            Subject::Defined(stored) => format!("send event {}", stored.id),
-            Subject::Named(_) => "send an event".to_owned(),
+            Subject::Defined(stored) => format!("send event {} as", stored.id),
+            Subject::Named(_) => "send event".to_owned(),
         }
     }
 
@@ -298,15 +300,16 @@ async fn ask_for_name(member: Member<Manage>) -> PageResult {
 }
 
 async fn offer(member: &Member<Manage>, subject: Subject) -> PageResult {
+    let id = member.app.clock.ordered_id();
     let email = Field { value: member.asked("email").unwrap_or_else(|| member.session.email.clone()), error: None };
     let values = values(subject.schema(), |_| None);
-    test_page(member, StatusCode::OK, subject, Typed { email, values, more: Field::default() }, None).await
+    test_page(member, StatusCode::OK, (id, subject), Typed { email, values, more: Field::default() }, None).await
 }
 
 async fn test_page(
     member: &Member<Manage>,
     status: StatusCode,
-    subject: Subject,
+    (id, subject): (OccurrenceId, Subject),
     typed: Typed,
     trouble: Option<String>,
 ) -> PageResult {
@@ -324,7 +327,7 @@ async fn test_page(
         trouble,
         back: member.address(&back),
         action: member.address(&action),
-        hidden: member.hidden(&subject.purpose()),
+        hidden: member.hidden_making(&subject.purpose(), id),
         subject,
         typed,
         listeners,
@@ -349,7 +352,7 @@ async fn send_named(State(events): State<Events>, member: Member<Manage>, form: 
 }
 
 async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut subject: Subject) -> PageResult {
-    let accepted = member.accept(&subject.purpose(), form)?;
+    let (id, accepted) = member.accept_making(&subject.purpose(), form)?;
     let mut typed = Typed {
         email: Field { value: form.text("email"), error: None },
         values: values(subject.schema(), |name| Some(form.text(name))),
@@ -363,7 +366,8 @@ async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut s
     let payload = payload(subject.schema(), &typed.values, &typed.more.value);
     let order = match (event, read_email(&typed.email.value), payload) {
         (Ok(event), Ok(address), Ok(payload)) if is_flawless => {
-            Order::new(events, EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) })?
+            let event = EventToSend { event, contact_id: None, email: Some(address), payload: Some(payload) };
+            Order::new(events, event)?.of_form(id)
         }
         (event, address, payload) => {
             if let Subject::Named(field) = &mut subject {
@@ -371,13 +375,13 @@ async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut s
             }
             typed.email.error = address.err();
             typed.more.error = payload.err();
-            return test_page(member, StatusCode::UNPROCESSABLE_ENTITY, subject, typed, None).await;
+            return test_page(member, StatusCode::UNPROCESSABLE_ENTITY, (id, subject), typed, None).await;
         }
     };
     match happen(events, member, &accepted, &order, "sent").await {
         // What a schema says that is newer than the form.
         Err(Error::Invalid { message }) => {
-            test_page(member, StatusCode::UNPROCESSABLE_ENTITY, subject, typed, Some(message)).await
+            test_page(member, StatusCode::UNPROCESSABLE_ENTITY, (id, subject), typed, Some(message)).await
         }
         sent => Ok(sent?),
     }

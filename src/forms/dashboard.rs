@@ -16,7 +16,7 @@ use crate::id::{FormId, SegmentId, TopicId};
 use crate::web::{self, ConfirmPage, Field, Layout, Leaf, PageResult, PathId, Shell, Stamp};
 use crate::{segments, topics};
 
-const CREATE: &str = "create a form";
+const CREATE: &str = "create form";
 
 pub fn router() -> Router<Forms> {
     Router::new()
@@ -197,9 +197,12 @@ async fn one_page<D: Duty>(
     let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
     let none = (String::new(), "None".to_owned());
     let is_chosen = |id: TopicId| typed.topics.contains(&id.to_string());
-    let (purpose, path) = match &shown {
-        Some(Shown { id, .. }) => (changing(*id), format!("/forms/{id}")),
-        None => (CREATE.to_owned(), "/forms/new".to_owned()),
+    let (hidden, path) = match &shown {
+        Some(Shown { id, .. }) => (member.hidden(&changing(*id)), format!("/forms/{id}")),
+        None => {
+            let id: FormId = member.app.clock.ordered_id();
+            (member.hidden_making(CREATE, id), "/forms/new".to_owned())
+        }
     };
     let content = OnePage {
         layout: member.layout(),
@@ -211,7 +214,7 @@ async fn one_page<D: Duty>(
         may_manage: member.may_manage(),
         title: if shown.is_some() { typed.name.value.clone() } else { "New form".into() },
         action: member.address(&path),
-        hidden: member.hidden(&purpose),
+        hidden,
         segments: std::iter::once(none).chain(segments.into_iter().map(|(id, name)| (id.to_string(), name))).collect(),
         topics: topics.into_iter().map(|(id, name)| (id, name, is_chosen(id))).collect(),
         shown,
@@ -229,14 +232,14 @@ async fn blank(member: Member<Manage>) -> PageResult {
 }
 
 async fn create(member: Member<Manage>, State(forms): State<Forms>, form: web::Form) -> PageResult {
-    let accepted = member.accept(CREATE, &form)?;
+    let (id, accepted) = member.accept_making(CREATE, &form)?;
     let typed = Typed::sent(&form);
     let made = async {
         let new: NewForm = web::read_fields(typed.fields())?;
-        routes::add(&forms, &accepted, new).await
+        routes::add(&forms, &accepted, id, new).await
     };
     match made.await {
-        Ok(id) => Ok(member.see_other(&format!("/forms/{id}?created"))),
+        Ok(()) => Ok(member.see_other(&format!("/forms/{id}?created"))),
         Err(error) => {
             let typed = typed.refused(error)?;
             Ok(one_page(&member, StatusCode::UNPROCESSABLE_ENTITY, None, typed).await?)

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 use super::form::{Form, FormChange, Item, NewForm};
 use super::{Forms, store};
 use crate::auth::{Actor, Caller};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::FormId;
 use crate::mime::Mailbox;
@@ -109,11 +109,13 @@ pub(super) async fn find(actor: &dyn Actor, id: FormId) -> Result<Form, Error> {
     Ok(Form::read(rows.first().ok_or_else(not_found)?)?)
 }
 
-pub(super) async fn add(forms: &Forms, actor: &dyn Actor, new: NewForm) -> Result<FormId, Error> {
-    let form = Form::new(forms.clock.ordered_id(), new, forms.clock.now());
+pub(super) async fn add(forms: &Forms, actor: &dyn Actor, id: FormId, new: NewForm) -> Result<(), Error> {
+    let form = Form::new(id, new, forms.clock.now());
     check(forms, actor, &form).await?;
-    actor.try_commit(|| store::insert(actor.workspace_id(), &form).into()).await??;
-    Ok(form.id)
+    match actor.try_commit(|| store::insert(actor.workspace_id(), &form).into()).await? {
+        Err(DbError::Duplicate(_)) => Ok(()),
+        made => Ok(made.map(drop)?),
+    }
 }
 
 pub(super) async fn change(forms: &Forms, actor: &dyn Actor, id: FormId, wish: FormChange) -> Result<(), Error> {

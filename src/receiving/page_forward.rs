@@ -12,7 +12,7 @@ use super::{Receiving, answering};
 use crate::accounts::{Manage, Member};
 use crate::emails;
 use crate::error::Error;
-use crate::id::ReceivedEmailId;
+use crate::id::{EmailId, ReceivedEmailId};
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
 
 #[derive(Template)]
@@ -31,15 +31,12 @@ struct ForwardPage {
 }
 
 fn purpose(id: ReceivedEmailId) -> String {
-    format!("forward email {id}")
+    format!("forward email {id} as")
 }
 
 impl ForwardPage {
-    /// The form, with the id that the mail it sends gets: sent twice, that is one.
-    fn of(member: &Member<Manage>, email: &Summary, [from, to, text]: [String; 3]) -> ForwardPage {
-        let sent_as: crate::id::EmailId = member.app.clock.ordered_id();
-        let mut hidden = member.hidden(&purpose(email.id));
-        hidden.push(("id".to_owned(), sent_as.to_string()));
+    /// The form, with the id that the mail it sends gets.
+    fn of(member: &Member<Manage>, email: &Summary, sent_as: EmailId, [from, to, text]: [String; 3]) -> ForwardPage {
         let field = |value| Field { value, error: None };
         ForwardPage {
             layout: member.layout(),
@@ -47,7 +44,7 @@ impl ForwardPage {
             subject: emails::titled(email.subject.clone()),
             back: member.address(&format!("/received/{}", email.id)),
             action: member.address(&format!("/received/{}/forward", email.id)),
-            hidden,
+            hidden: member.hidden_making(&purpose(email.id), sent_as),
             problem: None,
             from: field(from),
             to: field(to),
@@ -79,15 +76,15 @@ pub async fn ask(member: Member<Manage>, id: Id) -> PageResult {
     let email = found(&member, id).await?.summary;
     email.size.ok_or_else(gone)?;
     let from = email.envelope.received_for.first().cloned().unwrap_or_default();
-    Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, [from, String::new(), String::new()])))
+    let sent_as = member.app.clock.ordered_id();
+    Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, sent_as, [from, String::new(), String::new()])))
 }
 
 pub async fn forward(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
     let email = found(&member, id).await?;
-    let accepted = member.accept(&purpose(email.summary.id), &form)?;
-    let sent_as = emails::id_of_form(&form)?;
+    let (sent_as, accepted) = member.accept_making(&purpose(email.summary.id), &form)?;
     let typed = [form.text("from"), form.lines("to"), form.lines("text")];
-    let page = ForwardPage::of(&member, &email.summary, typed.map(Into::into));
+    let page = ForwardPage::of(&member, &email.summary, sent_as, typed);
     let sending = async {
         let (fields, files) = answering::forwarded(&receiving, email, page.fields()).await?;
         emails::send_fields(&receiving.emails, &accepted, sent_as, fields, files).await

@@ -133,7 +133,7 @@ pub(super) async fn found<D: Duty>(member: &Member<D>, id: Id) -> Result<Stored,
 }
 
 fn purpose(id: ReceivedEmailId) -> String {
-    format!("answer email {id}")
+    format!("answer email {id} as")
 }
 
 async fn read(member: Member<Look>, id: Id) -> PageResult {
@@ -143,13 +143,11 @@ async fn read(member: Member<Look>, id: Id) -> PageResult {
     Ok(page(&member, StatusCode::OK, email, answer))
 }
 
-/// The form, with the id that the mail it sends gets: sent twice, that is one.
+/// The form, with the id that the mail it sends gets.
 fn answer_form<D: Duty>(member: &Member<D>, id: ReceivedEmailId, sent_as: EmailId, from: String) -> AnswerForm {
-    let mut hidden = member.hidden(&purpose(id));
-    hidden.push(("id".to_owned(), sent_as.to_string()));
     AnswerForm {
         action: member.address(&format!("/received/{id}/reply")),
-        hidden,
+        hidden: member.hidden_making(&purpose(id), sent_as),
         problem: None,
         from: Field { value: from, error: None },
         text: Field::default(),
@@ -222,8 +220,7 @@ async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, St
 
 async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
     let email = found(&member, id).await?;
-    let accepted = member.accept(&purpose(email.summary.id), &form)?;
-    let sent_as = emails::id_of_form(&form)?;
+    let (sent_as, accepted) = member.accept_making(&purpose(email.summary.id), &form)?;
     let (from, text) = (form.text("from"), form.lines("text"));
     let given = [("from", from.trim()), ("text", &text)].into_iter().filter(|(_, value)| !value.is_empty());
     let given: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();

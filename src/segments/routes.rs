@@ -90,19 +90,19 @@ fn insertion(
 pub async fn add(
     actor: &dyn Actor,
     app: &App,
-    name: &SegmentName,
+    (id, name): (SegmentId, &SegmentName),
     filter: Option<&Filter>,
-) -> Result<SegmentId, Error> {
+) -> Result<(), Error> {
     if let Some(filter) = filter {
         check_filter(actor, filter).await?;
     }
-    let id = app.clock.ordered_id();
     match actor.act(insertion(app, actor.workspace_id(), (id, name), filter)).await? {
         Err(DbError::Unexpected { .. }) => Err(too_many()),
+        Err(DbError::Duplicate(_)) => Ok(()),
         made => {
             made?;
             app.wake_judges_if(filter.is_some());
-            Ok(id)
+            Ok(())
         }
     }
 }

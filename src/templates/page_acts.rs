@@ -50,8 +50,8 @@ fn purpose(act: &str, id: TemplateId) -> String {
     format!("{act} template {id}")
 }
 
-pub fn duplicating(id: TemplateId, copy: TemplateId) -> String {
-    format!("duplicate template {id} as {copy}")
+pub fn duplicating(id: TemplateId) -> String {
+    format!("duplicate template {id} as")
 }
 
 async fn ask_publish(
@@ -100,9 +100,7 @@ async fn publish(member: Member<Manage>, State(templates): State<Templates>, id:
 
 async fn duplicate(member: Member<Manage>, State(templates): State<Templates>, id: Id, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
-    // The form carries the id of the copy: sent twice, it makes one.
-    let copy: TemplateId = form.text("copy").parse().map_err(|_| gone())?;
-    let accepted = member.accept(&duplicating(id, copy), &form)?;
+    let (copy, accepted): (TemplateId, _) = member.accept_making(&duplicating(id), &form)?;
     let original = work::find(&accepted, &Key::Id(id)).await?;
     let name = TemplateName::of_copy(&original.name);
     let making = || work::making(&accepted, &templates, copy, (&name, None), &original.contents);

@@ -60,11 +60,8 @@ impl EditPage {
         }
     }
 
-    /// The form carries the id of the template to come: sent twice, it makes one.
     fn of_new<D: Duty>(member: &Member<D>, typed: Typed, id: TemplateId) -> EditPage {
-        let mut hidden = member.hidden(&purpose_of_new(id));
-        hidden.push(("id".into(), id.to_string()));
-        EditPage { hidden, ..EditPage::new(member, typed) }
+        EditPage { hidden: member.hidden_making(CREATE, id), ..EditPage::new(member, typed) }
     }
 
     /// The form carries what it was made from: who comes second is told.
@@ -87,9 +84,7 @@ impl EditPage {
     }
 }
 
-fn purpose_of_new(id: TemplateId) -> String {
-    format!("create template {id}")
-}
+const CREATE: &str = "create template";
 
 fn purpose_of_change(id: TemplateId) -> String {
     format!("change template {id}")
@@ -101,9 +96,7 @@ async fn ask_new(member: Member<Manage>) -> PageResult {
 }
 
 async fn create(member: Member<Manage>, State(templates): State<Templates>, form: LongForm) -> PageResult {
-    let unnamed = || Error::BadRequest { message: "The form does not say which template it is. Load it again.".into() };
-    let id: TemplateId = form.text("id").parse().map_err(|_| unnamed())?;
-    let accepted = member.accept(&purpose_of_new(id), &form)?;
+    let (id, accepted): (TemplateId, _) = member.accept_making(CREATE, &form)?;
     let typed = Typed::read(&form);
     let reading = typed.new_template();
     let (name, alias, contents) = match reading {

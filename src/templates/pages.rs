@@ -330,14 +330,12 @@ fn notice(member: &Member<Look>) -> Option<String> {
 
 fn acts(member: &Member<Look>, template: &Stored, here: &str, publish: Option<String>) -> Acts {
     let copy: TemplateId = member.app.clock.ordered_id();
-    let mut duplicate_hidden = member.hidden(&page_acts::duplicating(template.id, copy));
-    duplicate_hidden.push(("copy".into(), copy.to_string()));
     Acts {
         edit: format!("{here}/edit"),
         publish,
         test: format!("{here}/test"),
         duplicate: format!("{here}/duplicate"),
-        duplicate_hidden,
+        duplicate_hidden: member.hidden_making(&page_acts::duplicating(template.id), copy),
         delete: format!("{here}/delete"),
     }
 }

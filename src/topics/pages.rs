@@ -25,7 +25,7 @@ pub fn router() -> Router<App> {
         .route("/topics/{id}/delete", get(ask).post(delete))
 }
 
-const CREATE: &str = "create a topic";
+const CREATE: &str = "create topic";
 
 #[derive(Template)]
 #[template(path = "topics/list.html")]
@@ -152,7 +152,7 @@ async fn list_page<D: Duty>(
             .notice("deleted", "The topic is deleted, and what contacts chose of it is forgotten.")
             .or(member.notice("created", "The topic is made.")),
         may_manage: member.may_manage(),
-        hidden: member.hidden(CREATE),
+        hidden: member.hidden_making(CREATE, member.app.clock.ordered_id::<TopicId>()),
         form,
         topics: items.into_iter().map(row).collect(),
         newer,
@@ -162,17 +162,17 @@ async fn list_page<D: Duty>(
 }
 
 async fn create(State(app): State<App>, member: Member<Manage>, form: Form) -> PageResult {
-    let accepted = member.accept(CREATE, &form)?;
+    let (id, accepted) = member.accept_making(CREATE, &form)?;
     let typed = TopicForm::sent(&form);
     let made = async {
         let mut fields = typed.fields();
         let default = if typed.opts_in { "opt_in" } else { "opt_out" };
         fields.insert("default_subscription".into(), default.into());
         let new: NewTopic = web::read_fields(fields)?;
-        routes::add(&accepted, &app, &new).await
+        routes::add(&accepted, &app, id, &new).await
     };
     match made.await {
-        Ok(_) => Ok(member.see_other("/topics?created")),
+        Ok(()) => Ok(member.see_other("/topics?created")),
         Err(error) => {
             let (form, first) = (typed.refused(error)?, Page::parse("", RECENT)?);
             Ok(list_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &first, form).await?)

@@ -12,7 +12,7 @@ use super::store;
 use super::topic::{NewTopic, TopicChange};
 use crate::app::App;
 use crate::auth::{Actor, Caller};
-use crate::db::Batch;
+use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
 use crate::id::TopicId;
 use crate::web::{self, Answer, Body, Idempotency, JsonResult, List, Page, PathId};
@@ -55,10 +55,11 @@ fn insertion(actor: &dyn Actor, app: &App, id: TopicId, new: &NewTopic, now: i64
 }
 
 /// Makes a topic, as a form asks for it.
-pub(super) async fn add(actor: &dyn Actor, app: &App, new: &NewTopic) -> Result<TopicId, Error> {
-    let id = app.clock.ordered_id();
-    actor.act(insertion(actor, app, id, new, app.clock.now())).await??;
-    Ok(id)
+pub(super) async fn add(actor: &dyn Actor, app: &App, id: TopicId, new: &NewTopic) -> Result<(), Error> {
+    match actor.act(insertion(actor, app, id, new, app.clock.now())).await? {
+        Err(DbError::Duplicate(_)) => Ok(()),
+        made => Ok(made.map(drop)?),
+    }
 }
 
 /// List topics

@@ -14,6 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
+use uuid::Uuid;
 
 use super::body::Body;
 use super::parameter;
@@ -22,6 +23,7 @@ use crate::auth::Principal;
 use crate::clock::HOUR;
 use crate::db::{Batch, DbError, Effect, Sql, statements};
 use crate::error::Error;
+use crate::id::WorkspaceId;
 use crate::secret;
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -37,6 +39,11 @@ const SWEEP: i64 = 1000;
 
 statements! {
     functions {
+        /// Takes the id of a form that makes no row of its own, which nobody may have taken before.
+        pub fn take_form(workspace_id: WorkspaceId, id: Uuid, now: i64)
+            with [workspace_id, id.to_string(), &[0_u8; 32], now] = Sql::both(
+            "INSERT INTO idempotency_keys (workspace_id, scope, key, fingerprint, status, answer, created_at)
+             VALUES ($1, 'form', $2, $3, 303, '', $4)");
         /// Forgets keys whose time is over.
         pub fn sweep(now: i64) with [now - MEMORY, SWEEP] = Sql::both(
             "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
 use http::StatusCode;
+use uuid::Uuid;
 
 use super::event::EventType;
 use super::pages::{Badge, Id, find, purpose};
@@ -194,7 +195,7 @@ async fn show_event(member: Member<Look>, path: Result<EventPath, Error>) -> Pag
         attempts: attempts.into_iter().map(row).collect(),
         replay: can_replay.then(|| {
             let action = format!("{back}/events/{}/replay", event.id);
-            (action, member.hidden(&replaying(&path)))
+            (action, member.hidden_making(&replaying(&path), member.app.clock.ordered_id::<Uuid>()))
         }),
         back,
     };
@@ -202,7 +203,7 @@ async fn show_event(member: Member<Look>, path: Result<EventPath, Error>) -> Pag
 }
 
 fn replaying(path: &EventPath) -> String {
-    format!("replay event {} of webhook {}", path.event, path.webhook)
+    format!("replay event {} of webhook {} as", path.event, path.webhook)
 }
 
 async fn replay(
@@ -212,7 +213,7 @@ async fn replay(
     form: Form,
 ) -> PageResult {
     let path = path.map_err(|_| no_event())?;
-    let accepted = member.accept(&replaying(&path), &form)?;
-    send_again(&accepted, &app, &path).await?;
+    let (id, accepted) = member.accept_making(&replaying(&path), &form)?;
+    send_again(&accepted, &app, &path, Some(id)).await?;
     Ok(member.see_other(&format!("/webhooks/{}/events/{}?replayed", path.webhook, path.event)))
 }

@@ -113,6 +113,8 @@ pub async fn find<D: Duty>(member: &Member<D>, id: Id) -> Result<Whole, Error> {
     member.query::<Option<Whole>>(store::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
 }
 
+const CREATE: &str = "create webhook";
+
 pub fn purpose(act: &str, id: WebhookId) -> String {
     format!("{act} webhook {id}")
 }
@@ -177,15 +179,13 @@ fn fields(form: &Form) -> Map<String, Value> {
 
 impl EditPage {
     fn of_new(member: &Member<Manage>, id: WebhookId, endpoint: String, events: EventTypes) -> EditPage {
-        let mut hidden = member.hidden(&purpose("create", id));
-        hidden.push(("id".into(), id.to_string()));
         EditPage {
             layout: member.layout(),
             shell: member.shell("/webhooks"),
             title: "New webhook",
             back: Link { href: member.address("/webhooks"), label: "Webhooks".into() },
             action: member.address("/webhooks/new"),
-            hidden,
+            hidden: member.hidden_making(CREATE, id),
             problem: None,
             endpoint: Field { value: endpoint, error: None },
             groups: groups(events),
@@ -223,9 +223,7 @@ async fn ask_new(member: Member<Manage>) -> PageResult {
 }
 
 async fn create(member: Member<Manage>, State(app): State<App>, form: Form) -> PageResult {
-    let unnamed = || Error::BadRequest { message: "The form does not say which webhook it is. Load it again.".into() };
-    let id: WebhookId = form.text("id").parse().map_err(|_| unnamed())?;
-    let accepted = member.accept(&purpose("create", id), &form)?;
+    let (id, accepted): (WebhookId, _) = member.accept_making(CREATE, &form)?;
     let refused =
         |refusal: Error| EditPage::of_new(&member, id, form.text("endpoint"), chosen(&form)).refused(&refusal);
     let read = web::read_fields::<NewWebhook>(fields(&form));

@@ -9,6 +9,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 use super::event::EventTypes;
 use super::shapes::{AttemptItem, EventItem, EventWhole, Item, Made, Whole};
@@ -265,14 +266,20 @@ async fn attempts(caller: Caller, path: EventPath, Newest(page): Newest) -> Json
     responses((status = 200, description = "The event is delivered again.", body = EventReference), OfState),
 )]
 async fn replay(caller: Caller, State(app): State<App>, path: EventPath) -> JsonResult<EventReference> {
-    send_again(&caller, &app, &path).await.map(|()| Json(EventReference::to(path.event)))
+    send_again(&caller, &app, &path, None).await.map(|()| Json(EventReference::to(path.event)))
 }
 
-/// Delivers an event anew.
-pub async fn send_again(actor: &dyn Actor, app: &App, path: &EventPath) -> Result<(), Error> {
+/// Delivers an event anew, once for each form that asks for it.
+pub async fn send_again(actor: &dyn Actor, app: &App, path: &EventPath, form: Option<Uuid>) -> Result<(), Error> {
     find_event(actor, path).await?;
-    let replay = || store::replay(actor.workspace_id(), path.webhook, path.event, app.clock.steady());
+    let (workspace_id, now) = (actor.workspace_id(), app.clock.steady());
+    let replay = || {
+        let mut batch = store::replay(workspace_id, path.webhook, path.event, now);
+        form.into_iter().for_each(|id| batch.push(web::take_form(workspace_id, id, now)));
+        batch
+    };
     match actor.try_commit(replay).await? {
+        Err(DbError::Duplicate(_)) => return Ok(()),
         Err(DbError::Unexpected { statement: 0 }) => {
             let message = "The webhook is disabled. Enable it first.".into();
             return Err(Error::Conflict { message });

@@ -402,8 +402,11 @@ on_both! {
         let event = format!("{path}/events/{event}");
         let shown = page(app, &cookie, &event).await;
         assert!(shown.contains(">200<") && shown.contains("News") && shown.contains("webhook-signature"), "{shown}");
-        leads_to(&Filled::of(&shown, "/replay").send(app, &cookie).await);
+        let replay = Filled::of(&shown, "/replay");
+        let replayed = leads_to(&replay.send(app, &cookie).await);
         assert_eq!(teller.deliver().await, 1);
+        assert_eq!(leads_to(&replay.send(app, &cookie).await), replayed);
+        assert_eq!(teller.deliver().await, 0, "the same form again");
         let ask = page(app, &cookie, &format!("{path}/rotate")).await;
         assert!(Filled::of(&ask, "/rotate").send(app, &cookie).await.text().contains("whsec_"));
         let edit = Filled::of(&page(app, &cookie, &format!("{path}/edit")).await, "/edit");

@@ -73,6 +73,7 @@ mod every_metric;
 mod fences;
 mod first_use;
 mod flow;
+mod form_twice;
 mod forms;
 mod fuzz;
 mod hold;

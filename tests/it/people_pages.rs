@@ -20,9 +20,10 @@ pub async fn submit(app: &TestApp, cookie: &str, page: &str, action: &str, typed
     let quoted =
         |text: &str, before: &str| text.split(before).nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
     let target = quoted(form, "action=\"").expect("an action");
-    let hidden =
-        form.split("<input type=\"hidden\" name=\"token\" ").nth(1).and_then(|input| quoted(input, "value=\""));
-    let mut body = vec![format!("token={}", encoded(&hidden.expect("a token")))];
+    let hidden = form.split("<input type=\"hidden\" ").skip(1);
+    let pair = |input| Some((quoted(input, "name=\"")?, quoted(input, "value=\"")?));
+    let kept = hidden.filter_map(pair).filter(|(name, _)| typed.iter().all(|(other, _)| other != name));
+    let mut body: Vec<String> = kept.map(|(name, value)| format!("{name}={}", encoded(&value))).collect();
     body.extend(typed.iter().map(|(name, value)| format!("{name}={}", encoded(value))));
     app.post(target).header("cookie", cookie).body("application/x-www-form-urlencoded", body.join("&")).send().await
 }

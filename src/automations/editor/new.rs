@@ -11,7 +11,6 @@ use super::store::{self, Edit};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::db::DbError;
-use crate::error::Error;
 use crate::id::AutomationId;
 use crate::mime::Mailbox;
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
@@ -32,12 +31,9 @@ struct NewPage {
     from: Field,
 }
 
-fn purpose(id: AutomationId) -> String {
-    format!("make automation {id}")
-}
+const MAKE: &str = "make automation";
 
 async fn show(member: Member<Manage>) -> PageResult {
-    // The form carries the id of what is made: sent twice, it makes one.
     let id = member.app.clock.ordered_id();
     let from = Field { value: member.session.email.clone(), error: None };
     let start = member.asked("start").unwrap_or_else(|| "empty".into());
@@ -45,14 +41,12 @@ async fn show(member: Member<Manage>) -> PageResult {
 }
 
 fn new_page(member: &Member<Manage>, status: StatusCode, id: AutomationId, (start, from): (String, Field)) -> Response {
-    let mut hidden = member.hidden(&purpose(id));
-    hidden.push(("id".into(), id.to_string()));
     let content = NewPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
         back: member.address("/automations"),
         action: member.address("/automations/new"),
-        hidden,
+        hidden: member.hidden_making(MAKE, id),
         start,
         from,
     };
@@ -60,10 +54,7 @@ fn new_page(member: &Member<Manage>, status: StatusCode, id: AutomationId, (star
 }
 
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
-    let id: AutomationId = form.text("id").parse().map_err(|_| Error::BadRequest {
-        message: "The form does not say what it makes. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted): (AutomationId, _) = member.accept_making(MAKE, &form)?;
     let (start, mut from) = (form.text("start"), Field { value: form.text("from"), error: None });
     from.error = from.value.parse::<Mailbox>().err().map(|flaw| format!("The address {flaw}."));
     let Some(chosen) = ReadyMade::named(&start).filter(|_| from.error.is_none()) else {

@@ -107,6 +107,11 @@ impl Order {
         })
     }
 
+    /// The same, ordered by a form that carries the id of the occurrence.
+    pub fn of_form(self, id: OccurrenceId) -> Order {
+        Order { id, ..self }
+    }
+
     /// The same, whose payload is read once more when it is wanted.
     fn unread(self, many: &Arc<Many>, at: usize) -> Order {
         match self.payload {

@@ -201,7 +201,8 @@ impl SendRequest<'_> {
     }
 }
 
-/// Lets one thing happen that a person ordered on a page, as for a program that sends it.
+/// Lets one thing happen that a person ordered on a page, as for a program that sends it. Its form carries the id of
+/// the occurrence: sent twice, it happens once.
 pub async fn send_on_page(
     app: &Events,
     accepted: &Accepted<'_>,
@@ -226,8 +227,10 @@ pub async fn send_on_page(
             committed => committed?,
         };
         if let Some(settled) = errand.settle(committed, &follow_up)? {
-            settled?;
-            return Ok(());
+            return match settled {
+                Err(DbError::Duplicate(_)) => Ok(()),
+                settled => Ok(settled.map(drop)?),
+            };
         }
     }
     Err(Error::Unavailable)

@@ -21,6 +21,8 @@ use crate::oauth::refusal::ErrorCode;
 use crate::secret;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, Shell, Stamp};
 
+const REGISTER: &str = "register client";
+
 pub fn router() -> Router<OAuth> {
     Router::new()
         .route("/clients", get(list).post(register))
@@ -109,10 +111,6 @@ async fn list(member: Member<Look>) -> PageResult {
 
 async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft, fresh: Option<Fresh>) -> PageResult {
     let clients = page_store::of_workspace(&member.app.db, member.workspace_id()).await?;
-    // The form carries the id of the client to come: sent twice, it registers one.
-    let id: Uuid = member.app.clock.ordered_id();
-    let mut hidden = member.hidden(&purpose(id));
-    hidden.push(("id".into(), id.to_string()));
     let content = ClientsPage {
         layout: member.layout(),
         shell: member.shell("/clients"),
@@ -123,7 +121,7 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, draft: Draft, fre
         fresh,
         may_manage: member.may_manage(),
         action: member.address("/clients"),
-        hidden,
+        hidden: member.hidden_making(REGISTER, member.app.clock.ordered_id::<Uuid>()),
         draft,
         clients: clients.into_iter().map(|client| row(member, client)).collect(),
     };
@@ -144,15 +142,8 @@ fn row<D: Duty>(member: &Member<D>, client: Client) -> ClientRow {
     }
 }
 
-fn purpose(id: Uuid) -> String {
-    format!("register client {id}")
-}
-
 async fn register(member: Member<Manage>, form: Form) -> PageResult {
-    let id: Uuid = form.text("id").parse().map_err(|_| Error::BadRequest {
-        message: "The form does not say which client it is. Load the page again.".into(),
-    })?;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let (id, accepted): (Uuid, _) = member.accept_making(REGISTER, &form)?;
     let field = |name: &str| Field { value: form.text(name), error: None };
     let mut draft = Draft {
         name: field("name"),

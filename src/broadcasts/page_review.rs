@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::State as Shared;
 use axum::routing::{get, post};
 use http::StatusCode;
+use serde_json::Map;
 
 use super::actions::send_by_form;
 use super::broadcast::{Broadcast, Content};
@@ -14,7 +15,7 @@ use super::page_edit::{draft, window_words};
 use super::pages::{find, gone};
 use super::{Broadcasts, store};
 use crate::accounts::{Look, Manage, Member};
-use crate::emails::{self, NewEmail, Origin};
+use crate::emails::{self, MailForm, NewEmail, Origin};
 use crate::error::Error;
 use crate::id::{BroadcastId, EmailId};
 use crate::mime::Mailbox;
@@ -243,7 +244,9 @@ async fn test(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id
             when_uncertain: email.when_uncertain,
             ..NewEmail::new(member.workspace_id(), Origin::Command, email.from, vec![address])
         };
-        emails::send_by_form((&broadcasts.occurrences, &broadcasts.domains), &accepted, mail, email).await
+        let typed = Map::from_iter([("to".to_owned(), to.as_str().into()), ("version".to_owned(), version.into())]);
+        let mail = MailForm::new(mail, &typed);
+        emails::send_by_form((&broadcasts.occurrences, &broadcasts.domains), &accepted, &mail, email).await
     };
     match sending.await {
         Ok(()) => Ok(member.see_other(&format!("/broadcasts/{id}/review?tested"))),

@@ -51,7 +51,9 @@ pub use page_send::{addresses as addresses_of_form, code as sending_as_code, sen
 pub use pages::{router as pages, titled};
 pub use progress::{Progress, Step, progress};
 pub use published::{mails as published_mails, publish};
-pub use queue::{Ready, add, check_sender, hand_in, queue, queued_payload, send as send_by_form, tell_queued};
+pub use queue::{
+    MailForm, Ready, add, check_sender, hand_in, queue, queued_payload, send as send_by_form, tell_queued,
+};
 pub use recipients::{
     Listed, NewRecipient, Wanted, add_recipients, addresses, count_by_state, forget_values, keep_values, kept_values,
     lane_waits, page_of_recipients, put_off, wake_put_off, why_lane_waits,

@@ -4,11 +4,13 @@ use askama::Template;
 use axum::extract::State as Shared;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::draft::{self, Draft};
+use super::queue::{self, MailForm};
 use super::send::{StoredFile, allowed, attach, forget_refused};
 use super::templated::{TestWish, filled, test_mail};
-use super::{Emails, NewEmail, Origin, contents, queue};
+use super::{Emails, NewEmail, Origin, contents};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
@@ -129,6 +131,11 @@ impl SendPage {
             is_test: true,
             ..self
         }
+    }
+
+    /// The same for another mail.
+    fn anew(self, member: &Member<Manage>) -> SendPage {
+        SendPage { hidden: member.hidden_making(SEND, member.app.clock.ordered_id::<EmailId>()), ..self }
     }
 
     fn refused(mut self, refusal: &Error) -> PageResult {
@@ -275,17 +282,22 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
     let (topics, had_files) = (topics_of(&member).await?, !form.files.is_empty());
     let page = SendPage { topics, had_files, ..SendPage::of(&member, id, &form) };
     let sending = async {
-        let mut draft = drafted(&emails, &accepted, id, page.fields(&form.files)?).await?.with_files(&form);
+        let fields = page.fields(&form.files)?;
+        let sent = MailForm::new(id, &fields);
+        let mut draft = drafted(&emails, &accepted, id, fields).await?.with_files(&form);
         if draft.pending.is_empty() {
-            return hand_over(&emails, &accepted, (id, None), draft).await;
+            return hand_over(&emails, &accepted, (&sent, None), draft).await;
         }
         emails.admission.admit().await?;
+        let digest = form.digest_files(&member.app, Sha256::new_with_prefix(sent.fingerprint)).await?;
+        let sent = MailForm { fingerprint: digest.finalize().into(), ..sent };
         let stored_as = emails.clock.ordered_id();
         let stored = contents::store(&emails, &accepted, stored_as, &mut draft, None).await;
-        hand_over_stored(&emails, &accepted, (id, stored_as), stored.map(|()| draft)).await
+        hand_over_stored(&emails, &accepted, (&sent, stored_as), stored.map(|()| draft)).await
     };
     match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
+        Err(refusal @ Error::Conflict { .. }) => page.anew(&member).refused(&refusal),
         Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
         Err(error) => Err(error.into()),
     }
@@ -299,14 +311,15 @@ pub async fn send_fields(
     fields: Map<String, Value>,
     files: Vec<StoredFile>,
 ) -> Result<(), Error> {
+    let sent = MailForm::new(id, &fields);
     let mut draft = drafted(emails, accepted, id, fields).await?;
     if files.is_empty() {
-        return hand_over(emails, accepted, (id, None), draft).await;
+        return hand_over(emails, accepted, (&sent, None), draft).await;
     }
     emails.admission.admit().await?;
     let stored_as = emails.clock.ordered_id();
     let stored = attach(emails, accepted, stored_as, &mut draft, files).await;
-    hand_over_stored(emails, accepted, (id, stored_as), stored.map(|()| draft)).await
+    hand_over_stored(emails, accepted, (&sent, stored_as), stored.map(|()| draft)).await
 }
 
 /// The mail that a request with these fields would make, if it may be sent.
@@ -328,11 +341,11 @@ async fn drafted(
 async fn hand_over_stored(
     emails: &Emails,
     accepted: &Accepted<'_>,
-    (id, stored_as): (EmailId, EmailId),
+    (form, stored_as): (&MailForm, EmailId),
     stored: Result<Draft, Error>,
 ) -> Result<(), Error> {
     let sent = match stored {
-        Ok(draft) => hand_over(emails, accepted, (id, Some(stored_as)), draft).await,
+        Ok(draft) => hand_over(emails, accepted, (form, Some(stored_as)), draft).await,
         Err(refusal) => Err(refusal),
     };
     // Whatever no mail has taken over: a commit that is still under way would miss it, and do nothing.
@@ -344,11 +357,11 @@ async fn hand_over_stored(
 async fn hand_over(
     emails: &Emails,
     accepted: &Accepted<'_>,
-    (id, stored_as): (EmailId, Option<EmailId>),
+    (form, stored_as): (&MailForm, Option<EmailId>),
     draft: Draft,
 ) -> Result<(), Error> {
     let email = NewEmail { origin: Origin::Command, ..draft.email };
-    queue::send_stored((&emails.occurrences, &emails.domains), accepted, id, email, stored_as).await
+    queue::send_stored((&emails.occurrences, &emails.domains), accepted, form, email, stored_as).await
 }
 
 async fn outline(
@@ -381,12 +394,14 @@ pub async fn send_test(
         fields.extend(addresses(&page.to).map(|list| ("to".to_owned(), list)));
         let from = page.from.value.trim();
         fields.extend((!from.is_empty()).then(|| ("from".to_owned(), from.into())));
+        let sent = MailForm::new(id, &fields);
         let wish: TestWish = web::read_fields(fields)?;
         let draft = test_mail(&emails, &accepted, &Named::from(template_id), wish).await?;
-        hand_over(&emails, &accepted, (id, None), draft).await
+        hand_over(&emails, &accepted, (&sent, None), draft).await
     };
     match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),
+        Err(refusal @ Error::Conflict { .. }) => page.anew(&member).refused(&refusal),
         Err(refusal) if is_about_form(&refusal) => page.refused(&refusal),
         Err(error) => Err(error.into()),
     }

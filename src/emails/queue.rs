@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::draft::Draft;
 use super::sender::{line, may_send};
@@ -16,10 +17,10 @@ use crate::contacts;
 use crate::db::{Batch, DbError, Stmt};
 use crate::domains::{Domains, Sender};
 use crate::error::Error;
-use crate::id::{EmailId, WorkspaceId};
+use crate::id::{EmailId, Id, WorkspaceId};
 use crate::mime::Mailbox;
 use crate::occurrences::{ATTEMPTS, OccurrenceBatch, Occurrences, SystemEvent};
-use crate::web::{Answer, Body, IdempotentRequest};
+use crate::web::{self, Answer, Body, Fingerprint, IdempotentRequest};
 use crate::webhooks::EventType;
 
 /// A mail that is ready to be queued.
@@ -90,9 +91,43 @@ pub async fn commit_once(
     Ok(Ok(request.settle(settled, answer).await??))
 }
 
-/// Queues the mail of a person's form, which carries the id that the mail gets: sent twice, it is one mail.
-pub async fn send(of: (&Occurrences, &Domains), actor: &dyn Actor, id: EmailId, email: NewEmail) -> Result<(), Error> {
-    send_stored(of, actor, id, email, None).await
+/// A form with which a person sends a mail.
+pub struct MailForm {
+    /// The id that the mail gets: sent twice, it is one mail.
+    pub id: EmailId,
+    /// What tells it from one in which something was changed.
+    pub fingerprint: [u8; 32],
+}
+
+impl MailForm {
+    pub fn new(id: EmailId, fields: &Map<String, Value>) -> MailForm {
+        let mut digest = Sha256::new();
+        fields.write(&mut digest);
+        MailForm { id, fingerprint: digest.finalize().into() }
+    }
+
+    /// Refuses what was changed after it was sent.
+    async fn must_be_same(&self, actor: &dyn Actor) -> Result<(), Error> {
+        let rows = actor.read(|| web::taken_form(actor.workspace_id(), self.id.uuid())).await?;
+        match rows.first() {
+            Some(row) if row.bytes(0)? == self.fingerprint => Ok(()),
+            _ => Err(Error::Conflict {
+                message: "This mail was sent already, as it was before; what is changed here was not. To send what \
+                          stands here as a new mail, send the form once more."
+                    .into(),
+            }),
+        }
+    }
+}
+
+/// Queues the mail of a person's form.
+pub async fn send(
+    of: (&Occurrences, &Domains),
+    actor: &dyn Actor,
+    form: &MailForm,
+    email: NewEmail,
+) -> Result<(), Error> {
+    send_stored(of, actor, form, email, None).await
 }
 
 /// The same, of a mail whose long contents are in the store under an id of their own: it takes over all of them, or
@@ -100,10 +135,11 @@ pub async fn send(of: (&Occurrences, &Domains), actor: &dyn Actor, id: EmailId, 
 pub async fn send_stored(
     (occurrences, domains): (&Occurrences, &Domains),
     actor: &dyn Actor,
-    id: EmailId,
+    form: &MailForm,
     email: NewEmail,
     stored_as: Option<EmailId>,
 ) -> Result<(), Error> {
+    let id = form.id;
     let (workspace_id, domain) = (actor.workspace_id(), email.from.address.ascii_domain().to_owned());
     let sender = domains.may_send(workspace_id, actor.domain_id(), &domain).await?;
     let mut mail = Ready { id, email, sender };
@@ -114,6 +150,8 @@ pub async fn send_stored(
         if let Some(stored_as) = stored_as {
             told.batch.push(store::take_over(stored_as, id).expect(mail.email.pieces()));
         }
+        let now = occurrences.clock.steady();
+        told.batch.push(web::take_form(workspace_id, id.uuid(), &form.fingerprint, now));
         tell_queued(&mut told, std::slice::from_ref(&mail));
         let (batch, follow_up) = told.follow_up();
         match actor.commit_once(batch).await? {
@@ -122,7 +160,7 @@ pub async fn send_stored(
                 occurrences.wake_mail();
                 return Ok(());
             }
-            Err(DbError::Duplicate(_)) => return Ok(()),
+            Err(DbError::Duplicate(_)) => return form.must_be_same(actor).await,
             // Its pieces were swept away: it took them more than an hour to come.
             Err(DbError::Unexpected { .. }) if stored_as.is_some() => return Err(Error::Unavailable),
             Err(DbError::Stale) => {

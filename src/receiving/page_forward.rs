@@ -84,14 +84,21 @@ pub async fn forward(member: Member<Manage>, State(receiving): State<Receiving>,
     let email = found(&member, id).await?;
     let (sent_as, accepted) = member.accept_making(&purpose(email.summary.id), &form)?;
     let typed = [form.text("from"), form.lines("to"), form.lines("text")];
-    let page = ForwardPage::of(&member, &email.summary, sent_as, typed);
+    let id = email.summary.id;
+    let mut page = ForwardPage::of(&member, &email.summary, sent_as, typed);
     let sending = async {
         let (fields, files) = answering::forwarded(&receiving, email, page.fields()).await?;
         emails::send_fields(&receiving.emails, &accepted, sent_as, fields, files).await
     };
     match sending.await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{sent_as}?sent"))),
-        Err(refusal) if refusal.status().is_client_error() => page.refused(&refusal),
+        Err(refusal) if refusal.status().is_client_error() => {
+            if matches!(refusal, Error::Conflict { .. }) {
+                // What was changed after it was sent is another mail.
+                page.hidden = member.hidden_making(&purpose(id), member.app.clock.ordered_id::<EmailId>());
+            }
+            page.refused(&refusal)
+        }
         Err(error) => Err(error.into()),
     }
 }

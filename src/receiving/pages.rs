@@ -233,6 +233,11 @@ async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: I
         Err(refusal) if refusal.status().is_client_error() => refusal,
         Err(error) => return Err(error.into()),
     };
+    // What was changed after it was sent is another mail.
+    let sent_as = match refusal {
+        Error::Conflict { .. } => member.app.clock.ordered_id(),
+        _ => sent_as,
+    };
     let mut answer = answer_form(&member, email.summary.id, sent_as, from);
     answer.text.value = text;
     answer.problem = web::beside_field(&refusal, [("from", &mut answer.from), ("text", &mut answer.text)]);

@@ -1,13 +1,14 @@
 //! Forms that people send from our own pages.
 
 use std::borrow::Cow;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequest, Request};
 use bytes::Bytes;
 use http::HeaderMap;
+use sha2::{Digest, Sha256};
 
 use super::input::{self, LIGHT};
 use super::layout::{Field, PageError};
@@ -71,6 +72,24 @@ impl Deref for FileForm {
 
     fn deref(&self) -> &Form {
         &self.typed
+    }
+}
+
+impl FileForm {
+    /// What tells this form from another with other files, behind what is known of it already.
+    pub async fn digest_files(&self, app: &App, mut digest: Sha256) -> Result<Sha256, Error> {
+        let body = self.body.clone();
+        let places: Vec<Range<usize>> = self.files.iter().map(|file| file.place.clone()).collect();
+        let read = move || {
+            for place in places {
+                digest.update((place.len() as u64).to_be_bytes());
+                for start in place.clone().step_by(LIGHT) {
+                    digest.update(body.part(start..place.end.min(start + LIGHT))?);
+                }
+            }
+            Ok(digest)
+        };
+        app.admission.build(read).await?
     }
 }
 

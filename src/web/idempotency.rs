@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -39,11 +39,14 @@ const SWEEP: i64 = 1000;
 
 statements! {
     functions {
-        /// Takes the id of a form that makes no row of its own, which nobody may have taken before.
-        pub fn take_form(workspace_id: WorkspaceId, id: Uuid, now: i64)
-            with [workspace_id, id.to_string(), &[0_u8; 32], now] = Sql::both(
+        /// Takes the id of a form for what stands in it, which nobody may have done before.
+        pub fn take_form(workspace_id: WorkspaceId, id: Uuid, fingerprint: &[u8; 32], now: i64)
+            with [workspace_id, id.to_string(), fingerprint, now] = Sql::both(
             "INSERT INTO idempotency_keys (workspace_id, scope, key, fingerprint, status, answer, created_at)
              VALUES ($1, 'form', $2, $3, 303, '', $4)");
+        /// What stood in the form that took this id.
+        pub fn taken_form(workspace_id: WorkspaceId, id: Uuid) with [workspace_id, id.to_string()] = Sql::both(
+            "SELECT fingerprint FROM idempotency_keys WHERE workspace_id = $1 AND scope = 'form' AND key = $2");
         /// Forgets keys whose time is over.
         pub fn sweep(now: i64) with [now - MEMORY, SWEEP] = Sql::both(
             "DELETE FROM idempotency_keys WHERE (workspace_id, scope, key) IN
@@ -145,6 +148,12 @@ impl Fingerprint for () {
 impl<T> Fingerprint for Body<T> {
     fn write(&self, digest: &mut Sha256) {
         write_object(self.fields().iter(), digest);
+    }
+}
+
+impl Fingerprint for Map<String, Value> {
+    fn write(&self, digest: &mut Sha256) {
+        write_object(self.iter(), digest);
     }
 }
 

@@ -47,7 +47,7 @@ pub use gate::{
     Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, not_found,
 };
 pub use idempotency::{
-    Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys, take_form,
+    Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys, take_form, taken_form,
 };
 pub use input::{
     LIGHT, LIMIT as BODY_LIMIT, LIMIT_OF_MANY, PAYLOAD_LIMIT, PathId, is_json, json as read_json, read as read_body,

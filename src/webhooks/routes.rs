@@ -275,7 +275,7 @@ pub async fn send_again(actor: &dyn Actor, app: &App, path: &EventPath, form: Op
     let (workspace_id, now) = (actor.workspace_id(), app.clock.steady());
     let replay = || {
         let mut batch = store::replay(workspace_id, path.webhook, path.event, now);
-        form.into_iter().for_each(|id| batch.push(web::take_form(workspace_id, id, now)));
+        form.into_iter().for_each(|id| batch.push(web::take_form(workspace_id, id, &[0; 32], now)));
         batch
     };
     match actor.try_commit(replay).await? {

@@ -208,8 +208,35 @@ on_both! {
         let saved = app.get(format!("/dashboard/emails/{id}/attachments/{file}")).header("cookie", &cookie).send().await;
         assert!(saved.status == 200 && saved.text() == large, "{}: {} bytes", saved.status, saved.text().len());
         assert_eq!(app.count("email_chunks").await, 8, "and no pieces of the others are left");
-        let again = filled().with("subject", "Later").send(&app, &cookie).await;
-        assert_eq!((leads_to(&again), app.count("emails").await, app.count("email_chunks").await), (leads_to(&whole), 1, 8));
+        let later = filled().send(&app, &cookie).await;
+        assert_eq!((leads_to(&later), app.count("emails").await, app.count("email_chunks").await), (leads_to(&whole), 1, 8));
+        let other_file = filled().file("attachments", "a.txt", "text/plain", "other").send(&app, &cookie).await;
+        assert!(other_file.status == 409 && other_file.text().contains("was sent already"), "{}", other_file.text());
+        assert_eq!((app.count("emails").await, app.count("email_chunks").await), (1, 8));
+    }
+
+    async fn a_mail_that_is_changed_after_it_was_sent_is_another_mail(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let form = Filled::of(&page(&app, &cookie, "/emails/new").await, "/emails/new").with("from", "ann@acme.example");
+        let form = form.with("subject", "First").with("text", "One").with("scheduled_at", "in 2 hours");
+        let first = leads_to(&form.send(&app, &cookie).await);
+        assert_eq!(leads_to(&form.send(&app, &cookie).await), first, "the same form again");
+        let changed = form.with("subject", "Second").send(&app, &cookie).await;
+        let text = changed.text();
+        assert!(changed.status == 409 && text.contains("This mail was sent already"), "{text}");
+        let again = Filled::of(&text, "/emails/new");
+        assert_eq!((again.value("subject"), again.value("text"), again.value("scheduled_at")), ("Second", "One", "in 2 hours"));
+        assert_eq!(app.count("emails").await, 1);
+        let second = leads_to(&again.send(&app, &cookie).await);
+        assert_ne!(second, first);
+        let path = format!("/templates/{}", make(&app, &key, order_with(json!({"from": "shop@acme.example"}))).await);
+        let test = Filled::of(&page(&app, &cookie, &format!("{path}/test")).await, "/test");
+        leads_to(&test.send(&app, &cookie).await);
+        let other = test.with("to", "other@example.com").send(&app, &cookie).await;
+        assert!(other.status == 409 && other.text().contains("This mail was sent already"), "{}", other.text());
+        leads_to(&Filled::of(&other.text(), "/test").send(&app, &cookie).await);
+        assert_eq!(app.count("emails").await, 4);
     }
 
     async fn files_of_a_form_are_held_to_the_limits_of_the_api(app: TestApp) {

@@ -238,17 +238,23 @@ impl<'de> Visitor<'de> for HeadersVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Headers, A::Error> {
-        let mut found = Vec::new();
+        let mut found: Vec<Header> = Vec::new();
         while let Some((name, value)) = entries.next_entry::<String, Value>()? {
             let Value::String(value) = value else {
                 return Err(A::Error::custom("must be an object of strings"));
             };
-            found.push(Header::new(&name, &value).map_err(A::Error::custom)?);
+            let header = Header::new(&name, &value).map_err(A::Error::custom)?;
+            if found.iter().any(|other| other.name().eq_ignore_ascii_case(&name)) {
+                return Err(A::Error::custom(format!(
+                    "names `{name}` twice: capital letters make no other header of it"
+                )));
+            }
+            if found.len() == MOST_HEADERS {
+                return Err(A::Error::custom(format!("must hold at most {MOST_HEADERS} headers")));
+            }
+            found.push(header);
         }
-        match found.len() > MOST_HEADERS {
-            true => Err(A::Error::custom(format!("must hold at most {MOST_HEADERS} headers"))),
-            false => Ok(Headers(found)),
-        }
+        Ok(Headers(found))
     }
 }
 

@@ -126,6 +126,7 @@ on_both! {
             (json!({"attachments": [{"content": "aGk=", "filename": "a\r\nX: y.txt"}]}), 422, "validation_error", "`attachments[0].filename`"),
             (json!({"attachments": [{"content": "aGk=", "content_type": "text/plain\r\nX: y"}]}), 422, "validation_error", "`attachments[0].content_type`"),
             (json!({"attachments": [{"content": "aGk=", "content_id": "a\r\nb"}]}), 422, "validation_error", "`attachments[0].content_id`"),
+            (json!({"headers": {"X-A": "1", "x-a": "2"}}), 422, "validation_error", "`headers` field names `x-a` twice"),
             (json!({"headers": {"X-A": 1}}), 422, "validation_error", "`headers`"),
             (json!({"headers": []}), 422, "validation_error", "`headers`"),
             (json!({"tags": [{"name": "a b", "value": "c"}]}), 422, "validation_error", "`tags[0].name`"),

@@ -144,6 +144,7 @@ on_both! {
         for (field, typed, message) in [
             ("headers", "X-Ref: A-1\nno header", "must have one `Name: value` a line, but has `no header`"),
             ("headers", "X-Ref: 1\nX-Ref: 2", "names `X-Ref` twice"),
+            ("headers", "X-Ref: 1\nx-ref: 2", "` twice: capital letters make no other header of it"),
             ("headers", "Subject: other", "must not be Subject"),
             ("tags", "north", "must have one `name=value` a line"),
             ("tags", "shop=no spaces", "must be at most 256 ASCII letters"),

@@ -93,7 +93,7 @@ impl Decision {
         Some(Ending { state, event, reason, detail })
     }
 
-    fn refusal(self, recipients: &[&Recipient]) -> Error {
+    pub fn refusal(self, recipients: &[&Recipient]) -> Error {
         let message = if recipients.iter().any(|recipient| recipient.is_at_the_dot) {
             "The mail is being sent at this moment. Try again when its outcome is known."
         } else {

@@ -292,11 +292,15 @@ pub async fn ask(member: Member<Manage>, path: RecipientPath) -> PageResult {
     let id = email.summary.id;
     let rows = member.read(recipient(member.workspace_id(), id, number)).await?;
     let row = rows.first().filter(|_| decision == Decision::Drop).ok_or_else(no_recipient)?;
+    let recipient = Recipient::read(row)?;
+    if !decision.is_open(&recipient, member.app.clock.steady()) {
+        return Err(decision.refusal(&[&recipient]).into());
+    }
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/emails"),
         title: "Drop this mail?".into(),
-        subject: Recipient::read(row)?.address,
+        subject: recipient.address,
         sentence: "It is not tried any more, for this recipient. This cannot be undone.".into(),
         action: address_of(&member, decision, id, number),
         hidden: member.hidden(&purpose(decision, id, number)),

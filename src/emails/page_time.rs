@@ -6,6 +6,7 @@ use http::StatusCode;
 use super::page_one::find;
 use super::pages::titled;
 use super::routes::{move_to, take_back};
+use super::store::Stored;
 use super::{Emails, State};
 use crate::accounts::{Manage, Member};
 use crate::error::Error;
@@ -30,8 +31,22 @@ pub async fn reschedule(member: Member<Manage>, Shared(emails): Shared<Emails>, 
     Ok(member.see_other(&format!("/emails/{id}?rescheduled")))
 }
 
+/// Why a mail cannot be taken back, if it cannot.
+fn too_late(email: &Stored) -> Option<Error> {
+    let message = match email.summary.state {
+        _ if email.is_shared() => "This is the mail of a broadcast, which is canceled on the page of the broadcast.",
+        state if is_open(state) => return None,
+        State::Canceled => "This mail was taken back already. It will not be sent.",
+        _ => "This mail cannot be taken back any more: it has left, or is leaving at this moment.",
+    };
+    Some(Error::Conflict { message: message.into() })
+}
+
 pub async fn ask_cancel(member: Member<Manage>, id: Id) -> PageResult {
     let email = find(&member, id.map(|PathId(id)| id)).await?;
+    if let Some(refusal) = too_late(&email) {
+        return Err(refusal.into());
+    }
     let (id, address) = (email.summary.id, member.address(&format!("/emails/{}", email.summary.id)));
     let content = ConfirmPage {
         layout: member.layout(),
@@ -50,6 +65,8 @@ pub async fn ask_cancel(member: Member<Manage>, id: Id) -> PageResult {
 pub async fn cancel(member: Member<Manage>, Shared(emails): Shared<Emails>, id: Id, form: Form) -> PageResult {
     let id = find(&member, id.map(|PathId(id)| id)).await?.summary.id;
     let accepted = member.accept(&purpose("cancel", id), &form)?;
-    take_back(&emails, &accepted, id).await?;
-    Ok(member.see_other(&format!("/emails/{id}?canceled")))
+    match take_back(&emails, &accepted, id).await {
+        Ok(()) => Ok(member.see_other(&format!("/emails/{id}?canceled"))),
+        Err(refusal) => Err(too_late(&find(&member, Ok(id)).await?).unwrap_or(refusal).into()),
+    }
 }

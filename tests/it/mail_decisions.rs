@@ -217,6 +217,10 @@ on_both! {
             assert!(page(app, &cookie, "/emails").await.contains(left), "{left}");
             assert_eq!(press(app, &cookie, &asking, action).await.status, 303, "pressed twice");
         }
+        for id in [second, third] {
+            let late = app.get(format!("/dashboard/emails/{id}/recipients/0/drop")).header("cookie", &cookie).send().await;
+            assert!(late.status == 409 && late.text().contains("There is nothing to drop"), "{}", late.text());
+        }
         for path in [format!("/emails/{first}/recipients/7/drop"), format!("/emails/{first}/recipients/0/retry")] {
             let answer = app.get(format!("/dashboard{path}")).header("cookie", &cookie).send().await;
             assert_eq!(answer.status, 404, "{path}");

@@ -126,6 +126,14 @@ on_both! {
         let ask = page(&app, &cookie, &format!("{}/cancel", mail.trim_end_matches("?sent"))).await;
         let canceled = leads_to(&Filled::of(&ask, "/cancel").send(&app, &cookie).await);
         assert!(page(&app, &cookie, &canceled).await.contains("The mail will not be sent."));
+        let path = canceled.trim_end_matches("?canceled").to_owned();
+        for (state, words) in [(90, "was taken back already"), (40, "cannot be taken back any more"), (20, "cannot be taken back any more")] {
+            app.store.run(&format!("UPDATE emails SET state = {state} WHERE subject = 'Hi'")).await;
+            let late = app.get(format!("/dashboard{path}/cancel")).header("cookie", &cookie).send().await;
+            assert!(late.status == 409 && late.text().contains(words) && !late.text().contains("not left yet"), "{}", late.text());
+        }
+        let late = Filled::of(&ask, "/cancel").send(&app, &cookie).await;
+        assert!(late.status == 409 && late.text().contains("cannot be taken back any more"), "{}", late.text());
         let of_another = sent(&app, &app.second_workspace_key().await, mail_with(json!({"scheduled_at": "in 1 hour"}))).await;
         refused(&app, &cookie, &format!("/emails/{of_another}/cancel"), 404).await;
     }

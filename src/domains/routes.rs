@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Domains;
-use super::domain::{DomainChange, NewDomain};
+use super::domain::{DomainChange, NewDomain, Subdomain};
 use super::keys::make_pair;
 use super::keys_store::{self, StoredKey};
 use super::records::Expected;
@@ -118,6 +118,8 @@ impl Domains {
         new: &NewDomain,
     ) -> Result<(Stored, Vec<StoredKey>, Batch), Error> {
         let (clock, seal) = (&self.app.clock, &self.app.seal);
+        let return_path = new.custom_return_path.clone().unwrap_or_default();
+        must_differ(new.tracking_subdomain.as_ref(), return_path.as_str())?;
         let pair = make_pair(&self.key_maker, 0).await?;
         let now = moment(clock);
         let domain = store::new(workspace_id, clock.ordered_id(), new, seal, now);
@@ -221,9 +223,21 @@ async fn update(
     change(&domains, &caller, id, &body.read()?).await.map(|()| Json(Reference::to(id)))
 }
 
+/// Links lead to a CNAME, beside which a name can have none of the records of a return path.
+fn must_differ(tracking: Option<&Subdomain>, return_path: &str) -> Result<(), Error> {
+    match tracking.is_some_and(|label| label.as_str() == return_path) {
+        true => Err(Error::invalid(format!(
+            "The `tracking_subdomain` field must not be `{return_path}`, to which bounces go. Choose another, such as \
+             `links`."
+        ))),
+        false => Ok(()),
+    }
+}
+
 pub async fn change(domains: &Domains, actor: &dyn Actor, id: DomainId, wish: &DomainChange) -> Result<(), Error> {
     let app = &domains.app;
     let before = find(actor, id).await?;
+    must_differ(wish.tracking_subdomain.0.as_ref().and_then(Option::as_ref), &before.return_path)?;
     let set = || {
         let mut batch = store::change(actor.workspace_id(), id, wish, &app.seal, moment(&app.clock));
         domains.publish(&mut batch, EventType::DomainUpdated, &before, None);

@@ -175,6 +175,7 @@ on_both! {
             ("tls", json!("none"), "`enforced`"),
             ("capabilities", json!({"sending": true}), "`capabilities.sending`"),
             ("tracking_subdomain", json!(""), "one label"),
+            ("tracking_subdomain", json!("Send"), "must not be `send`, to which bounces go"),
             ("transport", json!("http://relay.example"), "`capture`"),
             ("warm_up", json!(0), "from 1"),
         ] {
@@ -185,6 +186,12 @@ on_both! {
         }
         app.post("/domains").key(&key).json(json!({})).send().await.refused(422, "missing_required_field");
         assert_eq!(app.count("domains").await, 0);
+        let body = json!({"name": "example.com", "custom_return_path": "bounces", "tracking_subdomain": "send"});
+        let made = app.post("/domains").key(&key).json(body).send().await;
+        let path = format!("/domains/{}", made.json()["id"].as_str().expect("an id"));
+        let message = app.patch(&path).key(&key).json(json!({"tracking_subdomain": "bounces"})).send().await.refused(422, "validation_error");
+        assert!(message.contains("`tracking_subdomain` field must not be `bounces`"), "{message}");
+        assert_eq!(app.get(&path).key(&key).send().await.json()["tracking_subdomain"], "send");
     }
 
     async fn a_request_that_is_sent_again_adds_no_second_domain(app: TestApp) {

@@ -552,6 +552,8 @@ on_both! {
         let form = Filled::of(&page(&app, &cookie, &format!("{path}/settings")).await, "/settings");
         let wrong = form.with("tracking_subdomain", "a b").and("open_tracking", "on").with("warm_up", "many").send(&app, &cookie).await;
         assert!(wrong.status == 422 && wrong.text().contains("value=\"a b\"") && wrong.text().contains("field-error"), "{}", wrong.text());
+        let same = Filled::of(&wrong.text(), "/settings").with("tracking_subdomain", "send").with("warm_up", "").send(&app, &cookie).await;
+        assert!(same.status == 422 && same.text().contains("id=\"f-tracking_subdomain-error\">The `tracking_subdomain` field must not be `send`"), "{}", same.text());
         let form = Filled::of(&wrong.text(), "/settings").with("tracking_subdomain", "links").with("warm_up", "200").with("tls", "enforced");
         assert_eq!(leads_to(&form.with("transport", "direct").send(&app, &cookie).await), format!("{path}?saved"));
         let after = app.get(&path).key(&key).send().await.json();

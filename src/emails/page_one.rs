@@ -19,7 +19,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::db::{DbError, Row, Stmt};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, parts_of};
-use crate::web::{self, ConfirmPage, Form, Layout, PageResult, PathId, Shell, Stamp};
+use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell, Stamp};
 
 /// How much of what happened is shown.
 const MOST_EVENTS: i64 = 500;
@@ -44,8 +44,9 @@ struct EmailPage {
     /// What was just decided, and of which recipients something can be.
     notice: Option<String>,
     is_decidable: bool,
-    /// Where it is given another time, with the fields of that form.
+    /// Where it is given another time, with the fields of that form and what was typed there.
     reschedule: Option<(String, Vec<(String, String)>)>,
+    scheduled_at: Field,
     /// Where it is taken back.
     cancel: Option<String>,
     /// Where a link to it is made, with the fields of that form.
@@ -117,7 +118,11 @@ struct Shown {
 }
 
 impl Shown {
-    async fn find(member: &Member<Look>, emails: &Emails, id: Result<PathId<EmailId>, Error>) -> Result<Shown, Error> {
+    async fn find<D: Duty>(
+        member: &Member<D>,
+        emails: &Emails,
+        id: Result<PathId<EmailId>, Error>,
+    ) -> Result<Shown, Error> {
         let gone = || Error::not_found("There is no such email here.");
         let PathId(id) = id.map_err(|_| gone())?;
         let rows = member.read(store::by_id(member.workspace_id(), id)).await?;
@@ -142,7 +147,17 @@ pub async fn read(
     Shared(emails): Shared<Emails>,
     id: Result<PathId<EmailId>, Error>,
 ) -> PageResult {
-    let Shown { email, recipients, lines, shared_id } = Shown::find(&member, &emails, id).await?;
+    show(&member, &emails, id, (StatusCode::OK, Field::default())).await
+}
+
+/// The page of a mail, with what was typed as another time.
+pub async fn show<D: Duty>(
+    member: &Member<D>,
+    emails: &Emails,
+    id: Result<PathId<EmailId>, Error>,
+    (status, scheduled_at): (StatusCode, Field),
+) -> PageResult {
+    let Shown { email, recipients, lines, shared_id } = Shown::find(member, emails, id).await?;
     let (app, id) = (&member.app, email.summary.id);
     let history = history(&email, &recipients, &member.read(store::events(id, MOST_EVENTS)).await?)?;
     let text = text_of(&app.db, &email).await?.filter(|text| !text.is_empty());
@@ -150,7 +165,7 @@ pub async fn read(
     let has_html = email.html.is_some() || (email.size.is_some() && envelope.html_size.is_some());
     let has_long_text = email.size.is_some() && envelope.text_size.is_some_and(|size| !is_shown(size));
     let address = |path: String| member.address(&format!("/emails/{id}{path}"));
-    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(&member, shared_id, one, &lines)).collect();
+    let rows: Vec<RecipientRow> = recipients.iter().map(|one| recipient_row(member, shared_id, one, &lines)).collect();
     let files = envelope.attachments.iter().filter(|_| email.size.is_some()).map(|file| FileRow {
         href: address(format!("/attachments/{}", file.id)),
         name: file.filename.clone().unwrap_or_else(|| "attachment".into()),
@@ -176,8 +191,9 @@ pub async fn read(
         scheduled: email.summary.scheduled_at.map(Stamp::new),
         is_decidable: rows.iter().any(|row| !row.acts.is_empty() || row.drop.is_some()),
         recipients: rows,
-        notice: decided(&member),
+        notice: decided(member),
         reschedule,
+        scheduled_at,
         cancel: (may_change && page_time::is_open(state)).then(|| address("/cancel".into())),
         width: match member.asked("width").as_deref() {
             Some("phone") => "phone",
@@ -198,7 +214,7 @@ pub async fn read(
         history,
         back: member.address("/emails"),
     };
-    Ok(web::page_framing(StatusCode::OK, &content))
+    Ok(web::page_framing(status, &content))
 }
 
 /// All of them; of a broadcast's many those of whom somebody has to decide.
@@ -223,7 +239,7 @@ fn facts(email: &Stored) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn recipient_row(member: &Member<Look>, id: EmailId, recipient: &Recipient, lines: &Lines) -> RecipientRow {
+fn recipient_row<D: Duty>(member: &Member<D>, id: EmailId, recipient: &Recipient, lines: &Lines) -> RecipientRow {
     let clock = &member.app.clock;
     let is_open = |decision: Decision| member.may_manage() && decision.is_open(recipient, clock.steady());
     let address = |decision| address_of(member, decision, id, recipient.number);
@@ -251,7 +267,7 @@ fn purpose(decision: Decision, id: EmailId, number: i64) -> String {
 }
 
 /// What to say of what was just decided.
-fn decided(member: &Member<Look>) -> Option<String> {
+fn decided<D: Duty>(member: &Member<D>) -> Option<String> {
     let sentence = |decision: Decision| {
         member.notice(
             decision.as_str(),

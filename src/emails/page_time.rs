@@ -3,7 +3,7 @@
 use axum::extract::State as Shared;
 use http::StatusCode;
 
-use super::page_one::find;
+use super::page_one::{self, find};
 use super::pages::titled;
 use super::routes::{move_to, take_back};
 use super::store::Stored;
@@ -11,7 +11,7 @@ use super::{Emails, State};
 use crate::accounts::{Manage, Member};
 use crate::error::Error;
 use crate::id::EmailId;
-use crate::web::{self, ConfirmPage, Form, PageResult, PathId};
+use crate::web::{self, ConfirmPage, Field, Form, PageResult, PathId};
 
 type Id = Result<PathId<EmailId>, Error>;
 
@@ -27,8 +27,14 @@ pub fn is_open(state: State) -> bool {
 pub async fn reschedule(member: Member<Manage>, Shared(emails): Shared<Emails>, id: Id, form: Form) -> PageResult {
     let id = find(&member, id.map(|PathId(id)| id)).await?.summary.id;
     let accepted = member.accept(&purpose("reschedule", id), &form)?;
-    move_to(&emails, &accepted, id, form.text("scheduled_at").trim()).await?;
-    Ok(member.see_other(&format!("/emails/{id}?rescheduled")))
+    let mut typed = Field { value: form.text("scheduled_at"), error: None };
+    match move_to(&emails, &accepted, id, typed.value.trim()).await {
+        Ok(()) => Ok(member.see_other(&format!("/emails/{id}?rescheduled"))),
+        Err(refusal) => match web::beside_field(&refusal, [("scheduled_at", &mut typed)]) {
+            None => page_one::show(&member, &emails, Ok(PathId(id)), (refusal.status(), typed)).await,
+            Some(_) => Err(refusal.into()),
+        },
+    }
 }
 
 /// Why a mail cannot be taken back, if it cannot.

@@ -204,7 +204,7 @@ pub fn error_page(app: &App, error: &Error) -> Response {
         layout: Layout::dashboard(app),
         status: status.as_u16().to_string(),
         title: title(status),
-        sentence: error.message().into_owned(),
+        sentence: sentence(error),
         retry_after: retry_after.map(in_seconds),
         request_id: None,
     };
@@ -218,10 +218,20 @@ pub fn error_page_inside(layout: Layout, shell: Shell, error: &Error) -> Respons
         layout,
         shell,
         title: title(status),
-        sentence: error.message().into_owned(),
+        sentence: sentence(error),
         retry_after: retry_after.map(in_seconds),
     };
     telling_when(page(status, &content), retry_after)
+}
+
+/// What a page says of an error, to somebody who has a browser and no program.
+fn sentence(error: &Error) -> String {
+    let Error::TooLarge { limit } = error else { return error.message().into_owned() };
+    let most = if *limit < 1 << 20 { format!("{} KiB", limit >> 10) } else { format!("{} MiB", limit >> 20) };
+    format!(
+        "That is too large: at most {most} are taken here. Go back in your browser, where what you typed still stands, \
+         make it shorter or choose smaller files, and send it again."
+    )
 }
 
 fn retry_after(error: &Error) -> Option<u64> {

@@ -120,7 +120,12 @@ on_both! {
         let mail = leads_to(&Filled::of(&late.text(), "/emails/new").with("scheduled_at", "in 2 hours").send(&app, &cookie).await);
         let one = page(&app, &cookie, &mail).await;
         assert!(one.contains("b@example.com") && one.contains("It is scheduled for 2 Jan 2026, 05:04:05 UTC."), "{one}");
-        let moved = Filled::of(&one, "/reschedule").with("scheduled_at", "in 3 hours").send(&app, &cookie).await;
+        let never = Filled::of(&one, "/reschedule").with("scheduled_at", "when it suits").send(&app, &cookie).await;
+        let text = never.text();
+        assert!(never.status == 422 && text.contains("id=\"f-scheduled_at-error\">") && text.contains("b@example.com"), "{text}");
+        let again = Filled::of(&text, "/reschedule");
+        assert_eq!(again.value("scheduled_at"), "when it suits");
+        let moved = again.with("scheduled_at", "in 3 hours").send(&app, &cookie).await;
         let moved = page(&app, &cookie, &leads_to(&moved)).await;
         assert!(moved.contains("The mail has its new time.") && moved.contains("06:04:05 UTC."), "{moved}");
         let ask = page(&app, &cookie, &format!("{}/cancel", mail.trim_end_matches("?sent"))).await;
@@ -274,6 +279,10 @@ on_both! {
         let kept = page(&app, &cookie, "/emails/new").await;
         let huge = Filled::of(&kept, "/emails/new").file("attachments", "huge.bin", "", vec![b'x'; 43 << 20]).send(&app, &cookie).await;
         assert_eq!(huge.status, 413, "{}", huge.text());
+        let long = Filled::of(&kept, "/emails/new").with("text", &"x".repeat(2 << 20)).send(&app, &cookie).await;
+        let text = long.text();
+        assert!(long.status == 413 && text.contains("at most 2 MiB are taken here. Go back in your browser"), "{text}");
+        assert!(text.contains("href=\"/dashboard/templates\""), "with its navigation: {text}");
     }
 
     async fn a_topic_of_others_is_nobodys(app: TestApp) {

@@ -7,7 +7,7 @@ use super::contact::Contact;
 use super::properties::{Declared, Kind};
 use crate::error::Error;
 use crate::id::Id;
-use crate::web::{Field, Form};
+use crate::web::{self, Field, Form};
 
 /// As a page shows it.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub struct PersonForm {
     pub properties: Vec<PropertyField>,
     pub new_key: String,
     pub new_value: String,
+    /// What is wrong with the segments that were chosen.
+    pub segments_error: Option<String>,
     /// What is wrong that belongs to no field.
     pub problem: Option<String>,
 }
@@ -137,7 +139,10 @@ impl Typed {
 
     /// The form as it was sent, with what is wrong beside its field. What is nobody's fault is an error still.
     pub fn refused(self, error: Error, known: Option<&Contact>, declared: &[Declared]) -> Result<PersonForm, Error> {
-        if !matches!(error, Error::Invalid { .. } | Error::Missing { .. } | Error::Conflict { .. }) {
+        let segments_error = web::missing_choice(&error).map(|(_, sentence)| sentence);
+        if !matches!(error, Error::Invalid { .. } | Error::Missing { .. } | Error::Conflict { .. })
+            && segments_error.is_none()
+        {
             return Err(error);
         }
         let message = error.message().into_owned();
@@ -160,9 +165,19 @@ impl Typed {
             key,
         };
         let properties = properties.into_iter().map(property).collect();
-        let problem = (!is_placed).then_some(message);
+        let problem = (!is_placed && segments_error.is_none()).then_some(message);
         let unsubscribed = self.unsubscribed;
-        Ok(PersonForm { email, first_name, last_name, unsubscribed, properties, new_key, new_value, problem })
+        Ok(PersonForm {
+            email,
+            first_name,
+            last_name,
+            unsubscribed,
+            properties,
+            new_key,
+            new_value,
+            segments_error,
+            problem,
+        })
     }
 }
 

@@ -90,6 +90,8 @@ struct Typed {
     redirect_url: Field,
     segment_id: Field,
     topics: Vec<String>,
+    /// Holds what is wrong with them.
+    topics_field: Field,
     is_enabled: bool,
     /// What is wrong, and stands beside no field.
     problem: Option<String>,
@@ -106,6 +108,7 @@ impl Typed {
             redirect_url: field(form.redirect_url.clone()),
             segment_id: field(form.segment_id.map(|id| id.to_string())),
             topics: form.topics.0.iter().map(ToString::to_string).collect(),
+            topics_field: Field::default(),
             is_enabled: form.enabled,
             problem: None,
         }
@@ -121,6 +124,7 @@ impl Typed {
             redirect_url: field("redirect_url"),
             segment_id: field("segment_id"),
             topics: form.all("topics"),
+            topics_field: Field::default(),
             is_enabled: form.text("enabled") == "on",
             problem: None,
         }
@@ -155,6 +159,7 @@ impl Typed {
             ("text", &mut self.text),
             ("redirect_url", &mut self.redirect_url),
             ("segment_id", &mut self.segment_id),
+            ("topics", &mut self.topics_field),
         ];
         self.problem = web::beside_field(&error, fields);
         Ok(self)

@@ -198,14 +198,29 @@ pub fn beside_field<'a>(
     refusal: &Error,
     fields: impl IntoIterator<Item = (&'static str, &'a mut Field)>,
 ) -> Option<String> {
-    let (message, name) = (refusal.message().into_owned(), field_of(refusal));
-    match fields.into_iter().find(|(one, _)| name.as_deref() == Some(*one)) {
+    let (message, names) = match missing_choice(refusal) {
+        Some((names, sentence)) => (sentence, names.iter().map(|name| (*name).to_owned()).collect()),
+        None => (refusal.message().into_owned(), Vec::from_iter(field_of(refusal))),
+    };
+    match fields.into_iter().find(|(one, _)| names.iter().any(|name| name == one)) {
         Some((_, field)) => {
             field.error = Some(message);
             None
         }
         None => Some(message),
     }
+}
+
+/// What was chosen and is not there, or is another workspace's: its fields, and what a person is told.
+pub fn missing_choice(error: &Error) -> Option<(&'static [&'static str], String)> {
+    let Error::NotFound { message } = error else { return None };
+    let (word, names): (&str, &[&str]) = match message.split_once(" not found.")?.0 {
+        "Topic" => ("topic", &["topic_id", "topics"]),
+        "Segment" => ("segment", &["segment_id", "segments"]),
+        "Template" => ("template", &["template"]),
+        _ => return None,
+    };
+    Some((names, format!("There is no such {word} here. It may have been deleted: choose another.")))
 }
 
 /// Which field an error is about, as the API calls it, if it names one. A domain is refused for the sender's address.
@@ -228,6 +243,18 @@ mod tests {
         assert_eq!(of("The `variables[2].key` field must not be `x`.").as_deref(), Some("variables"));
         assert_eq!(of("Missing `html` field.").as_deref(), Some("html"));
         assert_eq!(of("Something else."), None);
+    }
+
+    #[test]
+    fn what_was_chosen_and_is_not_there_is_told_beside_its_field() {
+        let (mut from, mut topic) = (Field::default(), Field::default());
+        let missing = Error::not_found("Topic not found. `GET /topics` lists those there are.");
+        assert_eq!(beside_field(&missing, [("from", &mut from), ("topic_id", &mut topic)]), None);
+        assert_eq!(
+            (from.error, topic.error.is_some_and(|told| told.starts_with("There is no such topic"))),
+            (None, true)
+        );
+        assert!(missing_choice(&Error::not_found("There is no such email here.")).is_none());
     }
 
     #[test]

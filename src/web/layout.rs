@@ -11,6 +11,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_FRAME_OPTIONS,
 };
 
+use super::form::missing_choice;
 use super::shell::Shell;
 use super::{assets, workspace_path};
 use crate::app::App;
@@ -226,6 +227,9 @@ pub fn error_page_inside(layout: Layout, shell: Shell, error: &Error) -> Respons
 
 /// What a page says of an error, to somebody who has a browser and no program.
 fn sentence(error: &Error) -> String {
+    if let Some((_, sentence)) = missing_choice(error) {
+        return sentence;
+    }
     let Error::TooLarge { limit } = error else { return error.message().into_owned() };
     let most = if *limit < 1 << 20 { format!("{} KiB", limit >> 10) } else { format!("{} MiB", limit >> 20) };
     format!(

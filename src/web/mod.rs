@@ -41,7 +41,7 @@ pub use changed::{Deleted, JsonResult, Reference};
 pub use compression::StaticContent;
 pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use fault::Fault;
-pub use form::{FileForm, Form, LongForm, beside_field, field_of, from_box, in_box};
+pub use form::{FileForm, Form, LongForm, beside_field, field_of, from_box, in_box, missing_choice};
 pub use fuzzing::{form_body, json_body, long_body};
 pub use gate::{
     Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, not_found,

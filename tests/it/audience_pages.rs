@@ -195,7 +195,7 @@ on_both! {
         }
         let columns = [("column", "email"), ("column", "first_name"), ("column", "property:seats"), ("column", "")];
         let both = format!("{news} opt_out");
-        for (topics, message) in [([&wanted, &both], "wants it both ways"), ([&wanted, &"01890000-0000-7000-8000-000000000000 opt_in".to_owned()], "Topic not found.")] {
+        for (topics, message) in [([&wanted, &both], "wants it both ways"), ([&wanted, &"01890000-0000-7000-8000-000000000000 opt_in".to_owned()], "There is no such topic here.")] {
             let typed = [&columns[..], &topics.map(|topic| ("topic", topic.as_str()))].concat();
             let refused = submit(&app, &cookie, &map, "/map", &typed).await;
             assert!(refused.status == 422 && refused.text().contains(message), "{message}: {}", refused.text());

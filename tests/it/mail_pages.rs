@@ -293,8 +293,26 @@ on_both! {
         assert!(!new.contains("Theirs"), "{new}");
         let form = Filled::of(&new, "/emails/new").with("from", "ann@acme.example").with("subject", "Hi").with("text", "Hello");
         let answer = form.with("topic_id", topic["id"].as_str().expect("an id")).send(&app, &cookie).await;
-        assert!(answer.status == 404 && answer.text().contains("Topic not found."), "{}", answer.text());
+        assert!(answer.status == 404 && answer.text().contains("id=\"f-topic_id-error\">There is no such topic here."), "{}", answer.text());
+        let none = Filled::of(&answer.text(), "/emails/new").with("topic_id", "").with("text", "").with("subject", "").with("template", "nothing");
+        let none = none.send(&app, &cookie).await;
+        assert!(none.text().contains("id=\"f-template-error\">There is no such template here."), "{}", none.text());
         assert_eq!(app.count("emails").await, 0);
+        let segment = app.post("/segments").key(&theirs).json(json!({"name": "Theirs"})).send().await.json();
+        let segment = segment["id"].as_str().expect("an id");
+        let form = Filled::of(&page(&app, &cookie, "/forms/new").await, "/forms/new").with("name", "F").with("from", "a@acme.example");
+        let told = form.with("segment_id", segment).send(&app, &cookie).await;
+        assert!(told.status == 422 && told.text().contains("id=\"f-segment_id-error\">There is no such segment here."), "{}", told.text());
+        let form = Filled::of(&page(&app, &cookie, "/forms/new").await, "/forms/new").with("name", "F").with("from", "a@acme.example");
+        let told = form.and("topics", topic["id"].as_str().expect("an id")).send(&app, &cookie).await;
+        assert!(told.status == 422 && told.text().contains("id=\"f-topics-error\">There is no such topic here."), "{}", told.text());
+        let form = Filled::of(&page(&app, &cookie, "/contacts/new").await, "/contacts").with("email", "ada@example.com").with("first_name", "Ada");
+        let told = form.and("segment", segment).send(&app, &cookie).await;
+        assert!(told.status == 422 && told.text().contains("id=\"f-segment-error\">There is no such segment here."), "{}", told.text());
+        assert!(told.text().contains("value=\"Ada\""), "{}", told.text());
+        let form = Filled::of(&page(&app, &cookie, "/broadcasts/new").await, "/broadcasts/new").with("name", "News").with("subject", "Hi");
+        let told = form.with("from", "a@acme.example").with("text", "Hello").with("segment_id", segment).send(&app, &cookie).await;
+        assert!(told.text().contains("id=\"f-segment_id-error\">There is no such segment here."), "{}", told.text());
     }
 
     async fn a_broadcast_is_written_counted_tried_and_sent_to_as_many(store: Store) {

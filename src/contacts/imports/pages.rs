@@ -349,7 +349,7 @@ async fn begin(
         Ok(()) => Ok(member.see_other(&format!("/imports/{id}"))),
         Err(error @ (Error::Invalid { .. } | Error::NotFound { .. })) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            let (chosen, problem) = ((&sample, meanings.as_slice()), Some(error.message().into_owned()));
+            let (chosen, problem) = ((&sample, meanings.as_slice()), web::beside_field(&error, []));
             Ok(map_page(&member, status, id, chosen, &wishes, problem).await?)
         }
         Err(error) => Err(error.into()),

@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 200;
 const LONGEST_LABEL: usize = 63;
 
 /// The largest first day of a warm-up.
-const MOST_ON_FIRST_DAY: u32 = 1_000_000;
+pub const MOST_ON_FIRST_DAY: u32 = 1_000_000;
 
 /// The name of a domain, in ASCII and lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Domains;
-use super::domain::{DomainChange, TlsPolicy};
+use super::domain::{DomainChange, MOST_ON_FIRST_DAY, TlsPolicy};
 use super::pages::find;
 use super::routes::change;
 use super::store::Stored;
@@ -156,14 +156,25 @@ impl SettingsForm {
         fields
     }
 
-    /// Its fields as errors name them.
-    pub fn by_name(&mut self) -> [(&'static str, &mut Field); 4] {
-        [
+    /// Puts a refusal beside the field that it is about, of these or of others; what is about none comes back.
+    pub fn refuse<const N: usize>(
+        &mut self,
+        refusal: &Error,
+        others: [(&'static str, &mut Field); N],
+    ) -> Option<String> {
+        let own = [
             ("tls", &mut self.tls),
             ("tracking_subdomain", &mut self.tracking_subdomain),
             ("transport", &mut self.relays),
             ("warm_up", &mut self.warm_up),
-        ]
+        ];
+        let problem = web::beside_field(refusal, others.into_iter().chain(own));
+        // A form has no null.
+        if self.warm_up.error.is_some() {
+            let sentence = format!("Write how many mails, from 1 to {MOST_ON_FIRST_DAY}, or leave it empty.");
+            self.warm_up.error = Some(sentence);
+        }
+        problem
     }
 }
 
@@ -209,6 +220,6 @@ async fn save(
         Err(refusal) if refusal.status().is_client_error() => refusal,
         Err(error) => return Err(error.into()),
     };
-    let problem = web::beside_field(&refusal, typed.by_name());
+    let problem = typed.refuse(&refusal, []);
     Ok(web::page(refusal.status(), &SettingsPage { problem, ..page(&member, &domain, typed) }))
 }

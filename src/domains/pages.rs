@@ -116,7 +116,7 @@ impl NewForm {
             return self;
         }
         let own = [("name", &mut self.name), ("custom_return_path", &mut self.custom_return_path)];
-        self.problem = web::beside_field(refusal, own.into_iter().chain(self.settings.by_name()));
+        self.problem = self.settings.refuse(refusal, own);
         self.is_open = self.name.error.is_none();
         self
     }

@@ -579,6 +579,11 @@ on_both! {
         let form = Filled::of(&page(&app, &cookie, &format!("{path}/settings")).await, "/settings");
         let wrong = form.with("tracking_subdomain", "a b").and("open_tracking", "on").with("warm_up", "many").send(&app, &cookie).await;
         assert!(wrong.status == 422 && wrong.text().contains("value=\"a b\"") && wrong.text().contains("field-error"), "{}", wrong.text());
+        for typed in ["many", "0", "1000001", "-5", "2.5"] {
+            let few = Filled::of(&wrong.text(), "/settings").with("tracking_subdomain", "").with("warm_up", typed).send(&app, &cookie).await;
+            let (text, beside) = (few.text(), "id=\"f-warm_up-error\">Write how many mails, from 1 to 1000000, or leave it empty.");
+            assert!(few.status == 422 && text.contains(beside) && text.contains(&format!("value=\"{typed}\"")), "{typed}: {text}");
+        }
         let same = Filled::of(&wrong.text(), "/settings").with("tracking_subdomain", "send").with("warm_up", "").send(&app, &cookie).await;
         assert!(same.status == 422 && same.text().contains("id=\"f-tracking_subdomain-error\">The `tracking_subdomain` field must not be `send`"), "{}", same.text());
         let form = Filled::of(&wrong.text(), "/settings").with("tracking_subdomain", "links").with("warm_up", "200").with("tls", "enforced");

@@ -286,7 +286,7 @@ pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: 
         let sent = MailForm::new(id, &fields);
         let mut draft = drafted(&emails, &accepted, id, fields).await?.with_files(&form);
         if draft.pending.is_empty() {
-            return hand_over(&emails, &accepted, (&sent, None), draft).await;
+            return hand_over(&emails, &accepted, (&sent, None), draft).await.map(drop);
         }
         emails.admission.admit().await?;
         let digest = form.digest_files(&member.app, Sha256::new_with_prefix(sent.fingerprint)).await?;
@@ -314,7 +314,7 @@ pub async fn send_fields(
     let sent = MailForm::new(id, &fields);
     let mut draft = drafted(emails, accepted, id, fields).await?;
     if files.is_empty() {
-        return hand_over(emails, accepted, (&sent, None), draft).await;
+        return hand_over(emails, accepted, (&sent, None), draft).await.map(drop);
     }
     emails.admission.admit().await?;
     let stored_as = emails.clock.ordered_id();
@@ -349,17 +349,19 @@ async fn hand_over_stored(
         Err(refusal) => Err(refusal),
     };
     // Whatever no mail has taken over: a commit that is still under way would miss it, and do nothing.
-    forget_refused(emails, stored_as).await;
-    sent
+    if !matches!(sent, Ok(true)) {
+        forget_refused(emails, stored_as).await;
+    }
+    sent.map(drop)
 }
 
-/// It was no program that handed it in.
+/// It was no program that handed it in. Tells whether it was queued now, and not before.
 async fn hand_over(
     emails: &Emails,
     accepted: &Accepted<'_>,
     (form, stored_as): (&MailForm, Option<EmailId>),
     draft: Draft,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let email = NewEmail { origin: Origin::Command, ..draft.email };
     queue::send_stored((&emails.occurrences, &emails.domains), accepted, form, email, stored_as).await
 }
@@ -397,7 +399,7 @@ pub async fn send_test(
         let sent = MailForm::new(id, &fields);
         let wish: TestWish = web::read_fields(fields)?;
         let draft = test_mail(&emails, &accepted, &Named::from(template_id), wish).await?;
-        hand_over(&emails, &accepted, (&sent, None), draft).await
+        hand_over(&emails, &accepted, (&sent, None), draft).await.map(drop)
     };
     match Box::pin(sending).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?sent"))),

@@ -127,18 +127,18 @@ pub async fn send(
     form: &MailForm,
     email: NewEmail,
 ) -> Result<(), Error> {
-    send_stored(of, actor, form, email, None).await
+    send_stored(of, actor, form, email, None).await.map(drop)
 }
 
 /// The same, of a mail whose long contents are in the store under an id of their own: it takes over all of them, or
-/// nothing happens.
+/// nothing happens. Tells whether it did; else it was queued before.
 pub async fn send_stored(
     (occurrences, domains): (&Occurrences, &Domains),
     actor: &dyn Actor,
     form: &MailForm,
     email: NewEmail,
     stored_as: Option<EmailId>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let id = form.id;
     let (workspace_id, domain) = (actor.workspace_id(), email.from.address.ascii_domain().to_owned());
     let sender = domains.may_send(workspace_id, actor.domain_id(), &domain).await?;
@@ -158,9 +158,9 @@ pub async fn send_stored(
             Ok(effects) => {
                 occurrences.wake_workers_if(follow_up.is_urgent(&effects));
                 occurrences.wake_mail();
-                return Ok(());
+                return Ok(true);
             }
-            Err(DbError::Duplicate(_)) => return form.must_be_same(actor).await,
+            Err(DbError::Duplicate(_)) => return form.must_be_same(actor).await.map(|()| false),
             // Its pieces were swept away: it took them more than an hour to come.
             Err(DbError::Unexpected { .. }) if stored_as.is_some() => return Err(Error::Unavailable),
             Err(DbError::Stale) => {

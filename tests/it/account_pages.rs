@@ -211,6 +211,10 @@ on_both! {
         assert_eq!(app.fill(&owner, &page, &path, "host=elsewhere.example").await.status, 400);
         assert_eq!(app.fill(&owner, &page, &path, "host=").await.status, 303);
         assert_eq!(found().await[0][1], None);
+        app.store.run(&format!("UPDATE oauth_clients SET verified_host = 'by-command.example' WHERE id = '{id}'")).await;
+        let shown = app.see(&format!("/dashboard{page}"), &owner).await.text();
+        assert!(shown.contains("<option value=\"by-command.example\" selected>"), "{shown}");
+        app.store.run(&format!("UPDATE oauth_clients SET verified_host = NULL WHERE id = '{id}'")).await;
         let told = app.store.rows("SELECT action FROM audit_log WHERE action LIKE 'client.%verified' ORDER BY id").await;
         assert_eq!(told, [[Some("client.verified".to_owned())], [Some("client.unverified".to_owned())]]);
 

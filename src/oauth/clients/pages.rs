@@ -222,10 +222,11 @@ async fn runs_server<D: Duty>(member: &Member<D>) -> Result<bool, Error> {
     Ok(!found.is_empty())
 }
 
-/// Where it may send people, as consent pages show it.
+/// Where it may send people, as consent pages show it; and the host that it is verified for, which a command may have
+/// named before it sends people there.
 fn hosts(client: &Client) -> Vec<String> {
-    let shown = client.redirect_uris.iter().map(|uri| Destination::of(uri).shown);
-    let mut hosts: Vec<String> = shown.map(str::to_owned).collect();
+    let shown = client.redirect_uris.iter().map(|uri| Destination::of(uri).shown.to_owned());
+    let mut hosts: Vec<String> = shown.chain(client.verified_host.clone()).collect();
     hosts.sort();
     hosts.dedup();
     hosts

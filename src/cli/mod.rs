@@ -1,5 +1,6 @@
 //! The command line: the server, and commands that work beside it.
 
+mod api;
 mod backup;
 mod broadcasts;
 mod clients;
@@ -70,6 +71,8 @@ enum Command {
     /// Templates of mail as files
     #[command(subcommand)]
     Templates(templates::Templates),
+    /// Make one call of the HTTP API and print the answer
+    Api(api::Api),
     /// The health and the keys of OAuth
     #[command(subcommand)]
     Oauth(oauth::Oauth),
@@ -132,6 +135,8 @@ impl Cli {
                 clap_complete::generate(shell, &mut Cli::command(), "posthorn", &mut io::stdout());
                 Ok(())
             }
+            // It goes to a server, which may be elsewhere.
+            Command::Api(api) => api.run(&config).await,
             // Doctors change nothing: they do not open the store as others do.
             Command::Status(status) => status.run(&config).await,
             Command::Doctor(doctor) => doctor.run(&config).await,

@@ -112,6 +112,7 @@ impl HttpError {
 /// An answer of which more is to come.
 pub struct Incomplete {
     pub status: StatusCode,
+    pub headers: HeaderMap,
     body: Limited<Incoming>,
     bounds: Bounds,
     deadline: Instant,
@@ -218,7 +219,8 @@ impl HttpClient {
             return Err(HttpError::TooLarge(bounds.bytes));
         }
         let body = Limited::new(body, bounds.bytes);
-        Ok(Incomplete { status: parts.status, body, bounds, deadline, _connection: connection })
+        let (status, headers) = (parts.status, parts.headers);
+        Ok(Incomplete { status, headers, body, bounds, deadline, _connection: connection })
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>, limit: usize) -> Result<Answer, HttpError> {

@@ -14,6 +14,7 @@ mod sink;
 mod store;
 
 mod account_pages;
+mod api_command;
 mod app_automations;
 mod as_code;
 mod audience_pages;

@@ -17,7 +17,7 @@ use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::db::{Batch, DbError};
-use crate::docs::{Call, Example, Sample};
+use crate::docs::Call;
 use crate::error::{Error, OrMissing};
 use crate::events::{RESERVED_PREFIX, sending_as_code};
 use crate::id::AutomationId;
@@ -52,7 +52,7 @@ struct AutomationsPage {
     may_manage: bool,
     new: String,
     /// How an automation is made, for the empty list.
-    example: Example,
+    example: Call,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -117,25 +117,18 @@ async fn list(member: Member<Look>) -> PageResult {
 }
 
 /// An automation is made, as a program does it.
-fn first_automation(app: &App) -> Example {
-    let steps = |event_name: &str| {
-        json!([
-            {"key": "start", "type": "trigger", "config": {event_name: "user.created"}},
-            {"key": "wait", "type": "delay", "config": {"duration": "1 day"}},
-        ])
-    };
+fn first_automation(app: &App) -> Call {
+    let steps = json!([
+        {"key": "start", "type": "trigger", "config": {"event_name": "user.created"}},
+        {"key": "wait", "type": "delay", "config": {"duration": "1 day"}},
+    ]);
     let connections = json!([{"from": "start", "to": "wait"}]);
-    // The client writes names of settings in a way of its own.
-    let (own_steps, links) = (steps("eventName").to_string(), connections.to_string());
-    let words =
-        ["automations", "create", "--name", "Welcome", "--steps", own_steps.as_str(), "--connections", links.as_str()];
-    let body = json!({"name": "Welcome", "steps": steps("event_name"), "connections": connections});
-    Example::new(&Call::to(app, "POST", "/automations", Some(body)), Sample::client(app, &words))
+    let body = json!({"name": "Welcome", "steps": steps, "connections": connections});
+    Call::to(app, "POST", "/automations", Some(body))
 }
 
-fn reading(app: &App, id: AutomationId) -> Example {
-    let command = Sample::client(app, &["automations", "get", &id.to_string()]);
-    Example::new(&Call::to(app, "GET", &format!("/automations/{id}"), None), command)
+fn reading(app: &App, id: AutomationId) -> Call {
+    Call::to(app, "GET", &format!("/automations/{id}"), None)
 }
 
 #[derive(Template)]
@@ -169,7 +162,7 @@ struct AutomationPage {
     runs: Vec<RunRow>,
     newer: Option<String>,
     older: Option<String>,
-    code: Example,
+    code: Call,
 }
 
 /// A step in words, for those who do not see the picture.

@@ -14,8 +14,7 @@ use super::subscription::Subscriptions;
 use super::timeline::Timeline;
 use super::{properties_store, store};
 use crate::accounts::{Duty, Look, Member};
-use crate::app::App;
-use crate::docs::{Call, Example, Sample};
+use crate::docs::Call;
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
@@ -47,7 +46,7 @@ struct OnePage {
     topics: Vec<TopicRow>,
     topics_hidden: Vec<(String, String)>,
     timeline: Timeline,
-    code: Example,
+    code: Call,
 }
 
 /// Whether mail reaches the contact.
@@ -142,7 +141,7 @@ pub async fn page<D: Duty>(
             .collect(),
         topics_hidden: member.hidden(&purpose("topics of", &contact)),
         timeline: Timeline::of(member, &contact).await?,
-        code: code(&member.app, &contact),
+        code: Call::to(&member.app, "GET", &format!("/contacts/{}", contact.id), None),
         form,
         address,
         id: contact.id,
@@ -150,11 +149,6 @@ pub async fn page<D: Duty>(
         email: contact.email,
     };
     Ok(web::page(status, &content))
-}
-
-fn code(app: &App, contact: &Contact) -> Example {
-    let command = Sample::command(&["posthorn", "contacts", "export", &contact.email]);
-    Example::new(&Call::to(app, "GET", &format!("/contacts/{}", contact.id), None), command)
 }
 
 async fn verdict<D: Duty>(member: &Member<D>, contact: &Contact) -> Result<Verdict, Error> {

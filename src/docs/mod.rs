@@ -23,8 +23,8 @@ use crate::memory::{Lazily, made_apart};
 use crate::web::{self, Layout, Link, Params, ShownDescription, StaticContent};
 pub use guides::Guide;
 use markdown::Section;
+pub use reference::Call;
 use reference::Resource;
-pub use reference::{Call, Example, Sample};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 const JSON: &str = "application/json";

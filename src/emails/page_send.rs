@@ -14,7 +14,7 @@ use super::{Emails, NewEmail, Origin, contents};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
 use crate::auth::Actor;
-use crate::docs::{Call, Example, Sample};
+use crate::docs::Call;
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId, TopicId};
 use crate::templates::{self, Named};
@@ -56,7 +56,7 @@ struct SendPage {
     had_files: bool,
     /// Addresses to fetch further attachments from.
     paths: Field,
-    code: Option<Example>,
+    code: Option<Call>,
 }
 
 fn field(value: impl Into<String>) -> Field {
@@ -270,11 +270,9 @@ async fn topics_of(member: &Member<Manage>) -> Result<Vec<(String, String)>, Err
 }
 
 /// A first mail, as a program sends it.
-pub fn code(app: &App, to: &str) -> Example {
-    let (from, subject, text) = ("you@example.com", "Hello", "It works.");
-    let mail = json!({"from": from, "to": to, "subject": subject, "text": text});
-    let command = ["posthorn", "send", "--from", from, "--to", to, "--subject", subject, "--text", text];
-    Example::new(&Call::to(app, "POST", "/emails", Some(mail)), Sample::command(&command))
+pub fn code(app: &App, to: &str) -> Call {
+    let mail = json!({"from": "you@example.com", "to": to, "subject": "Hello", "text": "It works."});
+    Call::to(app, "POST", "/emails", Some(mail))
 }
 
 pub async fn send(member: Member<Manage>, Shared(emails): Shared<Emails>, form: FileForm) -> PageResult {

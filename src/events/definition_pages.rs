@@ -15,7 +15,7 @@ use super::happened_pages::{OccurrenceRow, occurrence_rows};
 use super::payload::Type;
 use super::store::{self, Listener, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::docs::Example;
+use crate::docs::Call;
 use crate::error::{Error, OrMissing};
 use crate::id::EventId;
 use crate::web::{self, ConfirmPage, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
@@ -175,7 +175,7 @@ struct EventPage {
     occurrences: Vec<OccurrenceRow>,
     newer: Option<String>,
     older: Option<String>,
-    code: Example,
+    code: Call,
 }
 
 struct ListenerRow {

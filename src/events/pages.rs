@@ -10,7 +10,7 @@ use super::Events;
 use super::as_code::defining;
 use super::store::{self, Stored};
 use crate::accounts::{Look, Member};
-use crate::docs::Example;
+use crate::docs::Call;
 use crate::id::EventId;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 
@@ -30,7 +30,7 @@ struct EventsPage {
     may_manage: bool,
     events: Vec<EventRow>,
     /// How an event is defined, for the empty list.
-    example: Example,
+    example: Call,
     newer: Option<String>,
     older: Option<String>,
 }

@@ -9,7 +9,7 @@ use crate::accounts::{Look, Member};
 use crate::clock::DAY;
 use crate::config::TransportKind;
 use crate::db::{Stmt, from_row};
-use crate::docs::Example;
+use crate::docs::Call;
 use crate::email_metrics::{Counted, Counts, Group};
 use crate::error::Error;
 use crate::web::{self, Layout, Link, PageResult, Shell, Stamp};
@@ -47,7 +47,7 @@ struct Step {
     title: &'static str,
     text: &'static str,
     link: Option<Link>,
-    example: Option<Example>,
+    example: Option<Call>,
     done: bool,
 }
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::StatusCode;
 
 use crate::app::App;
-use crate::docs::Example;
+use crate::docs::Call;
 use crate::error::Error;
 use crate::web::{self, Layout};
 use crate::{accounts, events};
@@ -19,7 +19,7 @@ struct WelcomePage {
     version: String,
     docs_url: String,
     awaiting_setup: bool,
-    example: Example,
+    example: Call,
     doors: Vec<Door>,
 }
 

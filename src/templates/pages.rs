@@ -18,7 +18,7 @@ use super::{Templates, page_acts, page_edit};
 use crate::accounts::{Duty, Look, Member};
 use crate::app::App;
 use crate::db::DbError;
-use crate::docs::{Call, Example, Sample};
+use crate::docs::Call;
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId};
 use crate::web::{self, Layout, Leaf, Page, PageResult, PathId, Query, RECENT, Shell, Stamp};
@@ -107,7 +107,7 @@ struct OnePage {
     inputs: Vec<Input>,
     variables: Vec<VariableRow>,
     versions: Vec<VersionRow>,
-    code: Example,
+    code: Call,
 }
 
 /// Where things are done with it.
@@ -294,10 +294,9 @@ async fn show(
 }
 
 /// A mail of the template, with samples for what must be given; of a draft, how it becomes one that can be sent.
-fn code(app: &App, template: &Stored, version: &Version) -> Example {
+fn code(app: &App, template: &Stored, version: &Version) -> Call {
     if template.published_version_id.is_none() {
-        let command = Sample::client(app, &["templates", "publish", &template.id.to_string()]);
-        return Example::new(&Call::to(app, "POST", &format!("/templates/{}/publish", template.id), None), command);
+        return Call::to(app, "POST", &format!("/templates/{}/publish", template.id), None);
     }
     let Contents { from, subject, variables, .. } = &version.contents;
     let wanted = variables.0.iter().filter(|variable| variable.fallback_value.is_none());
@@ -310,8 +309,7 @@ fn code(app: &App, template: &Stored, version: &Version) -> Example {
             mail[field] = value.into();
         }
     }
-    let command = Sample::command(&["posthorn", "templates", "pull", "templates"]);
-    Example::new(&Call::to(app, "POST", "/emails", Some(mail)), command)
+    Call::to(app, "POST", "/emails", Some(mail))
 }
 
 struct Preview {

@@ -331,10 +331,12 @@ def replaced(seeds, operation, path, code):
         make = IN_STATE.get(operation) or place(path)[1]
         in_path = make(seeds)
         parts = [re.escape(part) for part in re.split(r"\{\w+\}", path)]
-        shown = re.search(re.escape(base) + r"[^/?\"'\s]+".join(parts) + r"(?=[?\"'\s]|$)", code)
-        assert shown, f"{base}{path} is not in its example"
+        # A command has the address elsewhere.
+        before = rf"(?P<before>{re.escape(base)}|posthorn api [A-Z]+ '?)"
+        shown = re.search(before + r"[^/?\"'\s]+".join(parts) + r"(?=[?\"'\s]|$)", code)
+        assert shown, f"{path} is not in its example"
         real = re.sub(r"\{(\w+)\}", lambda found: quote(in_path[found[1]], safe="@"), path)
-        pairs.append((shown[0], f"{base}{real}"))
+        pairs.append((shown[0], shown["before"] + real))
         code = code.replace(*pairs[0])
     ids, words = ELSEWHERE[operation](seeds, in_path) if operation in ELSEWHERE else ([], [])
     there = [one for one in dict.fromkeys(UUID.findall(code)) if one not in in_path.values()]

@@ -23,6 +23,7 @@ fn assert_in_every_language(path: &str, code: &str) {
         assert_eq!(code.matches(&format!("<summary>{language}</summary>")).count(), 1, "{path}: {language}: {code}");
     }
     assert!(code.matches(" data-copy hidden>").count() >= 5 && code.contains("Bearer $POSTHORN_KEY"), "{path}: {code}");
+    assert!(code.contains("<code>posthorn api ") && code.contains(&format!(" --url {BASE}")), "{path}: {code}");
 }
 
 on_both! {
@@ -43,29 +44,29 @@ on_both! {
         let contact = made["id"].as_str().expect("an id");
         let shown = code(&app, &cookie, &format!("/contacts/{contact}")).await;
         assert!(shown.contains(&format!("requests.get(\n    &#34;{BASE}/contacts/{contact}&#34;")), "{shown}");
-        assert!(shown.contains("posthorn contacts export ada@example.com"), "{shown}");
+        assert!(shown.contains(&format!("posthorn api GET /contacts/{contact} --url {BASE}<")), "{shown}");
 
         let template = published(&app, &key, order_with(json!({}))).await;
         let shown = code(&app, &cookie, &format!("/templates/{template}")).await;
         assert!(shown.contains(&format!("curl {BASE}/emails \\")) && shown.contains("&#34;id&#34;: &#34;order&#34;"), "{shown}");
-        assert!(shown.contains("ORDER_ID") && shown.contains("posthorn templates pull templates"), "{shown}");
+        assert!(shown.contains("ORDER_ID") && shown.contains("posthorn api POST /emails"), "{shown}");
 
         let shown = code(&app, &cookie, "/emails/new").await;
         assert!(shown.contains(&format!("fetch(&#34;{BASE}/emails&#34;")), "{shown}");
-        assert!(shown.contains("posthorn send --from you@example.com --to owner@example.com"), "{shown}");
+        assert!(shown.contains("--body &#39;{&#34;from&#34;:&#34;you@example.com&#34;,&#34;to&#34;:&#34;owner@example.com&#34;"), "{shown}");
     }
 
     async fn examples_of_empty_pages_are_in_every_language(app: TestApp) {
         let cookie = owner(&app).await;
-        let client = format!("RESEND_BASE_URL={BASE} RESEND_API_KEY=&#34;$POSTHORN_KEY&#34; \\\n  resend");
-        for (path, command) in [
-            ("/", "posthorn send --from you@example.com".to_owned()),
-            ("/events", format!("{client} events create --name order.placed")),
-            ("/contacts", format!("{client} contacts create --email ada@example.com")),
-            ("/automations", format!("{client} automations create --name Welcome")),
+        for (path, called, body) in [
+            ("/", "/emails", "{&#34;from&#34;:&#34;you@example.com&#34;,"),
+            ("/events", "/events", "{&#34;name&#34;:&#34;order.placed&#34;,"),
+            ("/contacts", "/contacts", "{&#34;email&#34;:&#34;ada@example.com&#34;,"),
+            ("/automations", "/automations", "{&#34;name&#34;:&#34;Welcome&#34;,"),
         ] {
             let whole = page(&app, &cookie, path).await;
             assert_in_every_language(path, &whole);
+            let command = format!("posthorn api POST {called} --url {BASE} \\\n  --body &#39;{body}");
             assert!(whole.contains(&command), "{path}: {whole}");
         }
         let welcome = app.get("/").send().await.text();

@@ -1,4 +1,4 @@
-//! A call of an operation that can be pasted: as a command, and in the languages that most programs are written in.
+//! A call of an operation that can be pasted: in the languages that most programs are written in, and as commands.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -19,42 +19,16 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The same by a command of this program, of words that are quoted where a shell wants it.
-    pub fn command(words: &[&str]) -> Sample {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        Sample { language: "Command line", code: words.join(" ") }
-    }
-
-    /// The same by the command line that clients of this API have, where this program has no command for it.
-    pub fn client(app: &App, words: &[&str]) -> Sample {
-        let Sample { language, code } = Sample::command(words);
-        let base = quoted(app.addresses.base.as_str());
-        let code = format!("RESEND_BASE_URL={base} RESEND_API_KEY=\"$POSTHORN_KEY\" \\\n  resend {code}");
-        Sample { language, code }
-    }
-
     pub fn html(&self) -> String {
         snippet("", &self.code)
-    }
-}
-
-/// What a page shows to be copied: one call in every language, and by a command.
-pub struct Example(Vec<Sample>);
-
-impl Example {
-    pub fn new(call: &Call, command: Sample) -> Example {
-        Example(call.samples().into_iter().chain([command]).collect())
-    }
-
-    pub fn samples(&self) -> &[Sample] {
-        &self.0
     }
 }
 
 /// What is sent, with the real address, and examples where values belong.
 pub struct Call {
     method: String,
-    address: String,
+    base: String,
+    path: String,
     needs_key: bool,
     /// Its answer is where to go.
     redirects: bool,
@@ -77,7 +51,8 @@ impl Call {
     pub fn to(app: &App, method: &str, path: &str, json: Option<Value>) -> Call {
         Call {
             method: method.to_owned(),
-            address: format!("{}{path}", app.addresses.base.as_str()),
+            base: app.addresses.base.as_str().to_owned(),
+            path: path.to_owned(),
             needs_key: true,
             redirects: false,
             body: json.map(Body::Json),
@@ -92,7 +67,7 @@ impl Call {
         operation: &'a Value,
         json: Option<Value>,
     ) -> Call {
-        let mut address = format!("{base}{path}");
+        let mut called = path.to_owned();
         let mut separator = '?';
         for parameter in list(&operation["parameters"]).filter(|parameter| parameter["required"] == true) {
             let name = text(&parameter["name"]);
@@ -100,9 +75,9 @@ impl Call {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let value = utf8_percent_encode(&value, ENCODED).to_string();
             if parameter["in"] == "path" {
-                address = address.replace(&format!("{{{name}}}"), &value);
+                called = called.replace(&format!("{{{name}}}"), &value);
             } else {
-                address.push_str(&format!("{separator}{name}={value}"));
+                called.push_str(&format!("{separator}{name}={value}"));
                 separator = '&';
             }
         }
@@ -111,21 +86,28 @@ impl Call {
         let csv = || content.get("text/csv").map(|_| Body::Csv);
         Call {
             method: method.to_uppercase(),
-            address,
+            base: base.to_owned(),
+            path: called,
             needs_key: list(&operation["security"]).any(|way| way.get("api_key").is_some()),
             redirects: operation["responses"].get("302").is_some(),
             body: json.map(Body::Json).or_else(form).or_else(csv),
         }
     }
 
-    pub(super) fn samples(&self) -> Vec<Sample> {
+    /// The same call in every language.
+    pub fn samples(&self) -> Vec<Sample> {
         let sample = |language, code| Sample { language, code };
         vec![
             sample("curl", self.curl()),
             sample("Node", self.node()),
             sample("Python", self.python()),
             sample("Rust", self.rust()),
+            sample("Command line", self.command()),
         ]
+    }
+
+    fn address(&self) -> String {
+        format!("{}{}", self.base, self.path)
     }
 
     fn curl(&self) -> String {
@@ -134,14 +116,14 @@ impl Call {
             (method, _) => format!(" -X {method}"),
         };
         let shown = if self.redirects { " -i" } else { "" };
-        let mut parts = vec![format!("curl{shown}{verb} {}", quoted(&self.address))];
+        let mut parts = vec![format!("curl{shown}{verb} {}", quoted(&self.address()))];
         if self.needs_key {
             parts.push("-H \"Authorization: Bearer $POSTHORN_KEY\"".into());
         }
         match &self.body {
             Some(Body::Json(body)) => {
                 parts.push("-H \"Content-Type: application/json\"".into());
-                parts.push(format!("-d '{}'", body.to_string().replace('\'', r"'\''")));
+                parts.push(format!("-d {}", in_quotes(&body.to_string())));
             }
             Some(Body::Form) => parts.push(format!("-F file=@{FILE}")),
             Some(Body::Csv) => {
@@ -195,12 +177,12 @@ impl Call {
         let shown = if self.redirects { "answer.headers.get(\"location\")" } else { "await answer.text()" };
         format!(
             "{before}const answer = await fetch({}{options});\nconsole.log(answer.status, {shown});",
-            Value::from(self.address.as_str())
+            Value::from(self.address())
         )
     }
 
     fn python(&self) -> String {
-        let mut arguments = vec![Value::from(self.address.as_str()).to_string()];
+        let mut arguments = vec![Value::from(self.address()).to_string()];
         let mut headers = Vec::new();
         if self.needs_key {
             headers.push("\"Authorization\": f\"Bearer {os.environ['POSTHORN_KEY']}\"");
@@ -234,7 +216,7 @@ impl Call {
             true => "reqwest::Client::builder()\n    .redirect(reqwest::redirect::Policy::none())\n    .build()?",
             false => "reqwest::Client::new()",
         };
-        let mut lines = vec![format!(".{}({})", self.method.to_lowercase(), Value::from(self.address.as_str()))];
+        let mut lines = vec![format!(".{}({})", self.method.to_lowercase(), Value::from(self.address()))];
         if self.needs_key {
             lines.push(".bearer_auth(std::env::var(\"POSTHORN_KEY\")?)".into());
         }
@@ -258,6 +240,19 @@ impl Call {
             "let answer = {client}\n    {}\nprintln!(\"{{}} {{:?}}\", answer.status(), {shown});",
             lines.join("\n    ")
         )
+    }
+
+    fn command(&self) -> String {
+        let key = if self.needs_key { "" } else { " --no-key" };
+        let called = format!("posthorn api {} {}", self.method, quoted(&self.path));
+        let mut parts = vec![format!("{called} --url {}{key}", quoted(&self.base))];
+        match &self.body {
+            Some(Body::Json(body)) => parts.push(format!("--body {}", in_quotes(&body.to_string()))),
+            Some(Body::Form) => parts.push(format!("--form file=@{FILE}")),
+            Some(Body::Csv) => parts.push(format!("--body @{FILE} --type text/csv")),
+            None => {}
+        }
+        parts.join(" \\\n  ")
     }
 }
 
@@ -313,7 +308,12 @@ fn indented(text: &str, by: &str) -> String {
 /// Quoted for a shell where it needs to be.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/%[]=@".contains(&byte);
-    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if word.bytes().all(plain) { word.to_owned() } else { in_quotes(word) }
+}
+
+/// Quoted for a shell.
+fn in_quotes(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -345,6 +345,27 @@ mod tests {
             r#"  -d '{"name":"it'\''s","on":true,"none":null}'"#,
         ];
         assert_eq!(call().curl(), wanted.join("\n"));
+        let wanted = [
+            "posthorn api PATCH '/events/a%20b/c?q=x%26y' --url http://h \\",
+            r#"  --body '{"name":"it'\''s","on":true,"none":null}'"#,
+        ];
+        assert_eq!(call().command(), wanted.join("\n"));
+    }
+
+    #[test]
+    fn a_command_says_what_it_sends_and_whether_a_key_is_needed() {
+        let nothing = Value::Null;
+        let command = |method, path, operation: Value| {
+            Call::new(Schemas::of(&nothing), "http://h", method, path, &operation, None).command()
+        };
+        assert_eq!(command("get", "/readyz", json!({})), "posthorn api GET /readyz --url http://h --no-key");
+        let key = json!([{"api_key": []}]);
+        let form = json!({"security": key, "requestBody": {"content": {"multipart/form-data": {}}}});
+        let wanted = "posthorn api POST /imports --url http://h \\\n  --form file=@contacts.csv";
+        assert_eq!(command("post", "/imports", form), wanted);
+        let csv = json!({"security": key, "requestBody": {"content": {"text/csv": {}}}});
+        let wanted = "posthorn api POST /imports --url http://h \\\n  --body @contacts.csv --type text/csv";
+        assert_eq!(command("post", "/imports", csv), wanted);
     }
 
     #[test]
@@ -363,8 +384,7 @@ mod tests {
         let value = json!({"event": "\u{1}it's \"so\""});
         assert_eq!(written(&value, JSON), r#"{"event": "\u0001it's \"so\""}"#);
         assert_eq!(written(&value, RUST), r#"{"event": "\u{1}it's \"so\""}"#);
-        let command = Sample::command(&["posthorn", "contacts", "export", "o'hara@example.com"]);
-        assert_eq!(command.code, r"posthorn contacts export 'o'\''hara@example.com'");
+        assert_eq!(quoted("/contacts/o'hara@example.com"), r"'/contacts/o'\''hara@example.com'");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::member::{Manage, Member, not_yours};
 use super::store;
-use crate::audit::{self, Act};
+use crate::audit::{self, Act, Noted};
 use crate::auth::{self, Actor, Settled};
 use crate::db::{Batch, DbError, Row, Stmt};
 use crate::error::Error;
@@ -71,17 +71,9 @@ impl Accepted<'_> {
     async fn commit_noted(&self, batch: Batch) -> Settled {
         let entry = self.member.entry(&self.act.action, self.act.target_id, &self.name);
         // First, because the names of what is deleted are gone behind it.
-        let mut noted = Batch::from(audit::note(self.member.workspace_id(), &self.member.app.clock, &entry));
-        noted.append(batch);
-        let settled = self.commit_allowed(noted).await?;
-        // Statements of the batch keep their numbers.
-        Ok(match settled {
-            Ok(effects) => Ok(effects.into_iter().skip(1).collect()),
-            Err(DbError::Unexpected { statement }) => {
-                Err(DbError::Unexpected { statement: statement.saturating_sub(1) })
-            }
-            Err(error) => Err(error),
-        })
+        let note = audit::note(self.member.workspace_id(), &self.member.app.clock, &entry);
+        let Noted { batch, place } = Noted::before(note, batch);
+        Ok(place.apart(self.commit_allowed(batch).await?))
     }
 
     /// Commits, if the visitor may still do this at that moment.

@@ -1,8 +1,8 @@
-//! What a form did, in the words of the log: `key.deleted`.
+//! What a form or a call did, in the words of the log: `key.deleted`.
 
 use uuid::Uuid;
 
-/// What the purpose of a form says, and the page that it was sent to.
+/// What the purpose of a form says, and the page that it was sent to; or what the route of a call says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Act {
     pub action: String,
@@ -20,10 +20,67 @@ impl Act {
         let noun = named.unwrap_or_else(|| singular(path.split(['/', '?']).find(|part| !part.is_empty())));
         Act { action: format!("{noun}.{}", done(verb)), target_id }
     }
+
+    /// From a call of the API, by its method, the pattern of its route and its path: `None` where it changes data, and
+    /// not how the workspace is set up.
+    pub fn of_call(method: &str, route: &str, path: &str) -> Option<Act> {
+        if is_read(method) || is_data(method, route) {
+            return None;
+        }
+        // Names that events have may be words of other routes.
+        let route = if route.starts_with("/events/") { "/events/{id}" } else { route };
+        let parts: Vec<&str> = route.split('/').skip(1).collect();
+        let key = parts.iter().rposition(|part| part.starts_with('{'));
+        let given = key.and_then(|key| path.split('/').nth(key + 1));
+        let (noun, rest) = match key {
+            Some(key) => (parts.get(key.saturating_sub(1)), parts.get(key + 1..)),
+            None => (parts.last(), None),
+        };
+        let verb = match (rest.and_then(<[&str]>::last), method) {
+            (Some(word), _) => *word,
+            (None, "POST") => "create",
+            (None, "DELETE") => "delete",
+            (None, _) => "change",
+        };
+        let action = match (method, route) {
+            ("PATCH", "/workspace") => "settings.changed".to_owned(),
+            ("PATCH", "/api-keys/{id}") => "key.renamed".to_owned(),
+            (_, "/oauth/grants/{id}") => "grant.revoked".to_owned(),
+            (_, "/suppressions/batch/add") => "suppression.created".to_owned(),
+            (_, "/suppressions/batch/remove") => "suppression.deleted".to_owned(),
+            (_, "/suppressions/import") => "suppression.imported".to_owned(),
+            _ => format!("{}.{}", singular(noun.copied()), done(verb)),
+        };
+        Some(Act { action, target_id: given.and_then(|given| Uuid::try_parse(given).ok()) })
+    }
+}
+
+fn is_read(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
+}
+
+/// What is done all day: mail and events that are sent, and contacts one by one. A line for each would bury the others,
+/// and cost as much as what it tells of; so would one for each definition of an event.
+fn is_data(method: &str, route: &str) -> bool {
+    match route.split('/').nth(1).unwrap_or_default() {
+        "emails" | "occurrences" | "mcp" => true,
+        "events" => method == "POST",
+        "contacts" => !matches!(route, "/contacts/imports" | "/contacts/{contact}/erase"),
+        "audiences" => route.contains("/contacts"),
+        // Looks at DNS, sends somebody a mail, and tells an endpoint once more.
+        _ => {
+            matches!(route, "/domains/{id}/verify" | "/templates/{id}/test" | "/webhooks/{id}/events/{event_id}/replay")
+        }
+    }
 }
 
 fn singular(segment: Option<&str>) -> String {
-    let word = segment.unwrap_or("workspace");
+    let word = match segment.unwrap_or("workspace") {
+        "api-keys" => "keys",
+        "audiences" => "segments",
+        "contact-properties" => "properties",
+        word => word,
+    };
     match word {
         "settings" => word.to_owned(),
         _ if word.ends_with("ies") => format!("{}y", &word[..word.len() - 3]),
@@ -39,6 +96,8 @@ pub fn done(verb: &str) -> String {
         "undo" => "undone".into(),
         "redo" => "redone".into(),
         "make" => "made".into(),
+        // What of a thing was changed.
+        "settings" | "rules" | "fallback" | "topics" | "segments" => "changed".into(),
         "withdraw" => "withdrawn".into(),
         "set" | "put" => verb,
         "stop" | "drop" | "skip" => format!("{verb}{}ed", &verb[verb.len() - 1..]),
@@ -62,15 +121,53 @@ mod tests {
             (format!("create key {ID}"), "/keys", "key.created"),
             (format!("verify {ID}"), "/domains/x/verify", "domain.verified"),
             (format!("dkim-keys {ID}"), "/domains/x/dkim-keys", "domain.dkim_keys"),
-            ("add a domain".to_owned(), "/domains", "domain.added"),
+            ("create a domain".to_owned(), "/domains", "domain.created"),
+            (format!("settings of domain {ID}"), "/domains/x/settings", "domain.changed"),
             ("change the settings".to_owned(), "/settings", "settings.changed"),
             (format!("retry recipient 0 of email {ID}"), "/emails/x", "email.retried"),
             (format!("cancel run {ID} of automation {ID}"), "/automations/x/runs/y", "run.canceled"),
-            (format!("copy automation {ID} as {ID}"), "/automations/x/duplicate", "automation.copied"),
-            ("declare a property".to_owned(), "/properties?x", "property.declared"),
+            (format!("duplicate automation {ID} as {ID}"), "/automations/x/duplicate", "automation.duplicated"),
+            ("create a property".to_owned(), "/properties?x", "property.created"),
         ] {
             assert_eq!(Act::of(&purpose, path).action, action, "{purpose}");
             assert_eq!(Act::of(&purpose, path).target_id.is_some(), purpose.contains(ID));
+        }
+    }
+
+    #[test]
+    fn a_call_becomes_the_same_action_as_a_form() {
+        for (call, path, action, is_named) in [
+            ("POST /domains", "/domains", "domain.created", false),
+            ("PATCH /domains/{id}", "/domains/ID", "domain.changed", true),
+            ("POST /domains/{id}/dkim-keys", "/domains/ID/dkim-keys", "domain.dkim_keys", true),
+            ("DELETE /api-keys/{id}", "/api-keys/ID", "key.deleted", true),
+            ("PATCH /api-keys/{id}", "/api-keys/ID", "key.renamed", true),
+            ("POST /automations/{id}/stop", "/automations/ID/stop", "automation.stopped", true),
+            ("POST /automations/{id}/runs/{run_id}/cancel", "/automations/x/runs/ID/cancel", "run.canceled", true),
+            (
+                "POST /webhooks/{id}/signing-secret/rotate",
+                "/webhooks/ID/signing-secret/rotate",
+                "webhook.rotated",
+                true,
+            ),
+            ("POST /templates/{id}/publish", "/templates/welcome/publish", "template.published", false),
+            ("DELETE /events/{*identifier}", "/events/order/paid", "event.deleted", false),
+            ("PATCH /events/send/batch", "/events/send/batch", "event.changed", false),
+            ("DELETE /audiences/{id}", "/audiences/ID", "segment.deleted", true),
+            ("POST /contact-properties", "/contact-properties", "property.created", false),
+            ("POST /contacts/imports", "/contacts/imports", "import.created", false),
+            ("PATCH /workspace/branding", "/workspace/branding", "branding.changed", false),
+            ("DELETE /oauth/grants/{id}", "/oauth/grants/ID", "grant.revoked", true),
+        ] {
+            let (method, route) = call.split_once(' ').expect("a method and a route");
+            let act = Act::of_call(method, route, &path.replace("ID", ID)).expect("a change");
+            assert_eq!((act.action.as_str(), act.target_id.is_some()), (action, is_named), "{call}");
+        }
+        for call in
+            ["GET /domains", "POST /emails/batch", "POST /events/send", "PATCH /contacts/{contact}", "POST /mcp"]
+        {
+            let (method, route) = call.split_once(' ').expect("a method and a route");
+            assert_eq!(Act::of_call(method, route, route), None, "{call}");
         }
     }
 }

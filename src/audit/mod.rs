@@ -1,8 +1,10 @@
 //! Who changed what: a row in the same commit as the change. It keeps names, because it outlives what it tells of.
 
 mod action;
+mod noted;
 
 pub use action::{Act, done};
+pub use noted::Noted;
 
 use std::net::IpAddr;
 
@@ -103,6 +105,7 @@ macro_rules! named {
                  (SELECT t.name FROM segments t WHERE t.workspace_id = w.id AND t.id = $7),
                  (SELECT t.name FROM topics t WHERE t.workspace_id = w.id AND t.id = $7),
                  (SELECT t.name FROM events t WHERE t.workspace_id = w.id AND t.id = $7),
+                 (SELECT t.key FROM contact_properties t WHERE t.workspace_id = w.id AND t.id = $7),
                  (SELECT t.name FROM forms t WHERE t.workspace_id = w.id AND t.id = $7),
                  (SELECT t.endpoint FROM webhooks t WHERE t.workspace_id = w.id AND t.id = $7),
                  (SELECT t.email FROM invitations t WHERE t.workspace_id = w.id AND t.id = $7), ''),

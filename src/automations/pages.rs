@@ -299,7 +299,7 @@ fn purpose(act: &str, id: AutomationId) -> String {
 }
 
 fn copying(id: AutomationId) -> String {
-    format!("copy automation {id} as")
+    format!("duplicate automation {id} as")
 }
 
 async fn enable(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {

@@ -194,7 +194,7 @@ async fn page(member: &Member<Manage>, subject: Subject<'_>, typed: Typed) -> Re
     let (title, back, action, hidden) = match subject {
         Subject::New(id) => {
             let back = Link { href: list.clone(), label: "Broadcasts".into() };
-            ("New broadcast".to_owned(), back, format!("{list}/new"), member.hidden_making(WRITE, id))
+            ("New broadcast".to_owned(), back, format!("{list}/new"), member.hidden_making(CREATE, id))
         }
         Subject::Draft(broadcast, version) => {
             let (href, label) = (format!("{list}/{}", broadcast.id), broadcast.content.name.clone());
@@ -224,10 +224,10 @@ async fn page(member: &Member<Manage>, subject: Subject<'_>, typed: Typed) -> Re
     })
 }
 
-const WRITE: &str = "write broadcast";
+const CREATE: &str = "create broadcast";
 
 fn purpose(id: BroadcastId) -> String {
-    format!("{WRITE} {id}")
+    format!("change broadcast {id}")
 }
 
 fn refused(mut page: EditPage, refusal: &Error) -> PageResult {
@@ -242,7 +242,7 @@ async fn ask_new(member: Member<Manage>) -> PageResult {
 }
 
 async fn create(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, form: LongForm) -> PageResult {
-    let (id, accepted) = member.accept_making(WRITE, &form)?;
+    let (id, accepted) = member.accept_making(CREATE, &form)?;
     let id: BroadcastId = shared_id(id);
     let typed = Typed::read(&form);
     let making = async {
@@ -292,7 +292,7 @@ async fn change(
 ) -> PageResult {
     let (broadcast, version) = draft(&member, id).await?;
     let id = broadcast.id;
-    let accepted = member.accept(&purpose(id), &form)?;
+    let accepted = member.accept(&purpose("change", id), &form)?;
     let typed = Typed::read(&form);
     let changing = async {
         let content = typed.content(Some(&broadcast.content))?;

@@ -25,7 +25,7 @@ pub fn router() -> Router<Occurrences> {
         .route("/properties/{id}/delete", get(ask).post(delete))
 }
 
-const DECLARE: &str = "declare a property";
+const DECLARE: &str = "create a property";
 
 #[derive(Template)]
 #[template(path = "contacts/properties.html")]

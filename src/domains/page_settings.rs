@@ -179,7 +179,7 @@ impl SettingsForm {
 }
 
 fn purpose(id: DomainId) -> String {
-    format!("settings of {id}")
+    format!("settings of domain {id}")
 }
 
 fn page(member: &Member<Manage>, domain: &Stored, settings: SettingsForm) -> SettingsPage {

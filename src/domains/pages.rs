@@ -204,7 +204,7 @@ async fn list_page<D: Duty>(
         notice: member.notice("deleted", "The domain is deleted."),
         may_manage: member.may_manage(),
         action: member.address("/domains"),
-        hidden: member.hidden("add a domain"),
+        hidden: member.hidden("create a domain"),
         new,
         domains: items.into_iter().map(row).collect(),
         newer,
@@ -214,7 +214,7 @@ async fn list_page<D: Duty>(
 }
 
 async fn create(State(domains): State<Domains>, member: Member<Manage>, form: Form) -> PageResult {
-    let accepted = member.accept("add a domain", &form)?;
+    let accepted = member.accept("create a domain", &form)?;
     let typed = NewForm::sent(&form);
     let adding = async {
         let new: NewDomain = web::read_fields(typed.fields())?;

@@ -110,7 +110,7 @@ struct NewPage {
     schema: SchemaFields,
 }
 
-const DEFINE: &str = "define event";
+const DEFINE: &str = "create event";
 
 async fn ask_new(member: Member<Manage>) -> PageResult {
     let name = Field { value: member.asked("name").unwrap_or_default(), error: None };

@@ -71,7 +71,7 @@ struct Told {
 /// How much of what was typed is looked for.
 const LONGEST_SEARCH: usize = 254;
 
-const ADD: &str = "suppress an address";
+const ADD: &str = "create a suppression";
 const IMPORT: &str = "import suppressions";
 
 fn origin_word(origin: Origin) -> &'static str {
@@ -211,7 +211,7 @@ fn gone() -> Error {
 }
 
 fn purpose(id: SuppressionId) -> String {
-    format!("remove suppression {id}")
+    format!("delete suppression {id}")
 }
 
 async fn ask(member: Member<Manage>, id: Result<PathId<SuppressionId>, Error>) -> PageResult {

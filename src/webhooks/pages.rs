@@ -200,7 +200,7 @@ impl EditPage {
             title: "Edit webhook",
             action: format!("{address}/edit"),
             back: Link { href: address, label: webhook.endpoint.clone() },
-            hidden: member.hidden(&purpose("edit", webhook.id)),
+            hidden: member.hidden(&purpose("change", webhook.id)),
             button: "Save",
             ..EditPage::of_new(member, webhook.id, endpoint, events)
         }
@@ -269,7 +269,7 @@ async fn ask_change(member: Member<Manage>, id: Id) -> PageResult {
 
 async fn edit(member: Member<Manage>, State(app): State<App>, id: Id, form: Form) -> PageResult {
     let Whole { item, .. } = find(&member, id).await?;
-    let accepted = member.accept(&purpose("edit", item.id), &form)?;
+    let accepted = member.accept(&purpose("change", item.id), &form)?;
     let changing = async {
         let wish: WebhookChange = web::read_fields(fields(&form))?;
         change(&accepted, &app, item.id, wish).await

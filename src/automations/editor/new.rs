@@ -31,7 +31,7 @@ struct NewPage {
     from: Field,
 }
 
-const MAKE: &str = "make automation";
+const MAKE: &str = "create automation";
 
 async fn show(member: Member<Manage>) -> PageResult {
     let id = member.app.clock.ordered_id();

@@ -262,7 +262,7 @@ async fn declared(member: &Member<Manage>) -> Result<Vec<Declared>, Error> {
 }
 
 fn purpose(id: ImportId) -> String {
-    format!("begin import {id}")
+    format!("create import {id}")
 }
 
 async fn map(member: Member<Manage>, id: Result<PathId<ImportId>, Error>) -> PageResult {
